@@ -289,11 +289,11 @@ void Cluster::OnSend(const Network::Passage& passage, const proto::Message& mess
   if (const auto* commit = std::get_if<proto::CommitRound>(&message)) {
     oracle_.OnCommitSent(*commit, [this] { return StateNow(); });
   }
-  faults_.OnMessage(passage.from, passage.end, message);
+  faults_.OnMessage(passage.from, true, passage.end, message);
 }
 
 void Cluster::BeforeDelivery(const Network::Passage& passage, const proto::Message& message) {
-  faults_.OnMessage(passage.to, passage.end, message);
+  faults_.OnMessage(passage.to, false, passage.end, message);
   if (const auto* grant = std::get_if<proto::LeaseGrant>(&message); grant != nullptr) {
     oracle_.OnGrant(*grant);
   }

@@ -65,6 +65,14 @@ bool IsOfMove(const proto::Message& message) {
          std::holds_alternative<proto::ChunksGiven>(message);
 }
 
+/// Of a move's message that a server sends or handles: it is the one that gives.
+bool IsOfGiver(const proto::Message& message, bool is_sent) {
+  const bool is_from_giver = std::holds_alternative<proto::ChunksOffer>(message) ||
+                             std::holds_alternative<proto::ChunkPart>(message) ||
+                             std::holds_alternative<proto::ChunksGiven>(message);
+  return is_from_giver == is_sent;
+}
+
 bool IsOfLeaving(const proto::Message& message) {
   return std::holds_alternative<proto::Goodbye>(message) ||
          std::holds_alternative<proto::GoodbyeReply>(message) ||
@@ -336,18 +344,18 @@ void Faults::KillServer() {
   }
 }
 
-/// Within the time in which a disk does a few things.
-void Faults::KillServerSoon(int node) {
-  const auto delay =
-      FromSeconds(world_.random->Unit() * 8 * Seconds(world_.scenario->disk_delay_max));
-  world_.queue->After(delay, [this, node] { KillServerNow(node); });
+/// In which a disk does a few things.
+Duration Faults::SomeDiskTime() {
+  return FromSeconds(world_.random->Unit() * 8 * Seconds(world_.scenario->disk_delay_max));
 }
 
-void Faults::KillServerNow(int node) {
+bool Faults::KillServerNow(int node) {
   Servers::Process* const process = world_.servers->Find(node);
-  if (process->is_alive && world_.can_lose_servers()) {
-    world_.servers->Kill(process);
+  if (!process->is_alive || !world_.can_lose_servers()) {
+    return false;
   }
+  world_.servers->Kill(process);
+  return true;
 }
 
 void Faults::OnCheckpoint() {
@@ -636,7 +644,7 @@ void Faults::OnServerMessage(int node, const proto::Message& message) {
       std::holds_alternative<proto::CheckpointRequest>(message) &&
       world_.random->Chance(kArmedKindChance)) {
     --armed_.servers_at_checkpoint;
-    KillServerSoon(node);
+    world_.queue->After(SomeDiskTime(), [this, node] { KillServerNow(node); });
   }
   const auto* const setup = std::get_if<proto::ShardSetup>(&message);
   if (setup != nullptr && setup->life > 1 && world_.scenario->goes_back()) {
@@ -644,26 +652,31 @@ void Faults::OnServerMessage(int node, const proto::Message& message) {
   }
   if (armed_.servers_at_restore > 0 && setup != nullptr && setup->life > 1) {
     --armed_.servers_at_restore;
-    KillServerSoon(node);
+    world_.queue->After(SomeDiskTime(), [this, node] { KillServerNow(node); });
   }
 }
 
 /// One of the three that take part in a move is in the act of it.
-void Faults::OnMoveMessage(int node) {
+void Faults::OnMoveMessage(int node, bool is_giver) {
   --armed_.at_move;
-  world_.log->Info("killed_at_move", {{"node", node}});
   if (node == world_.coordinator_node) {
+    world_.log->Info("killed_at_move", {{"role", "coordinator"}});
     world_.queue->After({}, [this] { Restart(); });
-  } else if (world_.random->Chance(0.5)) {
-    KillServerSoon(node);
-  } else {
-    world_.queue->After({}, [this, node] { KillServerNow(node); });
+    return;
   }
+  const Duration delay = world_.random->Chance(0.5) ? SomeDiskTime() : Duration{};
+  world_.queue->After(delay, [this, node, is_giver] {
+    if (KillServerNow(node)) {
+      world_.log->Info("killed_at_move", {{"role", is_giver ? "giver" : "taker"}});
+    }
+  });
 }
 
-void Faults::OnMessage(int node, proto::PeerId end, const proto::Message& message) {
-  if (armed_.at_move > 0 && IsOfMove(message) && world_.random->Chance(kArmedMoveChance)) {
-    OnMoveMessage(node);
+void Faults::OnMessage(int node, bool is_sent, proto::PeerId end, const proto::Message& message) {
+  const bool is_order = node == world_.coordinator_node;
+  if (armed_.at_move > 0 && IsOfMove(message) &&
+      world_.random->Chance(is_order ? kArmedKindChance : kArmedMoveChance)) {
+    OnMoveMessage(node, IsOfGiver(message, is_sent));
   }
   if (armed_.restarts > 0 && node == world_.coordinator_node &&
       world_.random->Chance(kArmedChance)) {

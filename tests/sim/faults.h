@@ -77,7 +77,7 @@ class Faults {
 
   /// `node` is about to send this over its end of a connection, or to handle it. May kill the
   /// process or break the connection.
-  void OnMessage(int node, proto::PeerId end, const proto::Message& message);
+  void OnMessage(int node, bool is_sent, proto::PeerId end, const proto::Message& message);
 
   /// A checkpoint exists.
   void OnCheckpoint();
@@ -120,8 +120,9 @@ class Faults {
   void Restart();
   void Stop();
   void KillServer();
-  void KillServerSoon(int node);
-  void KillServerNow(int node);
+  Duration SomeDiskTime();
+  /// False when it is dead already, or there would be no way back.
+  bool KillServerNow(int node);
   void DisturbReturn();
   void KillServers();
   void KillServerAndCoordinator();
@@ -142,7 +143,7 @@ class Faults {
   void RevokeServer();
   void LoseZones();
   void OnServerMessage(int node, const proto::Message& message);
-  void OnMoveMessage(int node);
+  void OnMoveMessage(int node, bool is_giver);
 
   void ArmKill() { ++armed_.kills; }
 
