@@ -111,6 +111,7 @@ run=$!
 is_training() { here psctl status elastic --json | grep -q '"state": *"training"'; }
 has_left() { here psctl events elastic | grep -q "leave .*worker $1 left"; }
 is_lost() { here psctl events elastic | grep -q 'revocation .*lost'; }
+is_replaced() { here psctl events elastic | sed '1,/revocation .*lost/d' | grep -q ' join '; }
 
 wait_for "training" is_training
 show psctl scale elastic workers=4 --wait
@@ -121,6 +122,7 @@ show psctl top elastic
 echo "(the machine 10.88.2.0 vanishes)"
 ip -n "$prefix-switch" link set worker0 down
 wait_for "the loss of its workers" is_lost
+wait_for "a worker on the other machine" is_replaced
 wait "$run" || fail "the run failed"
 deadline=$((SECONDS + patience_s))
 while ip netns pids "$prefix-worker0" | xargs -r ps -o comm= -p | grep -q ps_worker; do
