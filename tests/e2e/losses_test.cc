@@ -20,6 +20,7 @@
 namespace ps::e2e {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 /// The text that `psctl COMMAND RUN` prints; a failure of the command is a test failure.
@@ -254,6 +255,59 @@ TEST_F(ProviderTest, WhereAMachineIsAtRiskOneWorkerMoreIsStartedForAWhile) {
   EXPECT_EQ(summary["steps_lost"].number(), 0);
   EXPECT_THAT(ReadText(run.Root() + "/logs/coordinator.log"), HasSubstr("event=prewarm "));
   ExpectConsistentLedger(summary);
+}
+
+/// The machine of server 1 is in a provider's hands, that of server 0 has an agent that writes a
+/// file. Those of their successors are calm.
+TEST_F(ProviderTest, ANoticeToTheProcessOfAServerIsAHandover) {
+  const std::string script = folder_ / "on_machines";
+  const std::string notice = folder_ / "notice";
+  WriteText(
+      script,
+      "#!/bin/sh\nname=$1; shift\ncase $name in\n"
+      "server0) flags='--notice-file " +
+          notice +
+          "' ;;\n"
+          "server1) flags='--notices ec2 --metadata-url " +
+          UrlOf("ec2-end") +
+          "' ;;\nesac\n"
+          "mkdir " +
+          folder_.path() + "/$name.launched || flags=\nexec \"$@\" $flags\n");
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  job_.Set("train", R"({"epochs": 10000})")
+      .Set("workers", R"([{"count": 2, "step_ms": 20}])")
+      .Set("checkpoint", R"({"every_s": 600})")
+      .Set("launch", R"({"prefix": ")" + script + R"( {name}"})");
+  TrainRun run(job_);
+  auto before = run.WaitForSamples(256);
+  ASSERT_TRUE(before.has_value());
+  const auto expect_handover = [&](size_t server) {
+    const auto after = run.WaitFor([&](const proto::JobStatus& status) {
+      return status.shards[server].state == "ready" &&
+             status.shards[server].pid != before->shards[server].pid;
+    });
+    ASSERT_TRUE(after.has_value()) << "server " << server;
+    EXPECT_EQ(after->checkpoints.steps_undone, 0U);
+    EXPECT_EQ(after->shards[1 - server].pid, before->shards[1 - server].pid);
+    before = after;
+  };
+  Begin("ec2-end");
+  expect_handover(1);
+  WriteText(notice, "60\n");
+  expect_handover(0);
+  run.psctl().SignalGroup(SIGINT);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  const Json summary = run.Summary();
+  EXPECT_EQ(summary["steps_lost"].number(), 0);
+  ExpectConsistentLedger(summary);
+  EXPECT_THAT(
+      ReadText(run.Root() + "/logs/server1.log"),
+      HasSubstr("notice reason=\"EC2 spot interruption (terminate)\""));
+  EXPECT_THAT(
+      ReadText(run.Root() + "/logs/coordinator.log"),
+      AllOf(
+          HasSubstr("event=successor_started server=1"),
+          HasSubstr("event=successor_started server=0")));
 }
 
 TEST_F(LossTest, AStoppedWorkerIsDeclaredLostFencedAndTakesItsOwnSeatAgain) {
