@@ -81,17 +81,31 @@ class ElsewhereTest : public E2eTest {
   }
 
   /// psctl and its supervisor are killed. Agents stay, and so does what they stand for, for a
-  /// second.
-  void ExpectOrphansEnd() {
-    job_.Set("fleet", R"({"orphan_grace_s": 1})");
+  /// second: the workers, and a server that is elsewhere too.
+  void ExpectOrphansEnd(const std::string& servers) {
+    job_.Set("fleet", R"({"orphan_grace_s": 1})").Set("servers", servers);
     TrainRun run(job_, options_);
-    const proto::WorkerRow worker = AwaitWorker(&run);
+    AwaitWorker(&run);
+    const auto status = run.Status();
+    ASSERT_TRUE(status.has_value());
+    std::set<int64_t> pids = PidsOf(*status);
+    for (const proto::ShardRow& shard : status->shards) {
+      pids.insert(shard.pid);
+    }
+    EXPECT_EQ(pids.size(), 3U);
     run.KillCoordinator();
-    EXPECT_TRUE(
-        WaitUntil([&] { return ::kill(static_cast<pid_t>(worker.pid), 0) == -1; }, kRunPatience));
+    EXPECT_TRUE(WaitUntil(
+        [&] {
+          return std::ranges::all_of(
+              pids, [](int64_t pid) { return ::kill(static_cast<pid_t>(pid), 0) == -1; });
+        },
+        kRunPatience));
     run.ExpectNothingLeft();
     EXPECT_THAT(
         ReadText(run.Root() + "/logs/worker0.log"), testing::HasSubstr("no coordinator for"));
+    EXPECT_THAT(
+        ReadText(run.Root() + "/logs/server0.log"),
+        testing::HasSubstr("the coordinator is gone for"));
   }
 
   void UseSsh() {

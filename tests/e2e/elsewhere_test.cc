@@ -75,7 +75,7 @@ TEST_F(ElsewhereTest, OrphansOverSshEndThemselves) {
   Open("sshd.sh");
   if (!IsSkipped()) {
     UseSsh();
-    ExpectOrphansEnd();
+    ExpectOrphansEnd(R"({"launcher": "ssh", "hosts": [{"host": "127.0.0.1"}]})");
   }
 }
 
@@ -83,7 +83,7 @@ TEST_F(ElsewhereTest, OrphansOfSlurmEndThemselves) {
   Open("slurm.sh");
   if (!IsSkipped()) {
     UseSlurm();
-    ExpectOrphansEnd();
+    ExpectOrphansEnd(R"({"launcher": "slurm", "sbatch": "--partition=ondemand"})");
   }
 }
 
