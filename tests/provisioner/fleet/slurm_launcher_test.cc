@@ -69,6 +69,18 @@ class SlurmLauncherTest : public LauncherConformance {
     }
   }
 
+  /// A job that does not end, with a program of this text instead of sbatch, which does not answer
+  /// within `seconds`.
+  void StartBySbatch(const std::string& text, int seconds) {
+    const std::string path = std::getenv("PATH");
+    ASSERT_TRUE(WriteFileAtomically(directory_ / "sbatch", "#!/bin/sh\n" + text, 0755).ok());
+    LaunchSpec spec = With("--partition=spot", "exec sleep 100");
+    spec.arguments.insert(spec.arguments.begin(), {"--answer-s", std::to_string(seconds)});
+    ::setenv("PATH", (directory_.path() + ":" + path).c_str(), 1);
+    EXPECT_EQ(ExitOf(spec).code, kNotStartedExit);
+    ::setenv("PATH", path.c_str(), 1);
+  }
+
   static void AwaitEmptyQueue() {
     while (!Queue().empty()) {
       ::poll(nullptr, 0, 50);
@@ -196,14 +208,19 @@ TEST_P(SlurmLauncherTest, SigtermComesAsLongBeforeTheEndOfTheTimeAsItLeavesAndAM
 }
 
 TEST_P(SlurmLauncherTest, ASbatchThatNeverAnswersIsGivenUp) {
-  const std::string path = std::getenv("PATH");
-  ASSERT_TRUE(WriteFileAtomically(directory_ / "sbatch", "#!/bin/sh\nsleep 100\n", 0755).ok());
-  LaunchSpec spec = With("--partition=spot", "exit 0");
-  spec.arguments.insert(spec.arguments.begin(), {"--answer-s", "1"});
-  ::setenv("PATH", (directory_.path() + ":" + path).c_str(), 1);
-  EXPECT_EQ(ExitOf(spec).code, kNotStartedExit);
-  ::setenv("PATH", path.c_str(), 1);
+  StartBySbatch("sleep 100\n", 1);
   EXPECT_THAT(Log(), HasSubstr("Slurm took no job: sbatch did not answer within 1 s"));
+}
+
+TEST_P(SlurmLauncherTest, AJobThatSbatchTookWithoutSayingSoIsCancelled) {
+  const std::string taken = directory_ / "taken";
+  StartBySbatch("PATH=${PATH#*:} sbatch \"$@\" > " + taken + "\nsleep 100\n", 3);
+  EXPECT_THAT(Log(), HasSubstr("Slurm took no job: sbatch did not answer within 3 s"));
+  AwaitEmptyQueue();
+  const std::string job = ReadFile(taken).value();
+  EXPECT_THAT(
+      Ask({"scontrol", "--oneliner", "show", "job", job.substr(0, job.find('\n'))}),
+      HasSubstr(" JobState=CANCELLED "));
 }
 
 INSTANTIATE_TEST_SUITE_P(Slurm, SlurmLauncherTest, ::testing::Values(&MakeSlurmPlace));
