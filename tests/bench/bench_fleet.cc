@@ -1,11 +1,13 @@
-// How long workers take to come and to go, one beside a run and all of a large fleet at once. Real
-// processes of this build on this machine.
+// How long workers take to come and to go, one beside a run and all of a large fleet at once, and
+// what is left of a fleet's speed when they do so all the time. Real processes of this build on
+// this machine.
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,6 +15,7 @@
 
 #include "tests/base/temporary_folder.h"
 #include "tests/bench/harness.h"
+#include "tests/e2e/json.h"
 #include "tests/e2e/train_run.h"
 
 namespace ps::bench {
@@ -22,13 +25,18 @@ using e2e::Alive;
 using e2e::Job;
 using e2e::TrainRun;
 
-void Psctl(const std::string& folder, std::vector<std::string> arguments) {
+/// What it prints.
+std::string Psctl(
+    const std::string& folder,
+    std::vector<std::string> arguments,
+    Duration patience = e2e::kRunPatience) {
   e2e::Process::Options options;
   options.program = "psctl";
   options.arguments = std::move(arguments);
   options.output_stem = folder + "/command";
-  const e2e::Output output = RunToEnd(options, e2e::kRunPatience);
+  const e2e::Output output = RunToEnd(options, patience);
   Require(output.end == e2e::ProcessEnd{}, output.err);
+  return output.out;
 }
 
 /// Seconds until the run is as wanted.
@@ -55,12 +63,18 @@ uint64_t CountedOf(const proto::JobStatus& status, uint32_t seat) {
   return row == rows.end() ? 0 : row->samples_counted;
 }
 
+/// Of a job that goes on until the benchmark has seen enough.
+std::string Endless(const std::string& mode) {
+  return R"({"epochs": 1000, "minibatch": 8, "evaluate_every_epochs": 0, "mode": ")" + mode +
+         R"("})";
+}
+
 /// A worker trains; another comes and goes beside it.
-Guest ComeAndGo(uint32_t times) {
+Guest ComeAndGo(const std::string& mode, uint32_t times) {
   const TemporaryFolder folder;
   Job job(folder.path());
   job.SetData(60000, 1000)
-      .Set("train", R"({"epochs": 1000, "minibatch": 8, "evaluate_every_epochs": 0})")
+      .Set("train", Endless(mode))
       .Set("workers", R"([{"count": 1, "step_ms": 20}])");
   TrainRun run(job);
   SecondsTo(&run, IsTraining);
@@ -92,6 +106,51 @@ Guest ComeAndGo(uint32_t times) {
   guest.others = beside / alone;
   guest.lost = run.Status().value().steps_lost;
   return guest;
+}
+
+struct LargeJoin {
+  Samples joined;     // s from the start of a process to its first counted step
+  Samples beyond;     // the same less what the link takes to carry the model there and back
+  double mbytes = 0;  // of parameters
+};
+
+/// Workers come to a server behind a link, one after another: each has it for itself. A link of 0
+/// is none.
+LargeJoin JoinLarge(uint32_t width, double link_mbit_per_s, uint32_t times) {
+  const TemporaryFolder folder;
+  Job job(folder.path());
+  const std::string large = R"({"kind": "linear", "out": )" + std::to_string(width) + "}";
+  job.SetData(60000, 1000)
+      .Set(
+          "model",
+          R"({"layers": [{"kind": "flatten"}, )" + large + R"(, {"kind": "relu"}, )" + large +
+              R"(, {"kind": "relu"}, {"kind": "linear", "out": 10}]})")
+      .Set("optimizer", R"({"kind": "sgd", "lr": 0.001})")
+      .Set("train", Endless("async"))
+      .Set("servers", fmt::format(R"({{"count": 1, "link_mbit_per_s": {}}})", link_mbit_per_s))
+      .Set("workers", R"([{"count": 1}])")
+      .Set("checkpoint", R"({"every_s": 600})");
+  TrainRun run(job);
+  SecondsTo(&run, [](const proto::JobStatus& status) {
+    return IsTraining(status) && status.checkpoints.newest >= 1 && status.checkpoints.open == 0;
+  });
+  LargeJoin join;
+  join.mbytes = 1.0 * width * (width + 796) * sizeof(float) / 1e6;
+  const double link_s = link_mbit_per_s > 0 ? 2 * join.mbytes * 8 / link_mbit_per_s : 0;
+  std::string seat = "0";
+  std::unique_ptr<e2e::Process> process;
+  for (uint32_t i = 0; i < times; ++i) {
+    Psctl(folder.path(), {"drain", seat, run.Root()});
+    SecondsTo(&run, [](const proto::JobStatus& status) { return Alive(status).empty(); });
+    process = run.StartWorker();
+    join.joined.values.push_back(SecondsTo(&run, [&](const proto::JobStatus& status) {
+      const auto rows = Alive(status);
+      seat = rows.empty() ? "" : std::to_string(rows.back().worker.value);
+      return !rows.empty() && rows.back().samples_counted > 0;
+    }));
+    join.beyond.values.push_back(join.joined.values.back() - link_s);
+  }
+  return join;
 }
 
 constexpr double kStepMs = 200;
@@ -158,12 +217,12 @@ Samples GoOnce(TrainRun* run, const std::string& folder, Way way, Samples* known
   });
 }
 
-Loss Lose(uint32_t times) {
+Loss Lose(const std::string& mode, uint32_t times) {
   constexpr double kDetect = 3;
   const TemporaryFolder folder;
   Job job(folder.path());
   job.SetData(60000, 1000)
-      .Set("train", R"({"epochs": 1000, "minibatch": 8, "evaluate_every_epochs": 0})")
+      .Set("train", Endless(mode))
       .Set("fleet", fmt::format(R"({{"max_detect_s": {}}})", kDetect))
       .Set("workers", fmt::format(R"([{{"count": 1, "step_ms": {}}}])", kStepMs));
   TrainRun run(job);
@@ -198,7 +257,7 @@ Crowd ScaleUpAndDown(uint32_t workers) {
   Job job(folder.path());
   job.SetData(60000, 1000)
       .Set("optimizer", R"({"kind": "sgd", "lr": 0.0002})")  // so many diverge with that of others
-      .Set("train", R"({"epochs": 1000, "minibatch": 8, "evaluate_every_epochs": 0})")
+      .Set("train", Endless("async"))
       .Set("workers", R"([{"count": 1, "step_ms": 500}])");
   TrainRun::Options options;
   options.is_replacing = true;  // psctl scale is for such runs
@@ -222,38 +281,109 @@ Crowd ScaleUpAndDown(uint32_t workers) {
   return crowd;
 }
 
+/// Samples of a fleet that is given and taken as a trace says, in percent of one that loses nothing
+/// by it. The run's ledger is exact, or a test failure.
+double ReplayTrace(uint32_t nodes, double speedup, const std::string& notice) {
+  constexpr double kHours = 2;
+  const TemporaryFolder folder;
+  Job job(folder.path());
+  job.Set("train", R"({"epochs": 100000, "minibatch": 32, "evaluate_every_epochs": 0})")
+      .Set("workers", R"([{"count": 1, "step_ms": 500}])")
+      .Write();
+  const std::vector<std::string> arguments = {
+      "replay",
+      PS_REPLAY_TRACE,
+      job.path(),
+      "--speedup",
+      fmt::format("{}", speedup),
+      "--hours",
+      fmt::format("{}", kHours),
+      "--nodes",
+      std::to_string(nodes),
+      "--notice",
+      notice,
+      "--json"};
+  const Duration patience = FromSeconds(3600 * kHours / speedup) + e2e::kRunPatience;
+  const auto report = e2e::Json::Parse(Psctl(folder.path(), arguments, patience));
+  Require(report.has_value(), "the report is no JSON");
+  const std::filesystem::directory_iterator runs(job.runs());
+  const auto summary = e2e::Json::Parse(e2e::ReadText(runs->path().string() + "/summary.json"));
+  Require(summary.has_value(), "there is no summary.json");
+  e2e::ExpectConsistentLedger(*summary);
+  const double ideal = (*report)["samples_ideal"].number();  // 0: it was never whole for long
+  return ideal > 0 ? 100 * (*report)["samples"].number() / ideal : 0;
+}
+
+void MeasureGuest(const BenchArguments& arguments, const std::string& mode, SampleTable* table) {
+  const Guest guest = ComeAndGo(mode, arguments.is_tiny ? 1 : 10 * arguments.runs);
+  const std::string name = "guest " + mode;
+  table->Add(name + ", from its start to its first step counted", guest.joined, "s");
+  table->Add(name + ", from psctl drain to its seat being free", guest.left, "s");
+  table->Add(name + ", speed of the other worker, of alone", {{100 * guest.others}}, "%");
+  table->Add(name + ", steps lost", {{static_cast<double>(guest.lost)}}, "");
+}
+
+void MeasureLoss(const BenchArguments& arguments, const std::string& mode, SampleTable* table) {
+  const Loss loss = Lose(mode, arguments.is_tiny ? 1 : 3 * arguments.runs);
+  const std::string name = "loss " + mode;
+  table->Add(name + ", longest step beside a drain, over the median", loss.drained_others, "times");
+  table->Add(name + ", steps lost by drained ones", {{static_cast<double>(loss.repeated)}}, "");
+  table->Add(name + ", from SIGKILL to known lost", loss.detected, "s");
+  table->Add(name + ", from SIGSTOP to known lost, over max_detect_s", loss.silent, "times");
+  table->Add(name + ", longest step beside a loss, over the median", loss.killed_others, "times");
+}
+
+void MeasureLarge(const BenchArguments& arguments, SampleTable* table) {
+  const uint32_t width = arguments.is_tiny ? 64 : 4700;
+  const uint32_t times = arguments.is_tiny ? 1 : 5 * arguments.runs;
+  const LargeJoin linked = JoinLarge(width, 1000, times);
+  const LargeJoin plain = JoinLarge(width, 0, times);
+  const std::string name = fmt::format("large, {:.1f} MB", linked.mbytes);
+  table->Add(name + " by 1 Gbit/s, from its start to its first step counted", linked.joined, "s");
+  table->Add(name + " by 1 Gbit/s, less the link's time there and back", linked.beyond, "s");
+  table->Add(name + " without a link's limit", plain.joined, "s");
+}
+
+void MeasureCrowd(const BenchArguments& arguments, SampleTable* table) {
+  const uint32_t workers = arguments.is_tiny ? 3 : 64;
+  Samples there;
+  Samples gone;
+  Samples lost;
+  for (uint32_t i = 0; i < arguments.runs; ++i) {
+    const Crowd crowd = ScaleUpAndDown(workers);
+    there.values.push_back(crowd.there_s);
+    gone.values.push_back(crowd.gone_s);
+    lost.values.push_back(static_cast<double>(crowd.lost));
+  }
+  const std::string name = "crowd of " + std::to_string(workers);
+  table->Add(name + ", from psctl scale to a step of each", there, "s");
+  table->Add(name + ", from psctl scale workers=0 to nobody there", gone, "s");
+  table->Add(name + ", steps lost", lost, "");
+}
+
 int Run(const BenchArguments& arguments) {
   SampleTable table;
-  if (arguments.Wants("guest")) {
-    const Guest guest = ComeAndGo(arguments.is_tiny ? 1 : 10 * arguments.runs);
-    table.Add("guest, from its start to its first step counted", guest.joined, "s");
-    table.Add("guest, from psctl drain to its seat being free", guest.left, "s");
-    table.Add("guest, speed of the other worker, of alone", {{100 * guest.others}}, "%");
-    table.Add("guest, steps lost", {{static_cast<double>(guest.lost)}}, "");
+  for (const std::string mode : {"async", "ssp", "bsp"}) {
+    const bool is_measured = mode == "async" || !arguments.is_tiny;  // they take seconds each
+    if (is_measured && arguments.Wants("guest " + mode)) {
+      MeasureGuest(arguments, mode, &table);
+    }
+    if (is_measured && arguments.Wants("loss " + mode)) {
+      MeasureLoss(arguments, mode, &table);
+    }
   }
-  if (arguments.Wants("loss")) {
-    const Loss loss = Lose(arguments.is_tiny ? 1 : 3 * arguments.runs);
-    table.Add("loss, longest step beside a drain, over the median", loss.drained_others, "times");
-    table.Add("loss, steps lost by drained ones", {{static_cast<double>(loss.repeated)}}, "");
-    table.Add("loss, from SIGKILL to known lost", loss.detected, "s");
-    table.Add("loss, from SIGSTOP to known lost, over max_detect_s", loss.silent, "times");
-    table.Add("loss, longest step beside a loss, over the median", loss.killed_others, "times");
+  if (arguments.Wants("large")) {
+    MeasureLarge(arguments, &table);
   }
   if (arguments.Wants("crowd")) {
-    const uint32_t workers = arguments.is_tiny ? 3 : 64;
-    Samples there;
-    Samples gone;
-    Samples lost;
-    for (uint32_t i = 0; i < arguments.runs; ++i) {
-      const Crowd crowd = ScaleUpAndDown(workers);
-      there.values.push_back(crowd.there_s);
-      gone.values.push_back(crowd.gone_s);
-      lost.values.push_back(static_cast<double>(crowd.lost));
+    MeasureCrowd(arguments, &table);
+  }
+  for (const std::string notice : {"2m", "none"}) {
+    if (arguments.Wants("replay, notice " + notice)) {
+      const double percent =
+          arguments.is_tiny ? ReplayTrace(4, 3600, notice) : ReplayTrace(32, 60, notice);
+      table.Add("replay, notice " + notice + ", samples of the ideal", {{percent}}, "%");
     }
-    const std::string name = "crowd of " + std::to_string(workers);
-    table.Add(name + ", from psctl scale to a step of each", there, "s");
-    table.Add(name + ", from psctl scale workers=0 to nobody there", gone, "s");
-    table.Add(name + ", steps lost", lost, "");
   }
   table.Print();
   return testing::Test::HasFailure() ? 1 : 0;
