@@ -184,7 +184,7 @@ losses_of() {
   summary="$(timeout -k 30 "$LIMIT_S" "$programs/bin/psctl" train "$ROOT/configs/$job.json" --json \
     --no-refine --set 'faults=[]' --set train.mode=bsp "${settings[@]}" \
     --set train.epochs=3 --set train.evaluate_every_epochs=1 --set "train.precision=$3" \
-    --set checkpoint.enabled=false --set "run.directory=$out/runs" \
+    --set checkpoint.enabled=false --set servers.queue_mib=256 --set "run.directory=$out/runs" \
     --set "workers=[{\"count\": 1, \"threads\": $threads, \"device\": \"$2\"}]" \
     2> "$out/train_$1_${2%:*}_$3.log")" || return 1
   grep -o '"evaluations":\[[^]]*\]' <<< "$summary" | grep -o '"loss":[^,}]*' | cut -d : -f 2
