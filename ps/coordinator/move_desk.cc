@@ -59,7 +59,7 @@ bool MoveDesk::Spread(const Wish& wish, const Call& call) {
   if (is_there) {
     return true;
   }
-  if (MayBegin(call)) {
+  if (MayBegin(call) && CanAsk(move)) {
     move.version = present.version + 1;
     job_->edit.servers.chunks = std::move(move);
     timer_.Start(call.now, &job_->random);
@@ -68,13 +68,19 @@ bool MoveDesk::Spread(const Wish& wish, const Call& call) {
   return false;
 }
 
+/// Both are there to be asked: after others have joined, all shards connect again.
+bool MoveDesk::CanAsk(const proto::ChunkMove& move) const {
+  return job_->shards.Find(move.from)->peer != proto::PeerId() &&
+         job_->shards.Find(move.to)->record->is_registered;
+}
+
 void MoveDesk::Ask(const Call& call) const {
   const proto::ChunkMove& move = *job_->state.servers.chunks;
-  const Shard* const from = job_->shards.Find(move.from);
-  const Shard* const to = job_->shards.Find(move.to);
-  if (from->peer == proto::PeerId() || !to->record->is_registered) {
+  if (!CanAsk(move)) {
     return;
   }
+  const Shard* const from = job_->shards.Find(move.from);
+  const Shard* const to = job_->shards.Find(move.to);
   const proto::ShardRecord& record = *to->record;
   call.out->Send(
       from->peer,

@@ -43,6 +43,7 @@ class MoveDesk {
   void OnMemberHeartbeat(const Call& call, uint64_t known) const;
 
  private:
+  bool CanAsk(const proto::ChunkMove& move) const;
   void Ask(const Call& call) const;
 
   Job* const job_;

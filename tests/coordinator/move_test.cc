@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 class MoveTest : public MovingTest {
  protected:
@@ -52,6 +53,16 @@ TEST_F(MoveTest, ChunksGoToNewServersWhileTrainingGoesOn) {
   EXPECT_EQ(checkpoints().steps_undone, 0U);
   Round();
   EXPECT_EQ(checkpoints().steps_undone, 0U) << "a step of other shards is no lost one";
+}
+
+TEST_F(MoveTest, TheFirstChunksLeaveAsSoonAsTheirShardHasComeBack) {
+  BeginAndScale(3);
+  harness_.shards.resize(status().count);
+  for (const uint32_t shard : {2U, 1U, 0U}) {
+    harness_.RegisterShard(shard, PidOf(shard) != 0 ? PidOf(shard) : 5000 + shard);
+  }
+  ASSERT_TRUE(move().has_value());
+  EXPECT_THAT(harness_.shards[move()->from.value].gives, SizeIs(1)) << "not when asked again";
 }
 
 TEST_F(MoveTest, MembersAreToldWhereChunksAre) {
