@@ -42,6 +42,8 @@ struct Giving {
   std::vector<proto::StagedStep> staged;           // of the offer
   std::vector<std::vector<StagedPart>> gradients;  // by staged step and part of all chunks
   std::optional<Generation> taken;  // the other shard has them, and knew this membership then
+  TimePoint offered_at{};
+  bool goes_first = false;  // answers to pulls wait until all of it is sent
 };
 
 /// A shard that got chunks, and is likely to get more at once: its connection is kept meanwhile.

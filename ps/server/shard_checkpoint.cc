@@ -143,6 +143,8 @@ void ShardCore::EndLife() {
   taken_version_ = 0;
   mode_ = proto::ModeChoice();
   round_ = 0;
+  round_since_ = {};
+  answers_may_wait_ = {};
   samples_done_ = 0;
   lr_policy_.Restore(0);
 }

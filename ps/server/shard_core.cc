@@ -282,6 +282,7 @@ void ShardCore::OnPeerClosed(proto::PeerId peer, TimePoint now, proto::Outbox* /
     return;
   }
   if (giving_ && giving_->peer == peer) {
+    EndPrecedence(now);
     giving_->peer = proto::PeerId();
     giving_->next_chunk.reset();
     giving_->next_try = now + settings_.timing.retry_first;

@@ -210,6 +210,7 @@ class ShardCore {
   void OnReceiver(const Call& call, const proto::Message& message);
   void CloseReceivers(proto::Outbox* out);
   void TickGiving(TimePoint now, proto::Outbox* out);
+  void EndPrecedence(TimePoint now);
   void FinishGiving(TimePoint now, proto::Outbox* out);
   void FinishWithout(Member* member, TimePoint now, proto::Outbox* out);
   bool IsStaged(const Member& member, Step step, const Chunk& chunk) const;
@@ -245,6 +246,8 @@ class ShardCore {
   bool SendAnswer(PullAnswer* answer, bool is_urgent, proto::Outbox* out);
   void SendAnswerFrame(PullAnswer* answer, proto::Outbox* out);
   void EndAnswer(Member* member);
+  bool DoAnswersWait() const;
+  void ContinueAnswers(proto::Outbox* out);
   /// Answers those that waited for what has just happened.
   void ReleasePulls(proto::Outbox* out);
 
@@ -260,6 +263,7 @@ class ShardCore {
   void TakeMembership(const proto::Membership& membership, TimePoint now, proto::Outbox* out);
   void OnCommit(const Call& call, const proto::CommitRound& commit);
   Status CheckCommit(const proto::CommitRound& commit) const;
+  void NoteRound(TimePoint now);
   void BeginCommit(const proto::CommitRound& commit, proto::Outbox* out);
   void FinishCommit(proto::Outbox* out);
 
@@ -336,7 +340,9 @@ class ShardCore {
   std::optional<RoundCommit> commit_;  // of round_, while it is under way
   proto::PeerId commit_peer_;          // who is told of its end; nobody: its connection is gone
   uint64_t commit_request_id_ = 0;
-  uint64_t samples_done_ = 0;  // the schedule's clock
+  TimePoint round_since_{};      // when that commit began; none: not in this life
+  Duration answers_may_wait_{};  // in the open round, for chunks that leave
+  uint64_t samples_done_ = 0;    // the schedule's clock
   LrPolicy lr_policy_;
   Checkpointer checkpointer_;
   std::optional<proto::CheckpointRequest> due_checkpoint_;  // bsp: when its round is committed

@@ -98,6 +98,7 @@ void ShardCore::OnDialed(ShardId to, proto::PeerId peer, TimePoint now, proto::O
 }
 
 void ShardCore::Offer(TimePoint now, proto::Outbox* out) {
+  EndPrecedence(now);
   giving_->next_chunk = 0;
   giving_->next_part = 0;
   giving_->next_buffer = 0;
@@ -150,6 +151,8 @@ void ShardCore::Offer(TimePoint now, proto::Outbox* out) {
   offer.staged = giving_->staged;
   giving_->next_try = now + settings_.timing.retry_limit +
                       FromSeconds(static_cast<double>(bytes) / kSlowLinkBytesPerSecond);
+  giving_->offered_at = now;
+  giving_->goes_first = is_bsp() && answers_may_wait_ > Duration();
   out->Send(giving_->peer, ++last_request_id_, std::move(offer));
   ContinueGiving(out);
 }
@@ -191,6 +194,23 @@ void ShardCore::ContinueGiving(proto::Outbox* out) {
       ++next;
     }
   }
+  if (giving_->goes_first && next == giving_->order.keys.size()) {
+    ContinueAnswers(out);
+  }
+}
+
+/// bsp: answers to pulls wait while chunks are sent that go first. Where the link of this shard
+/// limits a round this costs the round little: the other shard's link brings them to the workers.
+bool ShardCore::DoAnswersWait() const {
+  return giving_ && giving_->goes_first && giving_->next_chunk &&
+         *giving_->next_chunk < giving_->order.keys.size();
+}
+
+/// They waited, or may have, since the offer.
+void ShardCore::EndPrecedence(TimePoint now) {
+  if (giving_ && std::exchange(giving_->goes_first, false)) {
+    answers_may_wait_ -= std::min(answers_may_wait_, now - giving_->offered_at);
+  }
 }
 
 bool ShardCore::IsReceiver(proto::PeerId peer) const {
@@ -222,8 +242,10 @@ void ShardCore::OnReceiver(const Call& call, const proto::Message& message) {
     if (refusal->code != StatusCode::kUnavailable) {
       log_->Warning("chunks_refused", {{"why", refusal->message}});
     }
+    EndPrecedence(call.now);
     giving_->next_chunk.reset();
     giving_->next_try = call.now + settings_.timing.retry_first;
+    ContinueAnswers(call.out);
   }
 }
 
@@ -235,6 +257,10 @@ void ShardCore::TickGiving(TimePoint now, proto::Outbox* out) {
     }
     return is_idle;
   });
+  if (giving_ && giving_->goes_first && now - giving_->offered_at >= answers_may_wait_) {
+    EndPrecedence(now);
+  }
+  ContinueAnswers(out);
   if (!giving_ || giving_->next_try == TimePoint() || now < giving_->next_try) {
     return;
   }
@@ -252,6 +278,7 @@ void ShardCore::FinishGiving(TimePoint now, proto::Outbox* out) {
   if (!giving_ || !giving_->taken || roster_.generation() < *giving_->taken) {
     return;
   }
+  EndPrecedence(now);
   const Giving giving = std::move(*giving_);
   giving_.reset();
   is_frozen_.clear();
@@ -271,6 +298,7 @@ void ShardCore::FinishGiving(TimePoint now, proto::Outbox* out) {
   for (auto& [incarnation, member] : roster_.members()) {
     FinishWithout(&member, now, out);
   }
+  ContinueAnswers(out);
 }
 
 /// What a step lacked here has left: with what stays it is complete.

@@ -129,8 +129,21 @@ void ShardCore::BeginAnswer(Member* member, const Pull& pull, proto::Outbox* out
 }
 
 void ShardCore::ContinueAnswer(Member* member, bool is_urgent, proto::Outbox* out) {
+  if (!is_urgent && DoAnswersWait()) {
+    return;
+  }
   if (SendAnswer(&*member->answer, is_urgent, out)) {
     EndAnswer(member);
+  }
+}
+
+/// Those that waited for chunks that leave.
+void ShardCore::ContinueAnswers(proto::Outbox* out) {
+  for (auto it = answering_.begin(); it != answering_.end() && !DoAnswersWait();) {
+    Member* const member = roster_.Find((it++)->second);
+    if (!out->IsBacklogged(member->answer->peer)) {
+      ContinueAnswer(member, false, out);
+    }
   }
 }
 

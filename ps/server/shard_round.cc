@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -10,6 +11,12 @@
 #include "ps/server/shard_core.h"
 
 namespace ps::server {
+namespace {
+
+/// Of the length of a round: so much longer may the next one become for chunks that leave.
+constexpr int64_t kAnswersWaitDivisor = 4;
+
+}  // namespace
 
 void ShardCore::OnMembership(const Call& call, const proto::Membership& membership) {
   if (!is_set_up_) {
@@ -122,6 +129,7 @@ void ShardCore::OnCommit(const Call& call, const proto::CommitRound& commit) {
       Refuse(call, status, 0);
       return;
     }
+    NoteRound(call.now);
     BeginCommit(commit, call.out);
   } else if (!commit_ || commit.round < round_) {
     call.out->Send(call.peer, call.request_id, proto::CommitAck{shard_, commit.round});
@@ -173,6 +181,14 @@ Status ShardCore::CheckCommit(const proto::CommitRound& commit) const {
     }
   }
   return Status::Ok();
+}
+
+/// How long answers may wait in the round that begins follows from how long the last one took: a
+/// pause that is short beside a round on a slow link is long where memory is the link.
+void ShardCore::NoteRound(TimePoint now) {
+  const Duration took = round_since_ == TimePoint() ? Duration() : now - round_since_;
+  round_since_ = now;
+  answers_may_wait_ = std::min(took / kAnswersWaitDivisor, settings_.timing.detect);
 }
 
 /// From here on the round is the newest one: what comes for it is too late, and pulls wait until

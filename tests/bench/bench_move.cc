@@ -100,6 +100,26 @@ struct Move {
   double busy_copy_s = 0;  // of as many bytes by a socket beside the same training, or by the link
 };
 
+/// No push failed: what has begun was counted, by the workers that joined at first.
+void RequireNothingLost(const TrainRun& run) {
+  const auto status = run.Status();
+  Require(status.has_value(), "the run has ended");
+  Require(
+      status->joins == kWorkers && status->revocations_unnoticed == 0,
+      fmt::format("{} workers joined, {} of them anew", status->joins, status->joins - kWorkers));
+  Require(
+      status->steps_lost == 0 && status->steps_partial == 0 && status->samples_rejected == 0,
+      fmt::format(
+          "{} steps were lost, {} of them partly applied, and {} samples rejected",
+          status->steps_lost,
+          status->steps_partial,
+          status->samples_rejected));
+  const proto::CheckpointStatus& checkpoints = status->checkpoints;
+  Require(
+      checkpoints.rollbacks == 0 && checkpoints.steps_undone == 0,
+      fmt::format("{} steps were undone", checkpoints.steps_undone));
+}
+
 constexpr double kMovedShare = 1.0 * (kServersAfter - 1) / kServersAfter;
 
 /// Seconds to send them over one connection on loopback.
@@ -165,6 +185,7 @@ Move MoveServers(const Sizes& sizes, const Case& c) {
     }
     return moved_at && look.steps > *moved_at && IsOfAll(before.back(), look);
   });
+  RequireNothingLost(run);
   move.stalled_s = LongestGap(during);
   move.step_s = LongestGap(before);
   const auto from = std::find_if(before.begin() + 1, before.end(), [&](const Look& look) {

@@ -70,6 +70,30 @@ class GiveInBspTest : public ::testing::Test {
         proto::ChunksTaken{2, rig_.Take<proto::ChunksOffer>().back().message.generation});
   }
 
+  /// Round 2, which lasts as long as round 1 took, has begun; chunks leave, and none is sent yet.
+  void GiveSlowly(Duration round) {
+    Commit(1, {1, 2});
+    rig_.now += round;
+    Contribute(1, 2, false);
+    Contribute(2, 2, false);
+    Commit(2, {1, 2});
+    rig_.sent.slow = kOtherPeer;
+    rig_.sent.has_frame = true;
+    Give(kFirst);
+    EXPECT_THAT(rig_.Take<proto::ChunkPart>(), IsEmpty());
+  }
+
+  void PullAfterRoundTwo() {
+    proto::PullRequest pull = rig_.PullAll(1);
+    pull.min_round = 2;
+    rig_.Pull(pull, 30);
+  }
+
+  void OtherShardTakesMore() {
+    rig_.sent.has_frame = false;
+    rig_.core.OnDrained(kOtherPeer, &rig_.sent);
+  }
+
   ShardRig rig_;
 };
 
@@ -145,6 +169,45 @@ TEST_F(GiveInBspTest, AnAnswerThatIsStillBeingSentEndsWithTheChunkThatLeaves) {
   EXPECT_EQ(answers.back().message.chunk_total, 2U);
   EXPECT_EQ(answers.back().message.placement, 2U);
   EXPECT_THAT(answers.back().values, ElementsAre(0.5F, 0.5F));
+}
+
+TEST_F(GiveInBspTest, AnswersToPullsWaitForChunksThatLeave) {
+  GiveSlowly(std::chrono::seconds(8));
+  PullAfterRoundTwo();
+  EXPECT_THAT(rig_.Take<proto::PullReply>(), IsEmpty());
+  OtherShardTakesMore();
+  EXPECT_EQ(rig_.Take<proto::ChunkPart>().size(), 1U);
+  EXPECT_EQ(rig_.Take<proto::PullReply>().size(), 4U) << "of three chunks, one has two parts";
+}
+
+TEST_F(GiveInBspTest, AnswersWaitForAQuarterOfARoundAtMost) {
+  GiveSlowly(std::chrono::seconds(8));
+  PullAfterRoundTwo();
+  rig_.Wait(std::chrono::milliseconds(1800));
+  EXPECT_THAT(rig_.Take<proto::PullReply>(), IsEmpty()) << "also when it is offered again";
+  rig_.Wait(std::chrono::milliseconds(300));
+  EXPECT_EQ(rig_.Take<proto::PullReply>().size(), 4U);
+  OtherShardTakesMore();
+  Taken();
+  rig_.sent.has_frame = true;
+  rig_.Deliver(kCoordinator, proto::GiveChunks{3, {kOther, "other", 4712}, 1, {kSecond}});
+  proto::PullRequest pull = rig_.PullAll(2);
+  pull.min_round = 2;
+  pull.placement = 2;
+  rig_.Pull(pull, 31);
+  EXPECT_EQ(rig_.Take<proto::PullReply>().size(), 3U) << "nothing waits in this round any more";
+}
+
+TEST_F(GiveInBspTest, AnswersDoNotWaitForAShardThatIsNotThere) {
+  GiveSlowly(std::chrono::seconds(8));
+  PullAfterRoundTwo();
+  rig_.core.OnPeerClosed(kOtherPeer, rig_.now, &rig_.sent);
+  rig_.Tick(rig_.core.timing().tick);
+  EXPECT_EQ(rig_.Take<proto::PullReply>().size(), 4U);
+  rig_.core.OnDialed(kOther, kOtherPeer, rig_.now, &rig_.sent);
+  PullAfterRoundTwo();
+  rig_.Deliver(kOtherPeer, proto::Refusal{StatusCode::kUnavailable, "not yet", 10, 0});
+  EXPECT_EQ(rig_.Take<proto::PullReply>().size(), 4U);
 }
 
 TEST_F(GiveInBspTest, NothingLeavesWhileARoundIsBeingCommitted) {

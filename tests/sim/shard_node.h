@@ -18,7 +18,7 @@
 
 namespace ps::sim {
 
-/// A shard's Outbox: now and then a worker takes its time to read a frame of a pull's answer.
+/// A shard's Outbox: now and then a peer takes its time to read what is large.
 class ShardOutbox final : public proto::Outbox {
  public:
   ShardOutbox(
@@ -29,9 +29,10 @@ class ShardOutbox final : public proto::Outbox {
       : out_(out), queue_(queue), random_(seed), on_drained_(std::move(on_drained)) {}
 
   void Send(proto::PeerId to, uint64_t request_id, proto::Message message) override {
-    const bool is_answer = std::holds_alternative<proto::PullReply>(message);
+    const bool is_large = std::holds_alternative<proto::PullReply>(message) ||
+                          std::holds_alternative<proto::ChunkPart>(message);
     out_.Send(to, request_id, std::move(message));
-    if (is_answer && random_.Chance(0.3) && backlogged_.insert(to).second) {
+    if (is_large && random_.Chance(0.3) && backlogged_.insert(to).second) {
       const auto reading = std::chrono::microseconds(100 + random_.Below(5000));
       queue_->After(reading, [this, to] {
         backlogged_.erase(to);
