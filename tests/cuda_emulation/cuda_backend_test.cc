@@ -37,6 +37,18 @@ TEST(CudaBackendTest, HeadsThatAreTooWideAreRefused) {
       "more heads, or device cpu");
 }
 
+TEST(CudaBackendTest, AConvolutionOfTooManyPixelsIsRefused) {
+  const std::unique_ptr<Backend> backend = MakeOwn();
+  const std::unique_ptr<Stream> stream = backend->MakeStream().value();
+  const auto op = stream->MakeOp(Conv2dOptions{3, 224, 224, 64, 7, 2, 3}).value();
+  const Status status = op->Prepare(40'000, false);
+  EXPECT_EQ(status.code(), StatusCode::kUnsupported);
+  EXPECT_EQ(
+      status.message(),
+      "a convolution on a CUDA device has at most 1073741824 pixels in a batch, this one "
+      "2007040000 in and 501760000 out; make train.minibatch smaller");
+}
+
 TEST(CudaBackendTest, OpsGiveTheSameBitsInEitherOrderOfThreads) {
   for (const std::string& kind : AllOpKinds()) {
     for (const OpCase& c : OpCasesOf(kind)) {

@@ -202,11 +202,15 @@ void AppendConvolutions(std::vector<OpCase>* cases) {
   cases->push_back(Conv2dCase(3, {16, 6, 6, 33, 1, 2, 0, false}));
   // Odd strides: as far as the window reaches, farther, and with a rest at the edge.
   cases->push_back(Conv2dCase(2, {3, 10, 8, 5, 3, 3, 1, true}));
+  cases->push_back(Conv2dCase(2, {4, 9, 7, 12, 3, 3, 1, true}));
+  cases->push_back(Conv2dCase(3, {8, 9, 6, 8, 2, 4, 0, false}));
   cases->push_back(Conv2dCase(3, {5, 8, 7, 3, 1, 3, 0, false}));
   cases->push_back(Conv2dCase(2, {2, 13, 11, 31, 3, 5, 2, true}));
   // More than one tile of output channels, of input channels, and of output pixels to add up.
   cases->push_back(Conv2dCase(3, {2, 13, 11, 65, 1, 1, 0, true}));
   cases->push_back(Conv2dCase(1, {66, 3, 3, 3, 1, 1, 0, true}));
+  cases->push_back(Conv2dCase(2, {12, 6, 5, 40, 3, 1, 1, true}));
+  cases->push_back(Conv2dCase(1, {8, 5, 5, 68, 3, 1, 1, false}));
 }
 
 void AppendPools(std::vector<OpCase>* cases) {
