@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "kernels/cuda/kernels.h"
 
@@ -132,18 +131,18 @@ class CudaConv2d final : public Op {
 
   Status Prepare(int64_t n, bool training) override {
     const ConvShape shape = Shape(n);
-    // Places of an image, of a map and of a kernel are counted in 32 bits.
-    constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
+    // The kernels count these in 32 bits, and subtract.
+    constexpr int64_t kMax = int64_t{1} << 30;
     const int64_t image = options_.in_height * options_.in_width * options_.in_channels;
     const int64_t map = shape.out_height * shape.out_width * options_.out_channels;
-    if (std::max({OutputPixels(shape), n * options_.in_height * options_.in_width, image, map}) >
-        kMax - kMax / 2) {
+    const int64_t largest =
+        std::max({OutputPixels(shape), n * options_.in_height * options_.in_width, image, map});
+    if (largest > kMax) {
       return Status::Unsupported(fmt::format(
-          "a convolution on a CUDA device has at most {} pixels in a batch, this one {} in and {} "
-          "out; make train.minibatch smaller",
-          kMax - kMax / 2,
-          n * options_.in_height * options_.in_width,
-          OutputPixels(shape)));
+          "a convolution on a CUDA device takes up to {} pixels of a minibatch, and values of a "
+          "picture, and this one has {}; make train.minibatch smaller",
+          kMax,
+          largest));
     }
     if (!training) {
       return stream_->ReserveScratch(ConvWeightCount(shape));

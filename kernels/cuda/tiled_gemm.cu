@@ -1,3 +1,4 @@
+#include "kernels/cuda/dense_factors.cuh"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/product.cuh"

@@ -45,8 +45,9 @@ TEST(CudaBackendTest, AConvolutionOfTooManyPixelsIsRefused) {
   EXPECT_EQ(status.code(), StatusCode::kUnsupported);
   EXPECT_EQ(
       status.message(),
-      "a convolution on a CUDA device has at most 1073741824 pixels in a batch, this one "
-      "2007040000 in and 501760000 out; make train.minibatch smaller");
+      "a convolution on a CUDA device takes up to 1073741824 pixels of a minibatch, and values of "
+      "a "
+      "picture, and this one has 2007040000; make train.minibatch smaller");
 }
 
 TEST(CudaBackendTest, OpsGiveTheSameBitsInEitherOrderOfThreads) {

@@ -12,6 +12,7 @@
 #include "kernels/cuda/attention_fma.cuh"
 #include "kernels/cuda/attention_mma.cuh"
 #include "kernels/cuda/bf16.cuh"
+#include "kernels/cuda/dense_factors.cuh"
 #include "kernels/cuda/product.cuh"
 #include "ps/base/random.h"
 
