@@ -1,13 +1,11 @@
 #include "kernels/cpu/backend.h"
 
 #include <fmt/core.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <memory>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -33,18 +31,6 @@ class CpuMemory final : public Memory {
  private:
   Buffer buffer_;
 };
-
-/// Where the machine leaves it to programs, large memory comes in huge pages: to fill it takes
-/// fewer faults, which is a part of a worker's start with a large model. A machine may refuse.
-void PreferHugePages(std::byte* memory, size_t size_bytes) {
-  constexpr size_t kLarge = size_t{4} << 20;
-  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  void* begin = memory;
-  size_t whole = size_bytes;
-  if (size_bytes >= kLarge && std::align(page, page, begin, whole) != nullptr) {
-    static_cast<void>(madvise(begin, whole / page * page, MADV_HUGEPAGE));
-  }
-}
 
 /// Whatever was put into a stream before Record is done.
 class CpuEvent final : public Event {
@@ -253,9 +239,7 @@ class CpuBackend final : public Backend {
           FormatBytes(size_bytes),
           FormatBytes(there_is)));
     }
-    auto memory = std::make_unique<CpuMemory>(Buffer(size_bytes));
-    PreferHugePages(memory->data(), memory->size());
-    return std::unique_ptr<Memory>(std::move(memory));
+    return std::unique_ptr<Memory>(std::make_unique<CpuMemory>(Buffer(size_bytes)));
   }
 
   Result<std::unique_ptr<Memory>> AllocatePinned(size_t size_bytes) override {

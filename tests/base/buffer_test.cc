@@ -18,6 +18,19 @@ TEST(BufferTest, EverySizeIsAlignedToACacheLine) {
   }
 }
 
+TEST(BufferTest, ALargeOneBeginsWithAHugePage) {
+  constexpr uintptr_t kHugePage = uintptr_t{2} << 20;
+  for (const size_t size : {size_t{4} << 20, (size_t{7} << 20) + 1}) {
+    Buffer buffer(size);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % kHugePage, 0U) << size;
+    buffer.bytes().front() = std::byte{1};
+    buffer.bytes().back() = std::byte{2};
+    const Buffer moved = std::move(buffer);
+    EXPECT_EQ(moved.bytes().front(), std::byte{1});
+    EXPECT_EQ(moved.bytes().back(), std::byte{2});
+  }
+}
+
 TEST(BufferTest, AnEmptyBufferHoldsNothing) {
   Buffer buffer(0);
   EXPECT_EQ(buffer.size(), 0U);
