@@ -113,6 +113,9 @@ TEST_F(ReplanningTest, TheFleetFollowsLossesPricesPeopleAndSpeed) {
   EXPECT_EQ(scaled.end, ProcessEnd{}) << scaled.err;
   EXPECT_TRUE(WaitForPlan(run, "another fleet is wanted: 1 fast instead of 1 cheap"));
   EXPECT_TRUE(WaitForFleet(&run, 1, 0));
+  const std::string events = Psctl({"events", run.Root()}).out;
+  EXPECT_THAT(events, HasSubstr("1 workers wanted, 2 before; asked by plan"));
+  EXPECT_THAT(events, HasSubstr("asked by psctl"));
 
   EXPECT_EQ(Psctl({"stop", run.Root()}).end, ProcessEnd{});
   EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});

@@ -82,9 +82,11 @@ class SlurmLauncherTest : public LauncherConformance {
   }
 
   static void AwaitEmptyQueue() {
-    while (!Queue().empty()) {
+    constexpr int kLooks = 1200;  // a minute
+    for (int look = 0; look < kLooks && !Queue().empty(); ++look) {
       ::poll(nullptr, 0, 50);
     }
+    EXPECT_EQ(Queue(), "");
   }
 };
 
