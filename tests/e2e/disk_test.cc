@@ -3,15 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <sys/mount.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
+#include "tests/e2e/machine.h"
 #include "tests/e2e/train_run.h"
 
 namespace ps::e2e {
@@ -46,17 +43,6 @@ TEST_F(DiskTest, FilesThatCannotGrowCostLinesOnly) {
   EXPECT_THAT(run.Summary()["model_problem"].text(), HasSubstr("File too large"));
 }
 
-/// Puts a small file system at a path, seen by this process and its children alone.
-testing::AssertionResult MountSmallDisk(const std::string& path, const std::string& options) {
-  if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr)) {
-    return testing::AssertionFailure() << "no mount namespace: " << std::strerror(errno);
-  }
-  if (::mount("none", path.c_str(), "tmpfs", 0, options.c_str()) != 0) {
-    return testing::AssertionFailure() << "mount tmpfs: " << std::strerror(errno);
-  }
-  return testing::AssertionSuccess();
-}
-
 TEST_F(DiskTest, AFullDiskDoesNotStopTraining) {
   std::filesystem::create_directory(job_.runs());
   const testing::AssertionResult mounted = MountSmallDisk(job_.runs(), "size=256k");
@@ -66,9 +52,7 @@ TEST_F(DiskTest, AFullDiskDoesNotStopTraining) {
   {
     TrainRun run(job_, {.arguments = {"--json"}});
     EXPECT_TRUE(run.WaitForSamples(256).has_value());
-    std::ofstream filler(job_.runs() + "/filler", std::ios::binary);
-    while (filler.write("0123456789abcdef", 16).flush().good()) {
-    }
+    const DiskFiller filler(job_.runs() + "/filler");
     EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
     EXPECT_THAT(run.psctl().Err(), HasSubstr("records are being lost"));
     EXPECT_THAT(run.psctl().Err(), HasSubstr("summary.json"));

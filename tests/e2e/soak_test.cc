@@ -1,21 +1,27 @@
-// Processes of every kind are killed every few seconds under load: the run goes on, its ledger is
-// exact, and every checkpoint that it kept verifies. SPOTPS_SOAK_S makes it longer than half a
-// minute in each mode.
+// Processes of every kind are killed and frozen under load, the disk fills up, the network is cut:
+// the run goes on, its ledger is exact, and every checkpoint that it kept verifies.
+// SPOTPS_SOAK_S makes it longer than half a minute in each mode; SPOTPS_SOAK_SEED repeats choices.
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mount.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ps/base/random.h"
+#include "tests/e2e/machine.h"
 #include "tests/e2e/train_run.h"
 
 namespace ps::e2e {
 namespace {
+
+using std::chrono::milliseconds;
 
 constexpr int kSecondsByDefault = 30;
 constexpr int kTrainSamples = 10000;
@@ -23,39 +29,64 @@ constexpr int kTrainSamples = 10000;
 /// repeat what a lost server had not saved.
 constexpr int kSamplesPerSecond = 4000;
 constexpr int kSamplesPerSecondOfBsp = 2000;
+/// fleet.max_detect_s: who is frozen or cut off for longer is lost.
+constexpr int kDetectMs = 2000;
 
-int SoakSeconds() {
-  const char* seconds = std::getenv("SPOTPS_SOAK_S");
-  return seconds != nullptr ? std::atoi(seconds) : kSecondsByDefault;
+int64_t Setting(const char* name, int64_t otherwise) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? std::atoll(value) : otherwise;
 }
 
-struct Kills {
-  int workers = 0;
-  int servers = 0;
-  int coordinators = 0;
-};
+int SoakSeconds() {
+  return static_cast<int>(Setting("SPOTPS_SOAK_S", kSecondsByDefault));
+}
 
-/// Kills processes of a run, all of which are to come back by themselves.
-class Killer {
+/// Disturbs a run that is to go on by itself.
+class Disturber {
  public:
-  Killer(TrainRun* run, uint64_t seed) : run_(*run), random_(seed) {}
+  struct World {
+    std::string disk;          // the folder whose disk may be filled; "": no disk of its own
+    bool has_network = false;  // of its own, which may be cut
+  };
 
-  /// One kill, when the run trains. False when it does not any more.
-  bool KillOne();
+  Disturber(TrainRun* run, World world, uint64_t seed)
+      : run_(*run), world_(std::move(world)), random_(seed) {}
 
-  const Kills& kills() const { return kills_; }
+  /// One disturbance, when the run trains. False when it does not any more.
+  bool DisturbOnce();
+
+  const std::map<std::string, int>& done() const { return done_; }
 
  private:
-  void KillWorker(const proto::JobStatus& status);
+  void Kill(const proto::JobStatus& status);
+  /// For less or for more than it takes to be declared lost.
+  void FreezeOne(const proto::JobStatus& status);
+
+  /// While something is wrong. Ends early with the run.
+  void Wait(Duration time) {
+    WaitUntil([this] { return !run_.psctl().IsRunning(); }, time);
+  }
+
+  Duration Between(int from_ms, int to_ms) {
+    return milliseconds(
+        from_ms + static_cast<int64_t>(random_.Below(static_cast<uint64_t>(to_ms - from_ms))));
+  }
+
+  int64_t SomeWorker(const proto::JobStatus& status);
+  int64_t SomeServer(const proto::JobStatus& status);
+  /// 0 when the last one was not long ago: one that lives for a while each time is started again
+  /// for ever.
+  int64_t CoordinatorIfDue();
 
   TrainRun& run_;
+  const World world_;
   Random random_;
-  Kills kills_;
+  std::map<std::string, int> done_;
   TimePoint coordinator_due_{};
 };
 
-bool Killer::KillOne() {
-  // The last kill has not stopped it. Where all go back, counted samples become fewer first.
+bool Disturber::DisturbOnce() {
+  // The last one has not stopped it. Where all go back, counted samples become fewer first.
   uint64_t samples = 0;
   const auto status = run_.WaitFor([&samples](const proto::JobStatus& s) {
     if (s.state != "training" || samples == 0 || s.samples_counted < samples) {
@@ -67,46 +98,117 @@ bool Killer::KillOne() {
   if (!status.has_value()) {
     return false;
   }
-  const Duration more = std::chrono::milliseconds(500 + random_.Below(2500));
-  WaitUntil([this] { return !run_.psctl().IsRunning(); }, more);
-  switch (random_.Below(4)) {
-    case 0: {
-      const auto& shard = status->shards[random_.Below(status->shards.size())];
-      if (shard.pid > 0) {
-        ::kill(static_cast<pid_t>(shard.pid), SIGKILL);
-        ++kills_.servers;
-      }
-      break;
+  Wait(Between(500, 3000));
+  const uint64_t choice = random_.Below(10);
+  if (choice == 0 && !world_.disk.empty()) {
+    const DiskFiller filler(world_.disk + "/filler");
+    ++done_["disk filled"];
+    Wait(Between(500, 4000));
+    // What was not written then is not what the next process reads.
+    if (random_.Chance(0.5)) {
+      Kill(*status);
+      Wait(Between(100, 1000));
     }
-    case 1: {
-      // One that lives for a while each time is started again for ever.
-      const int64_t pid = run_.CoordinatorPid();
-      if (pid > 0 && SystemTime().Now() >= coordinator_due_) {
-        ::kill(static_cast<pid_t>(pid), SIGKILL);
-        ++kills_.coordinators;
-        coordinator_due_ = SystemTime().Now() + std::chrono::seconds(11);
-      }
-      break;
-    }
-    default:
-      KillWorker(*status);
+  } else if (choice == 1 && world_.has_network) {
+    const NetworkCut cut;
+    ++done_["network cut"];
+    Wait(Between(100, 2 * kDetectMs));
+  } else if (choice <= 4) {
+    FreezeOne(*status);
+  } else {
+    Kill(*status);
   }
   return true;
 }
 
-void Killer::KillWorker(const proto::JobStatus& status) {
+int64_t Disturber::SomeWorker(const proto::JobStatus& status) {
   const std::vector<proto::WorkerRow> alive = Alive(status);
-  if (!alive.empty()) {
-    ::kill(static_cast<pid_t>(alive[random_.Below(alive.size())].pid), SIGKILL);
-    ++kills_.workers;
+  return alive.empty() ? 0 : alive[random_.Below(alive.size())].pid;
+}
+
+int64_t Disturber::SomeServer(const proto::JobStatus& status) {
+  return status.shards.empty() ? 0 : status.shards[random_.Below(status.shards.size())].pid;
+}
+
+int64_t Disturber::CoordinatorIfDue() {
+  if (SystemTime().Now() < coordinator_due_) {
+    return 0;
+  }
+  coordinator_due_ = SystemTime().Now() + std::chrono::seconds(11);
+  return run_.CoordinatorPid();
+}
+
+void Disturber::Kill(const proto::JobStatus& status) {
+  int64_t pid = 0;
+  std::string who = "workers";
+  switch (random_.Below(4)) {
+    case 0:
+      who = "servers";
+      pid = SomeServer(status);
+      break;
+    case 1:
+      who = "coordinators";
+      pid = CoordinatorIfDue();
+      break;
+    default:
+      pid = SomeWorker(status);
+  }
+  if (pid > 0) {
+    ::kill(static_cast<pid_t>(pid), SIGKILL);
+    ++done_[who + " killed"];
   }
 }
 
-class SoakTest : public E2eTest, public testing::WithParamInterface<std::string> {};
+void Disturber::FreezeOne(const proto::JobStatus& status) {
+  int64_t pid = 0;
+  std::string who = "workers";
+  switch (random_.Below(3)) {
+    case 0:
+      who = "servers";
+      pid = SomeServer(status);
+      break;
+    case 1:
+      who = "coordinators";
+      pid = CoordinatorIfDue();
+      break;
+    default:
+      pid = SomeWorker(status);
+  }
+  if (pid > 0) {
+    const Freeze freeze(pid);
+    ++done_[who + " frozen"];
+    Wait(random_.Chance(0.5) ? Between(100, kDetectMs) : Between(kDetectMs, 3 * kDetectMs));
+  }
+}
 
-TEST_P(SoakTest, ARunOutlivesAnyOfItsProcesses) {
+class SoakTest : public E2eTest, public testing::WithParamInterface<std::string> {
+ protected:
+  void TearDown() override {
+    if (has_disk_) {
+      ::umount2(job_.folder().c_str(), MNT_DETACH);
+    }
+  }
+
+  Disturber::World MakeWorld() {
+    Disturber::World world;
+    const testing::AssertionResult disk = MountSmallDisk(job_.folder(), "size=1g");
+    const testing::AssertionResult network = UnshareNetwork();
+    has_disk_ = static_cast<bool>(disk);
+    world.disk = disk ? job_.folder() : "";
+    world.has_network = static_cast<bool>(network);
+    std::cout << (disk ? "" : std::string("no disk is filled: ") + disk.message() + "\n")
+              << (network ? "" : std::string("no network is cut: ") + network.message() + "\n");
+    return world;
+  }
+
+ private:
+  bool has_disk_ = false;
+};
+
+TEST_P(SoakTest, ARunOutlivesWhateverIsDoneToItsProcessesDiskAndNetwork) {
   const int per_second = GetParam() == "bsp" ? kSamplesPerSecondOfBsp : kSamplesPerSecond;
   const int epochs = std::max(SoakSeconds() * per_second / kTrainSamples, 1);
+  const Disturber::World world = MakeWorld();
   job_.SetData(kTrainSamples, 1000)
       .Set(
           "train",
@@ -114,21 +216,20 @@ TEST_P(SoakTest, ARunOutlivesAnyOfItsProcesses) {
               R"(, "mode": ")" + GetParam() + R"("})")
       .Set("servers", R"({"count": 2})")
       .Set("workers", R"([{"count": 3, "step_ms": 20}])")
-      .Set("fleet", R"({"max_detect_s": 2})")
+      .Set("fleet", R"({"max_detect_s": )" + std::to_string(kDetectMs / 1000) + "}")
       .Set("checkpoint", R"({"every_s": 1, "keep": 5})");
-  const auto seed = static_cast<uint64_t>(SystemTime().UnixMicros());
+  const auto seed = static_cast<uint64_t>(Setting("SPOTPS_SOAK_SEED", SystemTime().UnixMicros()));
   RecordProperty("seed", std::to_string(seed));
   std::cout << "seed " << seed << "\n";
   TrainRun run(job_, {.is_replacing = true});
-  Killer killer(&run, seed);
+  Disturber disturber(&run, world, seed);
   const TimePoint end = SystemTime().Now() + std::chrono::seconds(SoakSeconds());
-  while (SystemTime().Now() < end && killer.KillOne()) {
+  while (SystemTime().Now() < end && disturber.DisturbOnce()) {
   }
   EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
   run.ExpectNothingLeft();
   run.ExpectExactLedger();
 
-  const Kills& kills = killer.kills();
   const Json summary = run.Summary();
   EXPECT_EQ(summary["state"].text(), "done");
   EXPECT_GT(summary["test_accuracy"].number(), 0.5);
@@ -138,9 +239,11 @@ TEST_P(SoakTest, ARunOutlivesAnyOfItsProcesses) {
   verify.output_stem = job_.folder() + "/verify";
   const Output verified = RunToEnd(verify, kRunPatience);
   EXPECT_EQ(verified.end, ProcessEnd{}) << verified.err << verified.out;
-  std::cout << kills.workers << " workers, " << kills.servers << " servers, " << kills.coordinators
-            << " coordinators killed; " << summary["samples_counted"].number()
-            << " samples counted, accuracy " << summary["test_accuracy"].number() << "\n";
+  for (const auto& [what, times] : disturber.done()) {
+    std::cout << times << " " << what << ", ";
+  }
+  std::cout << summary["samples_counted"].number() << " samples counted, accuracy "
+            << summary["test_accuracy"].number() << "\n";
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, SoakTest, testing::Values("async", "bsp"), [](const auto& suite) {
