@@ -39,6 +39,20 @@ configure() {
   rm -f "$log"
 }
 
+# Prints the CMake arguments that compile many sources at a time, since they share headers and
+# templates. Nothing for a build that is there: after an edit, a source alone is compiled faster.
+joined_if_fresh() {
+  if [[ ! -e "$ROOT/build/$1/CMakeCache.txt" ]]; then
+    printf '%s\n' -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=24 -DPS_JOINED_TESTS_MAX=12
+  fi
+}
+
+# Whether this machine has an NVIDIA device with a driver, WSL's included.
+has_cuda_device() {
+  [[ -e /dev/nvidiactl || -e /dev/nvidia0 ]] ||
+    { [[ -e /dev/dxg ]] && nvidia-smi -L > /dev/null 2>&1; }
+}
+
 # build PRESET [TARGET...]
 build() {
   local preset="$1"

@@ -91,12 +91,7 @@ cuda=(-DPS_CUDA_ARCHITECTURES="75;100")
 for preset in "${presets[@]}"; do
   say "test: building $preset in build/$preset"
   began="$SECONDS"
-  # A build that nobody works in is compiled many sources at a time: they share headers and
-  # templates.
-  joined=()
-  if [[ ! -e "$ROOT/build/$preset/CMakeCache.txt" ]]; then
-    joined=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=24 -DPS_JOINED_TESTS_MAX=12)
-  fi
+  mapfile -t joined < <(joined_if_fresh "$preset")
   configure "$preset" -DPS_TESTS=ON "${cuda[@]}" "${joined[@]}"
   build "$preset" >&2
   build_seconds+="$preset=$((SECONDS - began)) "
