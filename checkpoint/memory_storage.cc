@@ -60,32 +60,43 @@ struct MemoryStorage::Disk {
   std::vector<Entry> not_flushed;  // in live alone
   std::vector<Entry> not_synced;   // in logged, not in synced
   bool has_writer = false;
+  bool has_failed = false;  // the writer has to open it anew
+  uint64_t losses = 0;      // of the writer
+
+  /// As when the writer's process ends.
+  void LoseUnflushed() {
+    not_flushed.clear();
+    live = logged;
+  }
 };
 
 namespace {
 
-class MemoryDatabase final : public Database {
+/// Whether `directory` is `path` or below it.
+bool IsAtOrBelow(const std::string& directory, const std::string& path) {
+  return path.empty() || directory == path || directory.starts_with(path + "/");
+}
+
+}  // namespace
+
+class MemoryStorage::OpenDatabase final : public Database {
  public:
-  MemoryDatabase(
-      std::string directory,
-      std::shared_ptr<MemoryStorage::Disk> disk,
-      OpenMode mode,
-      const MemoryStorage::FaultHook* hook)
+  OpenDatabase(
+      std::string directory, std::shared_ptr<Disk> disk, OpenMode mode, MemoryStorage* storage)
       : directory_(std::move(directory)),
         disk_(std::move(disk)),
         mode_(mode),
         table_(mode == OpenMode::kWrite ? &disk_->live : &disk_->logged),
-        hook_(hook) {}
+        storage_(storage) {}
 
-  MemoryDatabase(const MemoryDatabase&) = delete;
-  MemoryDatabase& operator=(const MemoryDatabase&) = delete;
+  OpenDatabase(const OpenDatabase&) = delete;
+  OpenDatabase& operator=(const OpenDatabase&) = delete;
 
-  ~MemoryDatabase() override {
+  ~OpenDatabase() override {
     if (mode_ == OpenMode::kWrite) {
       const std::lock_guard lock(disk_->mutex);
       disk_->has_writer = false;
-      disk_->not_flushed.clear();
-      disk_->live = disk_->logged;
+      disk_->LoseUnflushed();
     }
   }
 
@@ -172,30 +183,43 @@ class MemoryDatabase final : public Database {
     return Status::Ok();
   }
 
-  uint64_t losses() const override { return 0; }
+  uint64_t losses() const override {
+    const std::lock_guard lock(disk_->mutex);
+    return disk_->losses;
+  }
 
   void LimitWrites(uint64_t /*bytes_per_s*/) override {}
 
  private:
   Status Check(Operation operation) const {
-    return *hook_ ? (*hook_)(operation, directory_) : Status::Ok();
+    return storage_->hook_ ? storage_->hook_(operation, directory_) : Status::Ok();
   }
 
   Status CheckWrite(Operation operation) const {
     if (mode_ == OpenMode::kRead) {
       return Status::InvalidArgument(fmt::format("{} is open for reading alone", directory_));
     }
-    return Check(operation);
+    PS_TRY(Check(operation));
+    PS_TRY(storage_->CheckSpace(directory_));
+    if (HasFailed()) {
+      PS_TRY(storage_->TryOpen(directory_).Annotate("opening " + directory_ + " again"));
+      const std::lock_guard lock(disk_->mutex);
+      disk_->has_failed = false;
+    }
+    return Status::Ok();
+  }
+
+  bool HasFailed() const {
+    const std::lock_guard lock(disk_->mutex);
+    return disk_->has_failed;
   }
 
   std::string directory_;
-  std::shared_ptr<MemoryStorage::Disk> disk_;
+  std::shared_ptr<Disk> disk_;
   OpenMode mode_;
   Table* table_;  // what this mode sees
-  const MemoryStorage::FaultHook* hook_;
+  MemoryStorage* storage_;
 };
-
-}  // namespace
 
 MemoryStorage::MemoryStorage() = default;
 MemoryStorage::~MemoryStorage() = default;
@@ -204,6 +228,10 @@ Result<std::unique_ptr<Database>> MemoryStorage::Open(
     const std::string& directory, std::span<const std::string_view> /*columns*/, OpenMode mode) {
   if (hook_) {
     PS_TRY(hook_(Operation::kOpen, directory));
+  }
+  if (mode == OpenMode::kWrite) {
+    PS_TRY(CheckSpace(directory));
+    PS_TRY(TryOpen(directory).Annotate("opening " + directory));
   }
   const std::lock_guard lock(mutex_);
   const auto it = disks_.find(directory);
@@ -220,8 +248,10 @@ Result<std::unique_ptr<Database>> MemoryStorage::Open(
       return Status::Unavailable(fmt::format("{} is in use by this process", directory));
     }
     disk->has_writer = true;
+    disk->has_failed = false;
+    disk->losses = 0;
   }
-  return std::unique_ptr<Database>(std::make_unique<MemoryDatabase>(directory, disk, mode, &hook_));
+  return std::unique_ptr<Database>(std::make_unique<OpenDatabase>(directory, disk, mode, this));
 }
 
 Result<std::vector<std::string>> MemoryStorage::List(const std::string& path) {
@@ -256,10 +286,57 @@ Status MemoryStorage::Remove(const std::string& directory) {
   return Status::Ok();
 }
 
+Status MemoryStorage::TryOpen(const std::string& directory) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [path, failing] : failing_opens_) {
+    if (failing.count > 0 && IsAtOrBelow(directory, path)) {
+      --failing.count;
+      return failing.why;
+    }
+  }
+  return Status::Ok();
+}
+
+Status MemoryStorage::CheckSpace(const std::string& directory) {
+  const std::lock_guard lock(mutex_);
+  for (const std::string& path : full_) {
+    if (IsAtOrBelow(directory, path)) {
+      return Status::Io(fmt::format("{}: the disk is full", directory));
+    }
+  }
+  return Status::Ok();
+}
+
+void MemoryStorage::SetFull(const std::string& path, bool is_full) {
+  const std::lock_guard lock(mutex_);
+  if (is_full) {
+    full_.insert(path);
+  } else {
+    full_.erase(path);
+  }
+}
+
+void MemoryStorage::FailOpens(const std::string& path, uint32_t count, Status why) {
+  const std::lock_guard lock(mutex_);
+  failing_opens_[path] = {count, std::move(why)};
+}
+
+void MemoryStorage::FailWriters(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [directory, disk] : disks_) {
+    const std::lock_guard disk_lock(disk->mutex);
+    if (disk->has_writer && IsAtOrBelow(directory, path)) {
+      disk->LoseUnflushed();
+      disk->has_failed = true;
+      ++disk->losses;
+    }
+  }
+}
+
 void MemoryStorage::LoseMachine(const std::string& path) {
   const std::lock_guard lock(mutex_);
   for (auto& [directory, disk] : disks_) {
-    if (directory == path || directory.starts_with(path + "/")) {
+    if (IsAtOrBelow(directory, path)) {
       const std::lock_guard disk_lock(disk->mutex);
       PS_CHECK(!disk->has_writer) << directory;
       disk->live = disk->synced;

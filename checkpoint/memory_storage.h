@@ -4,11 +4,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "checkpoint/storage.h"
 #include "ps/base/random.h"
+#include "ps/base/status.h"
 
 namespace ps::checkpoint {
 
@@ -39,6 +41,21 @@ class MemoryStorage final : public Storage {
   /// `path`: a database or a directory of some. Requires: none of these is open.
   void LoseMachine(const std::string& path);
 
+  // Faults of a disk. `path` is a database, or a directory of some; the root is "".
+
+  /// Nothing more fits on the disk until it is told otherwise: a write or a flush gives kIo and
+  /// changes nothing, and no database can be opened for writing. What is there can be read.
+  void SetFull(const std::string& path, bool is_full);
+
+  /// The next `count` attempts to open a database for writing give `why`, those of a database that
+  /// opens itself anew (FailWriters) as well. 0: no more attempts fail.
+  void FailOpens(const std::string& path, uint32_t count, Status why);
+
+  /// The disk fails for the databases that are open for writing: each loses its kFlush writes since
+  /// the last Flush, counts that in losses(), and opens itself anew before its next write. Until
+  /// that succeeds it can be read.
+  void FailWriters(const std::string& path);
+
   /// Flips a bit of something that is synced, wherever it is. False when there is nothing.
   bool FlipBit(const std::string& directory, Random* random);
 
@@ -49,8 +66,22 @@ class MemoryStorage final : public Storage {
   struct Disk;
 
  private:
-  std::mutex mutex_;                                    // of disks_, taken before a disk's own
+  class OpenDatabase;
+
+  /// Attempts to open a database that fail.
+  struct FailingOpens {
+    uint32_t count = 0;
+    Status why;
+  };
+
+  /// What opening `directory` for writing gives; counts the attempt.
+  Status TryOpen(const std::string& directory);
+  Status CheckSpace(const std::string& directory);
+
+  std::mutex mutex_;  // of all but the hook, taken before a disk's own
   std::map<std::string, std::shared_ptr<Disk>> disks_;  // by directory
+  std::set<std::string> full_;                          // paths
+  std::map<std::string, FailingOpens> failing_opens_;   // by path
   FaultHook hook_;
 };
 

@@ -210,5 +210,71 @@ TEST_P(StorageTest, DirectoriesAreListedAndRemoved) {
 
 INSTANTIATE_TEST_SUITE_P(Engines, StorageTest, testing::ValuesIn(Engines()), EngineName);
 
+/// A disk that fails in memory as one does by RocksDB, which disk_test.cc tries.
+class FailingMemoryTest : public testing::Test {
+ protected:
+  FailingMemoryTest() { EXPECT_TRUE(Open().ok()); }
+
+  Status Open() {
+    database_.reset();
+    auto opened = storage_.Open("p/shard-0", kColumnNames, OpenMode::kWrite);
+    if (opened.ok()) {
+      database_ = std::move(opened).value();
+    }
+    return opened.status();
+  }
+
+  Status Write(std::string_view key, Durability durability) {
+    const Change change = Put(key, "1");
+    return database_->Write({&change, 1}, durability);
+  }
+
+  MemoryStorage storage_;
+  std::unique_ptr<Database> database_;
+};
+
+TEST_F(FailingMemoryTest, AFullDiskTakesNothingAndLosesNothing) {
+  ASSERT_TRUE(Write("a", Durability::kFlush).ok());
+  storage_.SetFull("p", true);
+  EXPECT_EQ(Write("b", Durability::kFlush).code(), StatusCode::kIo);
+  EXPECT_EQ(database_->Flush().code(), StatusCode::kIo);
+  EXPECT_EQ(Contents(*database_), "a=1 ");
+  EXPECT_TRUE(storage_.Open("q/job", kColumnNames, OpenMode::kWrite).ok()) << "another disk";
+  storage_.SetFull("p", false);
+  EXPECT_TRUE(database_->Flush().ok());
+  EXPECT_EQ(database_->losses(), 0U);
+  storage_.SetFull("", true);
+  EXPECT_EQ(Open().code(), StatusCode::kIo);
+  EXPECT_TRUE(storage_.Open("p/shard-0", kColumnNames, OpenMode::kRead).ok());
+  storage_.SetFull("", false);
+  ASSERT_TRUE(Open().ok());
+  EXPECT_EQ(Contents(*database_), "a=1 ");
+}
+
+TEST_F(FailingMemoryTest, AWriterThatFailedLosesWhatWasNotFlushedAndOpensAnewOnceItCan) {
+  ASSERT_TRUE(Write("a", Durability::kFlush).ok());
+  ASSERT_TRUE(database_->Flush().ok());
+  ASSERT_TRUE(Write("b", Durability::kFlush).ok());
+  ASSERT_TRUE(Write("c", Durability::kLogged).ok());
+  storage_.FailWriters("p");
+  storage_.FailOpens("p", 2, Status::Io("Too many open files"));
+  EXPECT_EQ(database_->losses(), 1U);
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    EXPECT_EQ(Write("d", Durability::kFlush).code(), StatusCode::kIo);
+    EXPECT_EQ(Contents(*database_), "a=1 c=1 ") << "it can be read";
+  }
+  EXPECT_TRUE(Write("d", Durability::kFlush).ok());
+  EXPECT_EQ(Contents(*database_), "a=1 c=1 d=1 ");
+  EXPECT_EQ(database_->losses(), 1U);
+}
+
+TEST_F(FailingMemoryTest, TheNextOpensFail) {
+  storage_.FailOpens("", 2, Status::Unavailable("in use by process 7"));
+  EXPECT_EQ(Open().code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(storage_.Open("p/shard-0", kColumnNames, OpenMode::kRead).ok()) << "not for reading";
+  EXPECT_EQ(Open().code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(Open().ok());
+}
+
 }  // namespace
 }  // namespace ps::checkpoint
