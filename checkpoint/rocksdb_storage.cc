@@ -72,6 +72,7 @@ class RocksDatabase final : public Database {
 
   ~RocksDatabase() override { Close(); }
 
+  /// What is open stays so when this fails.
   rocksdb::Status Open(OpenMode mode);
 
   Status Write(std::span<const Change> changes, Durability durability) override;
@@ -106,6 +107,7 @@ class RocksDatabase final : public Database {
   std::unique_ptr<rocksdb::DB> db_;
   std::vector<rocksdb::ColumnFamilyHandle*> handles_;  // RocksDB's default one, then by column
   rocksdb::WriteBatch batch_;                          // of one Write; keeps its memory
+  OpenMode open_mode_ = OpenMode::kRead;  // of db_: kRead also while a writer waits for its disk
   bool has_failed_ = false;
   uint64_t losses_ = 0;
 };
@@ -118,11 +120,17 @@ rocksdb::Status RocksDatabase::Open(OpenMode mode) {
     descriptors.emplace_back(columns_[i], MakeColumnOptions(rules_[i]));
   }
   rocksdb::DB* db = nullptr;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
   const rocksdb::Status status =
       mode == OpenMode::kWrite
-          ? rocksdb::DB::Open(options_, directory_, descriptors, &handles_, &db)
-          : rocksdb::DB::OpenForReadOnly(options_, directory_, descriptors, &handles_, &db);
-  db_.reset(db);
+          ? rocksdb::DB::Open(options_, directory_, descriptors, &handles, &db)
+          : rocksdb::DB::OpenForReadOnly(options_, directory_, descriptors, &handles, &db);
+  if (status.ok()) {
+    Close();
+    db_.reset(db);
+    handles_ = std::move(handles);
+    open_mode_ = mode;
+  }
   return status;
 }
 
@@ -141,19 +149,23 @@ Status RocksDatabase::PrepareWrite() {
   if (!has_failed_) {
     return Status::Ok();
   }
-  if (db_ == nullptr || !db_->Resume().ok()) {
+  // One that is open for reading has nothing to resume, and would say that it has done so.
+  if (db_ == nullptr || open_mode_ == OpenMode::kRead || !db_->Resume().ok()) {
     PS_TRY(OpenAnew());
   }
   has_failed_ = false;
   return Status::Ok();
 }
 
-/// What can be read stays so when it can't be opened for writing.
+/// What can be read stays so when it can't be opened for writing. Each write of the owner is one
+/// attempt: who writes often enough for that to cost something waits in between itself.
 Status RocksDatabase::OpenAnew() {
-  Close();
-  ++losses_;
+  if (db_ != nullptr && open_mode_ == OpenMode::kWrite) {
+    Close();
+    ++losses_;
+  }
   const rocksdb::Status opened = Open(OpenMode::kWrite);
-  if (!opened.ok()) {
+  if (!opened.ok() && db_ == nullptr) {
     Open(OpenMode::kRead).PermitUncheckedError();
   }
   return ToStatus(opened).Annotate("opening " + directory_ + " again");

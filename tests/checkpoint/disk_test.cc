@@ -112,6 +112,27 @@ TEST_F(DiskTest, AReadOnlyDiskIsSaid) {
   EXPECT_TRUE(Holds(3));
 }
 
+/// A disk that stays bad while a store opens itself anew, again and again.
+TEST_F(DiskTest, ADiskThatFailedForSeveralAttemptsIsWrittenOnceItWorksAgain) {
+  ASSERT_TRUE(Write(1).ok());
+  CheckpointId id = 2;
+  for (const bool is_full : {true, false}) {
+    files_.SetSpace(is_full ? 0 : -1);
+    files_.SetReadOnly(!is_full);
+    for (int attempt = 0; attempt < 4; ++attempt) {
+      const Status failed = Write(id++);
+      EXPECT_EQ(failed.code(), StatusCode::kIo) << failed;
+      EXPECT_TRUE(Holds(1)) << "it can be read";
+    }
+    files_.SetSpace(-1);
+    files_.SetReadOnly(false);
+    const Status again = Write(id);
+    EXPECT_TRUE(again.ok()) << again;
+    EXPECT_TRUE(Holds(1) && Holds(id));
+    ++id;
+  }
+}
+
 TEST_F(DiskTest, ARecordThatWasLostIsInNoCheckpoint) {
   ASSERT_TRUE(Write(1).ok());
   const std::vector<float> values = WorkloadValues(1, 2);
