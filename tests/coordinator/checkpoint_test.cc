@@ -12,7 +12,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr Duration kEvery = CheckpointTest::kEvery;
 
 TEST_F(CheckpointTest, ExistsWhenEveryShardHasReportedAndTheManifestIsWritten) {
   Begin();
