@@ -221,6 +221,28 @@ class MemoryStorage::OpenDatabase final : public Database {
   MemoryStorage* storage_;
 };
 
+class MemoryStorage::OpenedMark final : public Mark {
+ public:
+  OpenedMark(std::string directory, MemoryStorage* storage)
+      : directory_(std::move(directory)), storage_(storage) {}
+
+  Result<std::string> Read() override {
+    const std::lock_guard lock(storage_->mutex_);
+    return storage_->marks_[directory_];
+  }
+
+  Status Write(std::string_view text) override {
+    PS_CHECK(text.size() <= kBytesMax) << text;
+    const std::lock_guard lock(storage_->mutex_);
+    storage_->marks_[directory_] = text;
+    return Status::Ok();
+  }
+
+ private:
+  std::string directory_;
+  MemoryStorage* storage_;
+};
+
 MemoryStorage::MemoryStorage() = default;
 MemoryStorage::~MemoryStorage() = default;
 
@@ -254,6 +276,10 @@ Result<std::unique_ptr<Database>> MemoryStorage::Open(
   return std::unique_ptr<Database>(std::make_unique<OpenDatabase>(directory, disk, mode, this));
 }
 
+Result<std::unique_ptr<Mark>> MemoryStorage::OpenMark(const std::string& directory) {
+  return std::unique_ptr<Mark>(std::make_unique<OpenedMark>(directory, this));
+}
+
 Result<std::vector<std::string>> MemoryStorage::List(const std::string& path) {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> names;
@@ -283,6 +309,7 @@ Status MemoryStorage::Remove(const std::string& directory) {
     }
   }
   disks_.erase(it);
+  marks_.erase(directory);
   return Status::Ok();
 }
 

@@ -33,6 +33,8 @@ class MemoryStorage final : public Storage {
       const std::string& directory,
       std::span<const std::string_view> columns,
       OpenMode mode) override;
+  /// No fault of the disk reaches a mark.
+  Result<std::unique_ptr<Mark>> OpenMark(const std::string& directory) override;
   Result<std::vector<std::string>> List(const std::string& path) override;
   Status Remove(const std::string& directory) override;
 
@@ -67,6 +69,7 @@ class MemoryStorage final : public Storage {
 
  private:
   class OpenDatabase;
+  class OpenedMark;
 
   /// Attempts to open a database that fail.
   struct FailingOpens {
@@ -80,6 +83,7 @@ class MemoryStorage final : public Storage {
 
   std::mutex mutex_;  // of all but the hook, taken before a disk's own
   std::map<std::string, std::shared_ptr<Disk>> disks_;  // by directory
+  std::map<std::string, std::string> marks_;            // by directory
   std::set<std::string> full_;                          // paths
   std::map<std::string, FailingOpens> failing_opens_;   // by path
   FaultHook hook_;

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "checkpoint/file_mark.h"
 #include "checkpoint/rocksdb_options.h"
 #include "ps/base/file.h"
 #include "ps/base/unique_fd.h"
@@ -352,6 +353,11 @@ class RocksDbStorage final : public Storage {
     }
     PS_TRY(ToStatus(status).Annotate("opening " + directory));
     return std::unique_ptr<Database>(std::move(database));
+  }
+
+  /// RocksDB lets files alone whose names are none of its own.
+  Result<std::unique_ptr<Mark>> OpenMark(const std::string& directory) override {
+    return OpenFileMark(directory + "/MARK");
   }
 
   Result<std::vector<std::string>> List(const std::string& path) override {

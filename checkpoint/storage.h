@@ -94,6 +94,23 @@ enum class OpenMode : uint8_t {
   kRead,   // what was there at opening; beside a writer too
 };
 
+/// A short text beside a database, for what has to be said when the disk takes nothing else: its
+/// space is taken when the mark is made, so that it can be replaced on a full disk. It survives the
+/// process; a lost machine may have any older text. Thread: any one at a time.
+class Mark {
+ public:
+  /// A text is at most so long, and has no newline.
+  static constexpr size_t kBytesMax = 63;
+
+  virtual ~Mark() = default;
+
+  /// Empty when nothing was ever written. Errors: kIo.
+  virtual Result<std::string> Read() = 0;
+
+  /// The new text or, when this fails, the old one. Errors: kIo.
+  virtual Status Write(std::string_view text) = 0;
+};
+
 /// Where databases are. Thread: any.
 class Storage {
  public:
@@ -105,10 +122,14 @@ class Storage {
   virtual Result<std::unique_ptr<Database>> Open(
       const std::string& directory, std::span<const std::string_view> columns, OpenMode mode) = 0;
 
+  /// The mark of the database in `directory`, which has been opened for writing before. Creates
+  /// what is missing. Errors: kIo.
+  virtual Result<std::unique_ptr<Mark>> OpenMark(const std::string& directory) = 0;
+
   /// Names of the directories in `path`, by name. None when there is no such path.
   virtual Result<std::vector<std::string>> List(const std::string& path) = 0;
 
-  /// Removes a database that nobody has open. Errors: kUnavailable, kIo.
+  /// Removes a database that nobody has open, and its mark. Errors: kUnavailable, kIo.
   virtual Status Remove(const std::string& directory) = 0;
 };
 

@@ -208,6 +208,24 @@ TEST_P(StorageTest, DirectoriesAreListedAndRemoved) {
   EXPECT_EQ(*engine_->storage().List(path + "/none"), std::vector<std::string>());
 }
 
+TEST_P(StorageTest, AMarkIsReplacedAndOutlivesTheDatabase) {
+  Open();
+  const std::string longest(Mark::kBytesMax, 'x');
+  for (const std::string& text : {std::string("whole 17"), longest, std::string("behind")}) {
+    const auto mark = engine_->storage().OpenMark(directory());
+    ASSERT_TRUE(mark.ok()) << mark.status();
+    ASSERT_TRUE((*mark)->Write(text).ok());
+    EXPECT_EQ(*(*mark)->Read(), text);
+    Open();
+    const auto again = engine_->storage().OpenMark(directory());
+    EXPECT_EQ(*(*again)->Read(), text);
+  }
+  ASSERT_TRUE((*engine_->storage().OpenMark(directory()))->Write("whole 1").ok());
+  ASSERT_TRUE(engine_->storage().Remove(directory()).ok());
+  Open();
+  EXPECT_EQ(*(*engine_->storage().OpenMark(directory()))->Read(), "");
+}
+
 INSTANTIATE_TEST_SUITE_P(Engines, StorageTest, testing::ValuesIn(Engines()), EngineName);
 
 /// A disk that fails in memory as one does by RocksDB, which disk_test.cc tries.

@@ -37,6 +37,10 @@ class DamagedStorage final : public checkpoint::Storage {
     return storage_->Open(directory, columns, mode);
   }
 
+  Result<std::unique_ptr<checkpoint::Mark>> OpenMark(const std::string& directory) override {
+    return storage_->OpenMark(directory);
+  }
+
   Result<std::vector<std::string>> List(const std::string& path) override {
     return storage_->List(path);
   }
