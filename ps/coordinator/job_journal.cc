@@ -3,9 +3,15 @@
 //   about/version          format of the rows, in decimal
 //   about/boot             boot id of the machine that wrote them
 //   about/port             where the coordinator listens, in decimal
+//   about/writes           how often rows were written, in decimal
 //   job/ROW                a row of the job's state: ps/proto/job_rows.h
 //   fleet/KIND/INDEX/LAUNCH
 //                          "PID START_TICKS" of a process that is not known to be over
+//
+// The mark beside them:
+//
+//   whole N                after write N; rows that say less have lost some
+//   behind                 the disk has refused rows that others were told of
 
 #include "ps/coordinator/job_journal.h"
 
@@ -31,9 +37,13 @@ using proto::ProcessKind;
 constexpr std::string_view kVersionRow = "about/version";
 constexpr std::string_view kBootRow = "about/boot";
 constexpr std::string_view kPortRow = "about/port";
+constexpr std::string_view kWritesRow = "about/writes";
 constexpr std::string_view kFleetRows = "fleet/";
 constexpr std::string_view kJobRows = "job/";
 constexpr std::string_view kVersion = "3";
+constexpr std::string_view kWholeMark = "whole ";
+constexpr const char* kBehindMark = "behind";
+constexpr const char* kRemedy = "go on from the newest checkpoint with psctl resume";
 /// A disk that refused the rows is asked again after this long.
 constexpr Duration kTryAgain = std::chrono::seconds(1);
 constexpr const char* kBootIdPath = "/proc/sys/kernel/random/boot_id";
@@ -133,15 +143,34 @@ Result<std::unique_ptr<JobJournal>> JobJournal::Open(
     const Logger* log) {
   PS_ASSIGN(
       auto rows, checkpoint::RowStore::Open(storage, directory, checkpoint::OpenMode::kWrite));
-  std::unique_ptr<JobJournal> journal(new JobJournal(std::move(rows), log));
+  PS_ASSIGN(auto mark, storage.OpenMark(directory));
+  std::unique_ptr<JobJournal> journal(new JobJournal(std::move(rows), std::move(mark), log));
   PS_TRY(journal->CheckAbout(boot_id).Annotate("the journal in " + directory));
   return journal;
+}
+
+std::vector<LaunchRecord> JobJournal::ReadLaunches(
+    checkpoint::Storage& storage, const std::string& directory, const std::string& boot_id) {
+  std::vector<LaunchRecord> launches;
+  const auto rows = checkpoint::RowStore::Open(storage, directory, checkpoint::OpenMode::kRead);
+  const auto boot = rows.ok() ? (*rows)->Read(kBootRow) : rows.status();
+  if (!boot.ok() || boot->empty() || TextOf(boot->front()) != boot_id) {
+    return launches;
+  }
+  const auto fleet = (*rows)->Read(kFleetRows);
+  for (const Row& row : fleet.ok() ? *fleet : std::vector<Row>()) {
+    if (Result<LaunchRecord> launch = LaunchOf(row); launch.ok()) {
+      launches.push_back(std::move(launch).value());
+    }
+  }
+  return launches;
 }
 
 /// A new journal becomes this machine's.
 Status JobJournal::CheckAbout(const std::string& boot_id) {
   PS_ASSIGN(const std::vector<Row> version, rows_->Read(kVersionRow));
   if (version.empty()) {
+    PS_TRY(CheckMark(true));
     Batch about;
     about.Put(kVersionRow, kVersion);
     about.Put(kBootRow, boot_id);
@@ -155,9 +184,42 @@ Status JobJournal::CheckAbout(const std::string& boot_id) {
   }
   PS_ASSIGN(const std::vector<Row> boot, rows_->Read(kBootRow));
   if (boot.empty() || TextOf(boot[0]) != boot_id) {
-    return Status::InvalidArgument(
-        "it was written before this machine was started anew, and its newest rows may be lost; go "
-        "on from the newest checkpoint with psctl resume");
+    return Status::InvalidArgument(fmt::format(
+        "it was written before this machine was started anew, and its newest rows may be lost; {}",
+        kRemedy));
+  }
+  return CheckMark(false);
+}
+
+/// Nothing is lost when the rows have one write more than the mark: a kill came between the two,
+/// perhaps before there was any mark. A journal that an older program wrote has neither.
+Status JobJournal::CheckMark(bool is_new) {
+  PS_ASSIGN(const std::vector<Row> rows, rows_->Read(kWritesRow));
+  if (std::string_view text = rows.empty() ? "0" : TextOf(rows[0]);
+      !TakeNumber(&text, 0, &writes_) || !text.empty()) {
+    return MakesNoSense(rows[0]);
+  }
+  PS_ASSIGN(const std::string marked, mark_->Read());
+  if (marked == kBehindMark) {
+    return Status::InvalidArgument(fmt::format(
+        "it fell behind: the disk took no more rows, and what happened since is not in it; {}",
+        kRemedy));
+  }
+  uint64_t wanted = 0;
+  std::string_view number = marked;
+  const bool is_whole = number.starts_with(kWholeMark);
+  number.remove_prefix(is_whole ? kWholeMark.size() : 0);
+  if (marked.empty() ? writes_ > 1 : !is_whole || !TakeNumber(&number, 0, &wanted)) {
+    return Status::Corruption(
+        fmt::format("its mark is \"{}\", which makes no sense; {}", marked, kRemedy));
+  }
+  if (writes_ < wanted) {
+    return Status::Corruption(fmt::format(
+        "{} of its {} writes are lost{}; {}",
+        wanted - writes_,
+        wanted,
+        is_new ? ", all rows with them" : "",
+        kRemedy));
   }
   return Status::Ok();
 }
@@ -219,32 +281,49 @@ void JobJournal::Write(const RowChanges& rows, TimePoint now) {
   for (const auto& [id, value] : rows.changes) {
     batch.Change(std::string(kJobRows) + proto::RowKey(id), value);
   }
-  Write(batch);
+  Write(&batch);
   if (is_behind_) {
     try_again_at_ = now + kTryAgain;
   }
 }
 
-void JobJournal::Write(const Batch& batch) {
-  if (batch.changes().empty()) {
+void JobJournal::Write(Batch* batch) {
+  if (batch->changes().empty()) {
     return;
   }
-  const Status status = rows_->Write(batch.changes());
+  batch->Put(kWritesRow, std::to_string(writes_ + 1));
+  const Status status = rows_->Write(batch->changes());
   is_behind_ = !status.ok();
   trouble_ = status.message();
   if (status.ok()) {
+    ++writes_;
+    SetMark(fmt::format("{}{}", kWholeMark, writes_));
     return;
+  }
+  if (!is_marked_behind_) {
+    SetMark(kBehindMark);
   }
   if (++failures_ == 1) {
     log_->Error(
         "journal_failed",
         {{"why", status},
-         {"meaning", "the run goes on, but not beyond the end of its coordinator"},
+         {"meaning",
+          "the run goes on; if its coordinator ends before there is room, it goes on from its "
+          "newest checkpoint"},
          {"remedy", "make room on the disk of the run directory"}});
   }
 }
 
-void JobJournal::Note(const Batch& batch) {
+/// The rows come before "whole", which they are from then on, and after "behind".
+void JobJournal::SetMark(const std::string& text) {
+  const Status status = mark_->Write(text);
+  is_marked_behind_ = text == kBehindMark && status.ok();
+  if (!status.ok() && trouble_.empty()) {
+    trouble_ = status.message();
+  }
+}
+
+void JobJournal::Note(Batch* batch) {
   if (!is_behind_) {  // else all rows are written next
     Write(batch);
   }
@@ -254,21 +333,21 @@ void JobJournal::NotePort(uint32_t port) {
   port_ = port;
   Batch batch;
   batch.Put(kPortRow, std::to_string(port));
-  Note(batch);
+  Note(&batch);
 }
 
 void JobJournal::NoteStarted(const LaunchRecord& launch) {
   launches_.insert(launch);
   Batch batch;
   batch.Put(KeyOf(launch), ValueOf(launch));
-  Note(batch);
+  Note(&batch);
 }
 
 void JobJournal::NoteEnded(const LaunchRecord& launch) {
   launches_.erase(launch);
   Batch batch;
   batch.Change(KeyOf(launch), std::nullopt);
-  Note(batch);
+  Note(&batch);
 }
 
 Result<std::string> ReadBootId() {

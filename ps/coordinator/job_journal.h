@@ -28,17 +28,25 @@ struct RecoveredJob {
 /// The coordinator's journal: its durable state as rows in a database of its own, and the processes
 /// that its fleet has started. What was written survives a SIGKILL of this process. It does not
 /// survive the machine: a journal of another boot is refused, and the run goes on from its newest
-/// checkpoint. Thread: any one at a time.
+/// checkpoint. So is one that fell behind, since the disk took no more rows, and one that has lost
+/// rows: the mark beside the rows says how many writes they must have, or that they are not all.
+/// Thread: any one at a time.
 class JobJournal final : public proto::LaunchJournal {
  public:
   /// Creates what is missing. `boot_id` is that of this machine (ReadBootId). `log` outlives the
   /// journal. Errors: kUnavailable (another process has it open), kInvalidArgument (it is of
-  /// another boot, with the remedy), kUnsupported (of another version), kCorruption, kIo.
+  /// another boot or fell behind, with the remedy), kUnsupported (of another version), kCorruption
+  /// (damaged, or rows are lost), kIo.
   static Result<std::unique_ptr<JobJournal>> Open(
       checkpoint::Storage& storage,
       const std::string& directory,
       const std::string& boot_id,
       const Logger* log);
+
+  /// Processes that the journal names, whatever else is wrong with it: those that are to be ended
+  /// before the run goes on without it. Nothing when they are of another boot.
+  static std::vector<proto::LaunchRecord> ReadLaunches(
+      checkpoint::Storage& storage, const std::string& directory, const std::string& boot_id);
 
   /// What the predecessor has left; nothing when no job was begun here. Errors: kCorruption naming
   /// the row, kIo.
@@ -47,7 +55,8 @@ class JobJournal final : public proto::LaunchJournal {
   /// The next Write is to have all rows: it is the first one, or the last one failed a while ago.
   bool WantsAll(TimePoint now) const;
   /// What the core's last event has changed. It survives a SIGKILL from then on, unless the disk
-  /// refuses it: that is told once, counted, and tried again with all rows.
+  /// refuses it: that is told once, counted, and tried again with all rows. Until these are
+  /// written, the mark says that the journal is behind, before anybody is told of the event.
   void Write(const RowChanges& rows, TimePoint now);
 
   /// The coordinator listens at this port: its successor will, too.
@@ -66,18 +75,26 @@ class JobJournal final : public proto::LaunchJournal {
  private:
   class Batch;
 
-  JobJournal(std::unique_ptr<checkpoint::RowStore> rows, const Logger* log)
-      : rows_(std::move(rows)), log_(log) {}
+  JobJournal(
+      std::unique_ptr<checkpoint::RowStore> rows,
+      std::unique_ptr<checkpoint::Mark> mark,
+      const Logger* log)
+      : rows_(std::move(rows)), mark_(std::move(mark)), log_(log) {}
 
   Status CheckAbout(const std::string& boot_id);
+  Status CheckMark(bool is_new);
   Status ReadAll(RecoveredJob* job, bool* is_begun);
-  void Write(const Batch& batch);
-  void Note(const Batch& batch);
+  void Write(Batch* batch);
+  void Note(Batch* batch);
+  void SetMark(const std::string& text);
 
   const std::unique_ptr<checkpoint::RowStore> rows_;
+  const std::unique_ptr<checkpoint::Mark> mark_;
   const Logger* const log_;
-  bool is_new_ = true;     // nothing was written by this process
-  bool is_behind_ = true;  // the rows on the disk are not all of them
+  uint64_t writes_ = 0;            // over the life of the journal, that the rows have
+  bool is_marked_behind_ = false;  // for the next one who opens it
+  bool is_new_ = true;             // nothing was written by this process
+  bool is_behind_ = true;          // the rows on the disk are not all of them
   TimePoint try_again_at_{};
   uint32_t port_ = 0;
   std::set<proto::LaunchRecord> launches_;

@@ -11,6 +11,7 @@
 namespace ps::coordinator {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -31,6 +32,72 @@ TEST(JobJournalTest, OneOfAnotherBootIsRefusedWithTheRemedy) {
   const auto other = JobJournal::Open(storage, "journal", "boot-2", &NullLogger());
   ASSERT_EQ(other.status().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(other.status().message()), HasSubstr("psctl resume"));
+}
+
+/// A journal with a job in it whose disk takes no more.
+void FillTheDisk(Harness* harness) {
+  harness->StartWithWorkers();
+  harness->journal->NoteStarted(kServer);
+  harness->storage.SetFull("journal", true);
+  harness->journal->NoteStarted(kWorker);
+  EXPECT_THAT(harness->journal->trouble(), HasSubstr("the disk is full"));
+}
+
+TEST(JobJournalTest, OneThatFellBehindIsRefusedWithTheRemedy) {
+  Harness harness;
+  FillTheDisk(&harness);
+  harness.journal.reset();
+  harness.storage.SetFull("journal", false);
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const auto again = JobJournal::Open(harness.storage, "journal", "boot", &NullLogger());
+    ASSERT_EQ(again.status().code(), StatusCode::kInvalidArgument) << again.status();
+    EXPECT_THAT(
+        std::string(again.status().message()),
+        AllOf(HasSubstr("it fell behind"), HasSubstr("psctl resume")));
+  }
+  EXPECT_THAT(JobJournal::ReadLaunches(harness.storage, "journal", "boot"), ElementsAre(kServer));
+  EXPECT_THAT(JobJournal::ReadLaunches(harness.storage, "journal", "boot-2"), ElementsAre());
+}
+
+TEST(JobJournalTest, OneThatHasCaughtUpIsGoneOnFrom) {
+  Harness harness;
+  FillTheDisk(&harness);
+  harness.storage.SetFull("journal", false);
+  harness.now += std::chrono::seconds(1);
+  JobJournal* const journal = harness.journal.get();
+  journal->Write(harness.core->TakeRows(harness.now, journal->WantsAll(harness.now)), harness.now);
+  EXPECT_EQ(journal->trouble(), "");
+  harness.journal.reset();
+  const auto recovered = OpenJournal(&harness.storage)->Recover();
+  ASSERT_TRUE(recovered.ok() && *recovered) << recovered.status();
+  EXPECT_THAT((*recovered)->launches, ElementsAre(kServer, kWorker));
+}
+
+/// As a flipped byte in a log does: what comes after it is gone, and nobody says so.
+TEST(JobJournalTest, OneThatHasLostItsNewestRowsIsRefused) {
+  checkpoint::MemoryStorage storage;
+  OpenJournal(&storage)->Write({.is_all = true, .changes = {}}, TimePoint());
+  storage.LoseMachine("journal");
+  const auto again = JobJournal::Open(storage, "journal", "boot", &NullLogger());
+  ASSERT_EQ(again.status().code(), StatusCode::kCorruption) << again.status();
+  EXPECT_THAT(std::string(again.status().message()), HasSubstr("1 of its 1 writes are lost"));
+}
+
+/// Its predecessor was killed after it had written its rows, and before it could say so.
+TEST(JobJournalTest, OneOfAWriteMoreThanItsMarkIsWhole) {
+  checkpoint::MemoryStorage storage;
+  const auto write = [](JobJournal* journal) {
+    journal->Write({.is_all = true, .changes = {}}, TimePoint());
+  };
+  const auto mark = storage.OpenMark("journal").value();
+  write(OpenJournal(&storage).get());
+  ASSERT_TRUE(mark->Write("").ok());
+  write(OpenJournal(&storage).get());
+  const std::string before = mark->Read().value();
+  EXPECT_NE(before, "");
+  write(OpenJournal(&storage).get());
+  ASSERT_TRUE(mark->Write(before).ok());
+  OpenJournal(&storage);
 }
 
 TEST(JobJournalTest, TheKernelHasABootId) {
