@@ -2,34 +2,22 @@
 
 #include <fmt/core.h>
 
-#include <array>
 #include <utility>
 
 #include "checkpoint/keys.h"
 
 namespace ps::checkpoint {
-namespace {
-
-constexpr Column kManifests = 0;
-constexpr Column kRows = 1;
-constexpr std::array<std::string_view, 2> kJobColumns = {"manifests", "rows"};
-
-}  // namespace
-
-std::string JobDirectory(const std::string& path) {
-  return path + "/job";
-}
 
 Result<std::unique_ptr<JobStore>> JobStore::Open(
     Storage& storage, const std::string& path, OpenMode mode) {
-  PS_ASSIGN(auto database, storage.Open(JobDirectory(path), kJobColumns, mode));
-  std::unique_ptr<JobStore> store(new JobStore(std::move(database)));
+  PS_ASSIGN(auto index, JobIndex::Open(storage, path, mode));
+  std::unique_ptr<JobStore> store(new JobStore(std::move(index)));
   PS_ASSIGN(const std::vector<CheckpointId> manifests, store->Manifests());
   store->newest_ = manifests.empty() ? 0 : manifests.back();
   return store;
 }
 
-JobStore::JobStore(std::unique_ptr<Database> database) : database_(std::move(database)) {}
+JobStore::JobStore(std::unique_ptr<JobIndex> index) : index_(std::move(index)) {}
 
 Status JobStore::PutManifest(CheckpointId id, std::span<const std::byte> manifest) {
   PS_ASSIGN(const std::vector<CheckpointId> ids, Manifests());
@@ -41,8 +29,8 @@ Status JobStore::PutManifest(CheckpointId id, std::span<const std::byte> manifes
   }
   const std::string key = MakeIdKey(id);
   const Change change{
-      .kind = ChangeKind::kPut, .column = kManifests, .key = key, .value = {manifest}};
-  PS_TRY(database_->Write({&change, 1}, Durability::kSynced)
+      .kind = ChangeKind::kPut, .column = kManifestColumn, .key = key, .value = {manifest}};
+  PS_TRY(index_->Write({&change, 1}, Durability::kSynced)
              .Annotate(fmt::format("writing the manifest of checkpoint {}", id)));
   newest_ = id;
   return Status::Ok();
@@ -54,7 +42,7 @@ Result<std::vector<std::byte>> JobStore::ReadManifest(CheckpointId id) {
     manifest.assign(value.begin(), value.end());
     return Status::Ok();
   };
-  Status read = database_->Read(kManifests, MakeIdKey(id), ReadCheck::kEngine, visit);
+  Status read = index_->Read(kManifestColumn, MakeIdKey(id), visit);
   if (!read.ok()) {
     return std::move(read).Annotate(fmt::format("the manifest of checkpoint {}", id));
   }
@@ -63,7 +51,7 @@ Result<std::vector<std::byte>> JobStore::ReadManifest(CheckpointId id) {
 
 Result<std::vector<CheckpointId>> JobStore::Manifests() {
   std::vector<CheckpointId> ids;
-  PS_TRY(database_->Scan(kManifests, "", [&](std::string_view key, std::span<const std::byte>) {
+  PS_TRY(index_->Scan(kManifestColumn, "", [&](std::string_view key, std::span<const std::byte>) {
     ids.push_back(ParseIdKey(key));
     return Status::Ok();
   }));
@@ -72,8 +60,9 @@ Result<std::vector<CheckpointId>> JobStore::Manifests() {
 
 Status JobStore::DeleteManifest(CheckpointId id) {
   const std::string key = MakeIdKey(id);
-  const Change change{.kind = ChangeKind::kErase, .column = kManifests, .key = key, .value = {}};
-  return database_->Write({&change, 1}, Durability::kSynced)
+  const Change change{
+      .kind = ChangeKind::kErase, .column = kManifestColumn, .key = key, .value = {}};
+  return index_->Write({&change, 1}, Durability::kSynced)
       .Annotate(fmt::format("deleting the manifest of checkpoint {}", id));
 }
 
@@ -81,18 +70,18 @@ Status JobStore::WriteRows(std::span<const RowChange> changes) {
   std::vector<Change> all;
   all.reserve(changes.size());
   for (const RowChange& change : changes) {
-    all.push_back({.kind = change.kind, .column = kRows, .key = change.key, .value = {}});
+    all.push_back({.kind = change.kind, .column = kRowColumn, .key = change.key, .value = {}});
     if (change.kind == ChangeKind::kPut) {
       all.back().value.push_back(change.value);
     }
   }
-  return database_->Write(all, Durability::kLogged).Annotate("writing rows of the job");
+  return index_->Write(all, Durability::kLogged).Annotate("writing rows of the job");
 }
 
 Result<std::vector<Row>> JobStore::ReadRows(std::string_view prefix) {
   std::vector<Row> rows;
   Status read =
-      database_->Scan(kRows, prefix, [&](std::string_view key, std::span<const std::byte> value) {
+      index_->Scan(kRowColumn, prefix, [&](std::string_view key, std::span<const std::byte> value) {
         rows.push_back({.key = std::string(key), .value = {value.begin(), value.end()}});
         return Status::Ok();
       });

@@ -7,15 +7,13 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/job_index.h"
 #include "checkpoint/part.h"
 #include "checkpoint/row_store.h"
 #include "checkpoint/storage.h"
 #include "ps/base/status.h"
 
 namespace ps::checkpoint {
-
-/// "P/job": the coordinator's database in checkpoint path P.
-std::string JobDirectory(const std::string& path);
 
 /// Manifests, by which checkpoints exist, and a few rows beside them.
 /// Thread: any one at a time.
@@ -46,10 +44,13 @@ class JobStore {
   /// Rows whose key begins with `prefix`, by key. Errors: kCorruption, kIo.
   Result<std::vector<Row>> ReadRows(std::string_view prefix);
 
- private:
-  explicit JobStore(std::unique_ptr<Database> database);
+  /// What was wrong with the files of manifests when they were opened, and was made good.
+  const IndexDamage& index_damage() const { return index_->damage(); }
 
-  std::unique_ptr<Database> database_;
+ private:
+  explicit JobStore(std::unique_ptr<JobIndex> index);
+
+  std::unique_ptr<JobIndex> index_;
   CheckpointId newest_ = 0;  // manifest
 };
 

@@ -130,6 +130,35 @@ std::vector<Damage> Reader::Verify(CheckpointId id) {
   return damages;
 }
 
+std::vector<Damage> Reader::VerifyIndex(CheckpointId id) const {
+  const IndexDamage& index = job_->index_damage();
+  std::vector<Damage> damages;
+  if (!index.broken.ok()) {
+    Status status = index.broken;
+    damages.push_back(
+        {.what = "index",
+         .status = std::move(status).Annotate(
+             fmt::format("{} can't be read, its copy is used", JobDirectory(path_)))});
+  }
+  if (!index.copy_broken.ok()) {
+    Status status = index.copy_broken;
+    damages.push_back(
+        {.what = "copy of the index",
+         .status =
+             std::move(status).Annotate(fmt::format("{} can't be read", JobCopyDirectory(path_)))});
+  }
+  if (std::ranges::find(index.lost, id) != index.lost.end()) {
+    damages.push_back(
+        {.what = "index",
+         .status = Status::Corruption(fmt::format(
+             "{} is damaged: the checkpoint was committed, and its manifest is gone; the one in {} "
+             "is used, and psctl resume puts it back",
+             JobDirectory(path_),
+             JobCopyDirectory(path_)))});
+  }
+  return damages;
+}
+
 Status Reader::ReadTensor(
     const Manifest& manifest,
     uint32_t tensor,

@@ -50,6 +50,10 @@ class Reader {
   /// Reads everything that a checkpoint has. Empty: it is whole.
   std::vector<Damage> Verify(CheckpointId id);
 
+  /// What is wrong with the index of checkpoints, P/job and its copy, where it concerns this one:
+  /// no damage of the checkpoint, which can be used. Empty: both have it.
+  std::vector<Damage> VerifyIndex(CheckpointId id) const;
+
   /// Hands out the values of a tensor in order, piece by piece. Errors: kCorruption and others,
   /// naming tensor and elements; what `visit` returns.
   Status ReadTensor(

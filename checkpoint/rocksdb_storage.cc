@@ -43,7 +43,12 @@ Status ToStatus(const rocksdb::Status& status) {
     return Status::NotFound("not in the database");
   }
   if (status.IsCorruption()) {
-    return Status::Corruption(status.ToString());
+    // A file that can't be opened or read now, since there are too many open ones or the disk gives
+    // no answer, is told as a corruption with the reason in its text. It may be fine in a moment.
+    const std::string text = status.ToString();
+    const bool is_passing = text.find("IO error") != std::string::npos &&
+                            text.find("No such file") == std::string::npos;
+    return is_passing ? Status::Io(text) : Status::Corruption(text);
   }
   if (status.IsNotSupported()) {
     return Status::Unsupported(status.ToString());

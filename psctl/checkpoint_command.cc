@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -29,7 +31,11 @@ CheckpointSource SourceOf(Reader& reader) {
       reader.path(),
       reader.ids(),
       [&reader](CheckpointId id) { return reader.ReadManifest(id); },
-      [&reader](CheckpointId id) { return reader.Verify(id); }};
+      [&reader](CheckpointId id) {
+        std::vector<checkpoint::Damage> damages = reader.Verify(id);
+        std::ranges::move(reader.VerifyIndex(id), std::back_inserter(damages));
+        return damages;
+      }};
 }
 
 int Diff(const CheckpointCommand& command, Reader& reader, const Console& console) {

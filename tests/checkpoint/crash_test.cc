@@ -65,11 +65,11 @@ class CrashTest : public testing::Test {
 };
 
 TEST_F(CrashTest, AProcessMayEndBetweenAnyTwoChanges) {
-  CrashEverywhere(5, false);
+  CrashEverywhere(9, false);
 }
 
 TEST_F(CrashTest, AMachineMayEndBetweenAnyTwoChanges) {
-  CrashEverywhere(5, true);
+  CrashEverywhere(9, true);
 }
 
 }  // namespace

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/job_store.h"
+#include "checkpoint/reader.h"
 #include "checkpoint/rocksdb_storage.h"
 #include "tests/checkpoint/temporary_path.h"
 #include "tests/checkpoint/workload.h"
@@ -19,7 +21,9 @@ namespace ps::checkpoint {
 namespace {
 
 using ::testing::AnyOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 std::string ReadWhole(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -77,19 +81,28 @@ class DamageTest : public testing::Test {
     }
   }
 
-  void DamageEverywhere(const std::string& directory, size_t flips) {
+  /// Damage of one index is made good by the other one.
+  void ExpectHarmless(const std::string& file, const std::string& what) {
+    for (const uint64_t id : {2U, 3U}) {
+      const Status status = Check(id);
+      EXPECT_TRUE(status.ok()) << file << ", " << what << ": " << status;
+    }
+  }
+
+  template <typename Expect>
+  void DamageEverywhere(const std::string& directory, size_t flips, const Expect& expect) {
     for (const std::string& file : Files(directory)) {
       const std::string whole = ReadWhole(file);
       for (const size_t size : {size_t{0}, whole.size() / 2, whole.size() - 1}) {
         WriteAll(file, whole.substr(0, size));
-        ExpectToldOrHarmless(file, fmt::format("cut to {}", size));
+        expect(file, fmt::format("cut to {}", size));
       }
       for (size_t i = 0; i < flips; ++i) {
         const size_t at = (whole.size() - 1) * i / (flips - 1);
         std::string damaged = whole;
         damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
         WriteAll(file, damaged);
-        ExpectToldOrHarmless(file, fmt::format("wrong bit in byte {}", at));
+        expect(file, fmt::format("wrong bit in byte {}", at));
       }
       WriteAll(file, whole);
     }
@@ -101,11 +114,91 @@ class DamageTest : public testing::Test {
 };
 
 TEST_F(DamageTest, NoDamageOfAShardsFilesGivesWrongValues) {
-  DamageEverywhere("shard-0", 12);
+  DamageEverywhere("shard-0", 12, [&](const std::string& file, const std::string& what) {
+    ExpectToldOrHarmless(file, what);
+  });
 }
 
-TEST_F(DamageTest, NoDamageOfTheJobsFilesGivesWrongValues) {
-  DamageEverywhere("job", 12);
+TEST_F(DamageTest, NoDamageOfOneIndexLosesACheckpoint) {
+  for (const std::string directory : {"job", "job.copy"}) {
+    DamageEverywhere(directory, 12, [&](const std::string& file, const std::string& what) {
+      ExpectHarmless(file, what);
+    });
+  }
+}
+
+/// RocksDB takes it for the end of the log.
+TEST_F(DamageTest, AWrongBitInTheIndexsLogIsNamedAndPutRight) {
+  std::string log;
+  for (const std::string& file : Files("job")) {
+    log = file.ends_with(".log") ? file : log;
+  }
+  ASSERT_FALSE(log.empty());
+  std::string bytes = ReadWhole(log);
+  bytes[20] = static_cast<char>(bytes[20] ^ 0x10);  // of the first record
+  WriteAll(log, bytes);
+  {
+    const auto reader = Reader::Open(*storage_, path_.path());
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    EXPECT_THAT((*reader)->ids(), ElementsAre(2, 3));
+    for (const uint64_t id : {2U, 3U}) {
+      EXPECT_THAT((*reader)->Verify(id), IsEmpty()) << "the checkpoint is whole";
+      const std::vector<Damage> damages = (*reader)->VerifyIndex(id);
+      ASSERT_EQ(damages.size(), 1U);
+      EXPECT_THAT(std::string(damages[0].status.message()), HasSubstr("/job is damaged"));
+    }
+  }
+  {
+    const auto job = JobStore::Open(*storage_, path_.path(), OpenMode::kWrite);
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_THAT((*job)->index_damage().lost, ElementsAre(2, 3));
+    EXPECT_EQ((*job)->ReadRows("")->size(), 6U);
+  }
+  const auto reader = Reader::Open(*storage_, path_.path());
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_THAT((*reader)->VerifyIndex(3), IsEmpty());
+  std::filesystem::remove_all(JobCopyDirectory(path_.path()));
+  EXPECT_TRUE(Check(2).ok() && Check(3).ok()) << "they are where they were";
+}
+
+/// Checkpoints of a program that kept no copy.
+TEST_F(DamageTest, AnIndexWithoutACopyGetsOne) {
+  std::filesystem::remove_all(JobCopyDirectory(path_.path()));
+  const auto reader = Reader::Open(*storage_, path_.path());
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_THAT((*reader)->VerifyIndex(3), IsEmpty());
+  EXPECT_TRUE(JobStore::Open(*storage_, path_.path(), OpenMode::kWrite).ok());
+  std::filesystem::remove_all(JobDirectory(path_.path()));
+  EXPECT_TRUE(Check(2).ok() && Check(3).ok());
+}
+
+TEST_F(DamageTest, ARunGoesOnWithTheCopyOfADamagedIndex) {
+  WriteAll(JobDirectory(path_.path()) + "/CURRENT", "");
+  const auto job = JobStore::Open(*storage_, path_.path(), OpenMode::kWrite);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ((*job)->index_damage().broken.code(), StatusCode::kCorruption);
+  EXPECT_EQ(
+      JobStore::Open(*storage_, path_.path(), OpenMode::kWrite).status().code(),
+      StatusCode::kUnavailable)
+      << "it is the lock, too";
+  ASSERT_TRUE((*job)->PutManifest(4, *(*job)->ReadManifest(3)).ok());
+  ASSERT_TRUE((*job)->DeleteManifest(2).ok());
+  const auto reader = Reader::Open(*storage_, path_.path());
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_THAT((*reader)->ids(), ElementsAre(3, 4));
+}
+
+/// No run takes a path whose only index is damaged for one without checkpoints.
+TEST_F(DamageTest, OfTwoDamagedIndexesNoneIsWritten) {
+  for (const std::string directory : {"job", "job.copy"}) {
+    for (const std::string& file : Files(directory)) {
+      if (file.ends_with("CURRENT")) {
+        WriteAll(file, "");
+      }
+    }
+  }
+  const auto job = JobStore::Open(*storage_, path_.path(), OpenMode::kWrite);
+  EXPECT_EQ(job.status().code(), StatusCode::kCorruption) << job.status();
 }
 
 TEST_F(DamageTest, AWrongBitInAChunkIsNamedAndTheOtherCheckpointIsWhole) {

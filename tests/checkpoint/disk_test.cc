@@ -133,6 +133,19 @@ TEST_F(DiskTest, ADiskThatFailedForSeveralAttemptsIsWrittenOnceItWorksAgain) {
   }
 }
 
+/// Who hears of damage gives the store up.
+TEST_F(DiskTest, AFileThatCannotBeOpenedNowIsNoDamage) {
+  ASSERT_TRUE(Write(1).ok());
+  store_.reset();
+  files_.SetUnreadable(true);
+  const Status status =
+      ShardStore::Open(*storage_, path_.path(), ShardId(0), OpenMode::kWrite).status();
+  EXPECT_EQ(status.code(), StatusCode::kIo) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("Too many open files"));
+  files_.SetUnreadable(false);
+  EXPECT_TRUE(ShardStore::Open(*storage_, path_.path(), ShardId(0), OpenMode::kWrite).ok());
+}
+
 TEST_F(DiskTest, ARecordThatWasLostIsInNoCheckpoint) {
   ASSERT_TRUE(Write(1).ok());
   const std::vector<float> values = WorkloadValues(1, 2);

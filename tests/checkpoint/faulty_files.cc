@@ -51,6 +51,7 @@ struct FaultyFiles::State {
   uint64_t kill_at = kNever;
   int64_t space = -1;
   bool is_read_only = false;
+  bool is_unreadable = false;
   std::map<std::string, uint64_t> synced_bytes;  // of files that were written
   std::vector<NameChange> name_changes;
 
@@ -178,6 +179,17 @@ class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
     return status;
   }
 
+  IOStatus NewRandomAccessFile(
+      const std::string& path,
+      const FileOptions& options,
+      std::unique_ptr<rocksdb::FSRandomAccessFile>* file,
+      IODebugContext* debug) override {
+    const std::lock_guard lock(state_->mutex);
+    return state_->is_unreadable
+               ? IOStatus::IOError("While opening " + path, "Too many open files")
+               : FileSystemWrapper::NewRandomAccessFile(path, options, file, debug);
+  }
+
   IOStatus NewDirectory(
       const std::string& path,
       const IOOptions& options,
@@ -294,6 +306,11 @@ void FaultyFiles::SetSpace(int64_t bytes) {
 void FaultyFiles::SetReadOnly(bool is_read_only) {
   const std::lock_guard lock(state_->mutex);
   state_->is_read_only = is_read_only;
+}
+
+void FaultyFiles::SetUnreadable(bool is_unreadable) {
+  const std::lock_guard lock(state_->mutex);
+  state_->is_unreadable = is_unreadable;
 }
 
 void FaultyFiles::LoseUnsynced(Random* random) {

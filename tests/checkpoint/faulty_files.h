@@ -35,6 +35,9 @@ class FaultyFiles {
 
   void SetReadOnly(bool is_read_only);
 
+  /// No file can be opened for reading, as in a process that has too many open.
+  void SetUnreadable(bool is_unreadable);
+
   /// After a crash, and when everything is closed: what was not synced is lost, or torn.
   void LoseUnsynced(Random* random);
 

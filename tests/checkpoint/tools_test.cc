@@ -121,7 +121,7 @@ TEST_F(ToolsTest, PruneRemovesShardsThatNoKeptCheckpointHas) {
   const auto report = Prune(storage_, "p", 9);
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_THAT(report->removed_directories, ElementsAre("shard-5"));
-  EXPECT_THAT(*storage_.List("p"), ElementsAre("job", "shard-0"));
+  EXPECT_THAT(*storage_.List("p"), ElementsAre("job", "job.copy", "shard-0"));
 }
 
 TEST_F(ToolsTest, PruneOfARunningPathAndOfNothingIsRefused) {
