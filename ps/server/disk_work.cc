@@ -19,6 +19,15 @@ namespace {
 /// A shard has at most so many directories: so often its store may be damaged.
 constexpr uint32_t kDirectoriesMax = 9;
 
+/// Of two reasons why a part was not found: what passes before damage, and damage before absence.
+/// A directory that can't be read now may be the one that has it.
+Status Graver(Status a, Status b) {
+  const auto rank = [](const Status& status) {
+    return !IsDamage(status) ? 2 : status.code() == StatusCode::kNotFound ? 0 : 1;
+  };
+  return rank(a) >= rank(b) ? a : b;
+}
+
 /// "shard-3", "shard-3.2", "shard-3.3", ...
 std::string DirectoryOf(ShardId shard, uint32_t n) {
   const std::string name = checkpoint::ShardDirectory(shard);
@@ -71,7 +80,7 @@ Result<DiskWork::FoundPart> DiskWork::FindPart(ShardId from, CheckpointId checkp
     if (from != shard_ || directory != directory_) {
       auto other = ShardStore::Open(*storage_, place_.path, directory, OpenMode::kRead);
       if (!other.ok()) {
-        why = other.status();
+        why = Graver(std::move(why), other.status());
         continue;
       }
       found.other = std::move(other).value();
@@ -82,7 +91,7 @@ Result<DiskWork::FoundPart> DiskWork::FindPart(ShardId from, CheckpointId checkp
       found.part = std::move(part).value();
       return found;
     }
-    why = part.status();
+    why = Graver(std::move(why), part.status());
   }
   return why;
 }

@@ -33,6 +33,7 @@ class DiskWork {
   /// The store that is written to. One that is too damaged for that stays as it is for those who
   /// read, and a fresh one is begun beside it.
   Result<checkpoint::ShardStore*> Own();
+  /// Errors: damage (IsDamage) only when every directory of the shard could be looked into.
   Result<FoundPart> FindPart(ShardId from, checkpoint::CheckpointId checkpoint);
   Result<checkpoint::ChunkRef> Put(const ChunkWrite& write);
   Result<RestoredPart> Restore(const RestoreRequest& request);

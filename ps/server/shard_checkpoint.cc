@@ -3,12 +3,19 @@
 
 #include <fmt/core.h>
 
+#include <chrono>
 #include <utility>
 
 #include "ps/proto/shard_state.h"
 #include "ps/server/shard_core.h"
 
 namespace ps::server {
+namespace {
+
+/// What keeps a checkpoint from being read may pass for this long.
+constexpr Duration kRestorePatience = std::chrono::minutes(5);
+
+}  // namespace
 
 void ShardCore::OnCheckpoint(const Call& call, const proto::CheckpointRequest& request) {
   if (!is_set_up_) {
@@ -189,20 +196,32 @@ void ShardCore::OnRestored(Restored restored, TimePoint now, proto::Outbox* out)
   }
   log_->Error("restore_failed", {{"checkpoint", restored.checkpoint}, {"why", status}});
   open_setup_.reset();
-  // Only damage is a reason to take an older one.
-  const bool is_damaged = status.code() == StatusCode::kCorruption ||
-                          status.code() == StatusCode::kNotFound ||
-                          status.code() == StatusCode::kUnsupported;
   if (coordinator_ == proto::PeerId()) {
     return;
   }
-  if (is_damaged) {
+  if (IsDamage(status)) {
     proto::RestoreFailed failed{shard_, restored.life, restored.checkpoint, status.code(), {}};
     failed.message = std::string(status.message());
     out->Send(coordinator_, call.request_id, std::move(failed));
   } else {
-    Refuse(call, std::move(status).Annotate("restore a checkpoint"), 0);
+    Refuse(call, AfterPatience(restored, std::move(status), now), 0);
   }
+}
+
+/// The coordinator asks again while the answer is kUnavailable, and ends the run for any other.
+Status ShardCore::AfterPatience(const Restored& restored, Status why, TimePoint now) {
+  if (!restoring_ || restoring_->life != restored.life ||
+      restoring_->checkpoint != restored.checkpoint) {
+    restoring_ = Restoring{restored.life, restored.checkpoint, now};
+  }
+  why = std::move(why).Annotate(fmt::format("restore checkpoint {}", restored.checkpoint));
+  if (now - restoring_->since < kRestorePatience) {
+    return Status::Unavailable(fmt::format("{}; it is tried again", why.message()));
+  }
+  return Status::Io(fmt::format(
+      "{}; it was tried again for {:.0f} s. psctl resume goes on once that is mended",
+      why.message(),
+      Seconds(kRestorePatience)));
 }
 
 Status ShardCore::TakeRestored(RestoredPart restored, ChunkRefs* refs) {

@@ -43,6 +43,13 @@ struct OpenSetup {
   std::vector<proto::MemberSteps> members;  // of `state`
 };
 
+/// A checkpoint that could not be restored, since when.
+struct Restoring {
+  uint64_t life = 0;
+  uint64_t checkpoint = 0;
+  TimePoint since{};
+};
+
 /// One shard of the parameters: applies what workers push, answers what they pull, keeps the modes'
 /// promises. Sans-I/O: time and messages come in, messages go to an Outbox; the same inputs give
 /// the same outputs and the same bits. Thread: one.
@@ -274,6 +281,7 @@ class ShardCore {
   void EndLife();
   void BeginRestore(const proto::ShardSetup& setup);
   Status TakeRestored(RestoredPart restored, ChunkRefs* refs);
+  Status AfterPatience(const Restored& restored, Status why, TimePoint now);
   std::vector<ChunkKey> AppliedOf(const Member& member) const;
   void TakeRestoredSteps(const std::vector<proto::MemberSteps>& restored);
 
@@ -324,6 +332,7 @@ class ShardCore {
   TimePoint next_heartbeat_{};
   uint64_t last_request_id_ = 0;
   std::optional<OpenSetup> open_setup_;
+  std::optional<Restoring> restoring_;      // what failed last for a reason that may pass
   std::optional<Pull> model_pull_;          // of the coordinator; waits for the commit under way
   std::optional<PullAnswer> model_answer_;  // to the coordinator, under way
   bool is_registered_ = false;              // on this connection

@@ -54,6 +54,14 @@ struct RestoreRequest {
   std::vector<ChunkKey> keys;  // ascending
 };
 
+/// Whether a failure says that the checkpoint is damaged, which is the only reason to go on from an
+/// older one. All others pass: a disk that gives no answer or is full, too many open files, a store
+/// that somebody has locked, a directory that is not mounted. Whoever restores tries these again.
+inline bool IsDamage(const Status& status) {
+  return status.code() == StatusCode::kCorruption || status.code() == StatusCode::kNotFound ||
+         status.code() == StatusCode::kUnsupported;
+}
+
 struct RestoredPart {
   struct Chunk {
     checkpoint::ChunkData data;

@@ -410,6 +410,38 @@ TEST(CheckpointTest, ACheckpointThatCannotBeReadIsSaidAndAnotherOneTaken) {
   EXPECT_EQ(ready[0].message.life, 3U);
 }
 
+/// The coordinator asks again for as long as it is told kUnavailable, and gives no checkpoint up.
+TEST(CheckpointTest, ARestoreThatFailsForAPassingReasonIsTriedAgainForAWhile) {
+  for (const Status& why : {Status::Io("Input/output error"), Status::Unavailable("locked")}) {
+    CheckpointRig rig;
+    rig.Begin();
+    rig.Push(rig.WholeStep(1, 1, 0.5F));
+    const std::vector<float> values = rig.Values();
+    rig.Deliver(kCoordinator, Request(1));
+    rig.RunDisk();
+    rig.Push(rig.WholeStep(1, 2, 0.5F));  // what did not change is not read
+    rig.storage.SetFaultHook([&](checkpoint::Operation operation, const std::string&) {
+      return operation == checkpoint::Operation::kRead ? why : Status::Ok();
+    });
+    const auto attempt = [&] {
+      rig.sent.all.clear();
+      rig.Deliver(kCoordinator, rig.Later(2, 1));
+      rig.RunDisk();
+      EXPECT_TRUE(rig.Take<proto::RestoreFailed>().empty()) << "an older one would be taken";
+      const auto refusals = rig.Take<proto::Refusal>();
+      return refusals.empty() ? StatusCode::kOk : refusals[0].message.code;
+    };
+    EXPECT_EQ(attempt(), StatusCode::kUnavailable);
+    rig.now += std::chrono::minutes(4);
+    EXPECT_EQ(attempt(), StatusCode::kUnavailable);
+    rig.now += std::chrono::minutes(1);
+    EXPECT_EQ(attempt(), StatusCode::kIo) << "the run ends, and says why";
+    rig.storage.SetFaultHook({});
+    EXPECT_EQ(attempt(), StatusCode::kOk);
+    EXPECT_EQ(rig.Values(), values);
+  }
+}
+
 TEST(CheckpointTest, AnswersOfAnEarlierLifeAreForgotten) {
   CheckpointRig rig;
   rig.Begin();

@@ -123,6 +123,29 @@ TEST_F(DiskWorkTest, AStoreThatAnotherHasOpenIsNotRead) {
       << "it may still be written by a life before";
 }
 
+/// A directory that can't be read now may be the one that has the part: nobody takes it for absent.
+TEST_F(DiskWorkTest, AStoreThatCannotBeReadForAWhileIsNoDamage) {
+  DamagedStorage damaged(&memory_, Status::Corruption("the footer of a table"));
+  {
+    DiskWork disk = Open(&damaged, kOwn);
+    EXPECT_EQ(Write(&disk, 2, 3.5F).directory, "shard-0.2");
+  }
+  const auto job = checkpoint::JobStore::Open(memory_, "path", checkpoint::OpenMode::kWrite);
+  ASSERT_TRUE(job.ok()) << job.status();
+  DiskWork disk = Open(&memory_, ShardId(1));
+  for (const Status& why : {Status::Io("Too many open files"), Status::Unavailable("locked")}) {
+    memory_.SetFaultHook([&](checkpoint::Operation operation, const std::string& directory) {
+      return operation == checkpoint::Operation::kOpen && directory == "path/shard-0.2"
+                 ? why
+                 : Status::Ok();
+    });
+    EXPECT_EQ(Read(&disk, 2).what.status().code(), why.code());
+    EXPECT_EQ(ValueOf(Read(&disk, 1)), kBegin);
+  }
+  memory_.SetFaultHook({});
+  EXPECT_EQ(ValueOf(Read(&disk, 2)), 3.5F);
+}
+
 /// Where the coordinator's part is, a shard's part that is not there was lost; elsewhere nobody
 /// has put it there.
 TEST_F(DiskWorkTest, APartIsMissedOnlyWhereTheCoordinatorWrites) {
