@@ -19,6 +19,7 @@ struct CheckpointCommand {
   uint64_t second = 0;  // likewise
   std::string target;   // file of an export, path of a copy
   size_t keep = 0;
+  bool is_forced = false;  // prune: also a place that a copier has not left
   bool is_all = false;
   bool is_half = false;
   bool is_json = false;

@@ -438,6 +438,8 @@ void CommandParser::AddCheckpoint() {
   prune->add_option("--keep", command.keep, "How many to keep")
       ->required()
       ->check(CLI::Range(1, 1'000'000));
+  prune->add_flag(
+      "--force", command.is_forced, "Also where a copier that was killed has not left the place");
   CLI::App* const copy = add("copy", "Copy those that DEST lacks", Action::kCopy);
   copy->add_option("DEST", command.target, "Checkpoint path, s3://BUCKET/PREFIX or file://FOLDER")
       ->required();

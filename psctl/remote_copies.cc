@@ -2,19 +2,24 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cctype>
 #include <condition_variable>
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "checkpoint/job_store.h"
+#include "checkpoint/remote/copies.h"
 #include "checkpoint/remote/download.h"
 #include "checkpoint/remote/index.h"
 #include "checkpoint/remote/place.h"
 #include "checkpoint/remote/upload.h"
+#include "checkpoint/remote/writer_mark.h"
 #include "checkpoint/rocksdb_storage.h"
 #include "ps/base/text.h"
 #include "ps/coordinator/job_disk.h"
@@ -54,8 +59,23 @@ std::function<void(uint64_t, uint64_t)> ProgressOn(const Console& console, std::
   };
 }
 
-Result<CheckpointSource> SourceOf(ObjectStore& store) {
-  PS_ASSIGN(std::vector<CheckpointId> ids, checkpoint::ListCopies(store));
+/// With `says_incomplete` the copies that are not whole are told of and left out.
+Result<CheckpointSource> SourceOf(
+    ObjectStore& store, bool says_incomplete, const Console& console) {
+  std::vector<CheckpointId> ids;
+  if (says_incomplete) {
+    PS_ASSIGN(checkpoint::CopyList list, checkpoint::ListWholeCopies(store));
+    for (const checkpoint::IncompleteCopy& copy : list.incomplete) {
+      console.err(fmt::format(
+          "checkpoint {} is not whole in {}: {}\n",
+          copy.id,
+          Printable(store.name()),
+          Printable(copy.why)));
+    }
+    ids = std::move(list.whole);
+  } else {
+    PS_ASSIGN(ids, checkpoint::ListCopies(store));
+  }
   return CheckpointSource{
       store.name(),
       std::move(ids),
@@ -63,8 +83,27 @@ Result<CheckpointSource> SourceOf(ObjectStore& store) {
       [&store](CheckpointId id) { return checkpoint::VerifyCopy(store, id); }};
 }
 
+/// A copier that is at work keeps the pieces it has sent and not yet named in an index.
+Result<std::vector<CheckpointId>> PruneBesideNobody(
+    const CheckpointCommand& command, ObjectStore& store) {
+  PS_ASSIGN(const std::optional<std::string> writer, checkpoint::ReadWriter(store));
+  if (writer && !command.is_forced) {
+    return Status::Unavailable(fmt::format(
+        "another process copies to {} now, or was killed while it did ({}). A running job removes "
+        "old copies by itself, as checkpoint.keep says. Wait until the copy is made; if that "
+        "process is gone, add --force",
+        store.name(),
+        Printable(Clip(*writer, 200))));
+  }
+  checkpoint::WriterMark mark(&store, checkpoint::MakeWriterName());
+  PS_TRY(mark.Take());
+  auto removed = checkpoint::PruneCopies(store, command.keep, mark);
+  mark.Leave();
+  return removed;
+}
+
 int Prune(const CheckpointCommand& command, ObjectStore& store, const Console& console) {
-  const auto removed = checkpoint::PruneCopies(store, command.keep);
+  const auto removed = PruneBesideNobody(command, store);
   const auto kept = checkpoint::ListCopies(store);
   if (!removed.ok() || !kept.ok()) {
     return Fail(console, removed.ok() ? kept.status() : removed.status());
@@ -121,6 +160,25 @@ std::string FolderNameOf(const std::string& place) {
   return name;
 }
 
+/// Whoever may list may not write yet, and what is written under a name that the store takes for
+/// another one is not listed.
+Status CheckIsWritable(ObjectStore& store) {
+  const std::string writer = checkpoint::MakeWriterName();
+  PS_TRY(store.Put(checkpoint::kProbeKey, std::as_bytes(std::span(writer))));
+  PS_ASSIGN(const std::vector<checkpoint::ObjectInfo> objects, store.List(""));
+  PS_TRY(store.Delete(checkpoint::kProbeKey));
+  const bool is_listed = std::any_of(objects.begin(), objects.end(), [](const auto& object) {
+    return object.key == checkpoint::kProbeKey;
+  });
+  if (!is_listed) {
+    return Status::InvalidArgument(fmt::format(
+        "{} takes an object and does not list it: nobody would find a copy there. Choose a place "
+        "with a plainer name",
+        store.name()));
+  }
+  return Status::Ok();
+}
+
 bool HasCheckpoints(const std::string& path) {
   const auto job = checkpoint::JobStore::Open(
       *checkpoint::MakeRocksDbStorage(), path, checkpoint::OpenMode::kRead);
@@ -161,7 +219,8 @@ int RunOnObjects(const CheckpointCommand& command, const Console& console) {
     return Misuse(console, store.status());
   }
   const auto look = [&](auto look_at) {
-    const Result<CheckpointSource> source = SourceOf(**store);
+    const Result<CheckpointSource> source =
+        SourceOf(**store, command.action == Action::kList, console);
     return source.ok() ? look_at(command, *source, console) : Fail(console, source.status());
   };
   switch (command.action) {
@@ -225,10 +284,7 @@ Status CheckCopyTarget(const std::string& place) {
         ids.back(),
         place));
   }
-  // Whoever may list may not write yet.
-  const std::string writer = checkpoint::MakeWriterName();
-  return store->Put(checkpoint::kWriterKey, std::as_bytes(std::span(writer)))
-      .Annotate("checkpoint.copy_to");
+  return CheckIsWritable(*store).Annotate("checkpoint.copy_to");
 }
 
 }  // namespace ps::psctl

@@ -20,8 +20,24 @@ void Copier::Poke() {
   }
 }
 
+namespace {
+
+constexpr int kAttemptsMax = 3;
+
+bool IsPassing(const Status& status) {
+  return status.code() == StatusCode::kUnavailable ||
+         status.code() == StatusCode::kDeadlineExceeded;
+}
+
+}  // namespace
+
 void Copier::Copy() {
-  const Result<UploadReport> report = TryToCopy();
+  Result<UploadReport> report = TryToCopy();
+  for (int attempt = 1; IsPassing(report.status()) && attempt < kAttemptsMax &&
+                        thread_.PauseUnlessEnding(options_.retry_wait);
+       ++attempt) {
+    report = TryToCopy();
+  }
   if (report.ok()) {
     state_.copied += report->copied.size();
     state_.sent_bytes += report->sent_bytes;

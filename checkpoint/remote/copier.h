@@ -10,6 +10,7 @@
 #include "checkpoint/remote/upload.h"
 #include "ps/base/request_thread.h"
 #include "ps/base/status.h"
+#include "ps/base/time.h"
 #include "ps/http/http.h"
 
 namespace ps::checkpoint {
@@ -18,9 +19,9 @@ namespace ps::checkpoint {
 struct CopyState {
   CheckpointId newest = 0;  // that is there; 0: none
   uint64_t copied = 0;
-  uint64_t failed = 0;  // attempts
+  uint64_t failed = 0;  // copies, each after its attempts
   uint64_t sent_bytes = 0;
-  std::string trouble;  // why the newest attempt failed; empty once one succeeded
+  std::string trouble;  // why the newest copy failed; empty once one succeeded
 };
 
 /// Copies the checkpoints of a run while it trains, on a thread of its own. An attempt that fails
@@ -33,7 +34,10 @@ class Copier {
     size_t keep = 0;     // in the target
     /// Makes the target, at the first attempt and after failures to make it.
     std::function<Result<std::unique_ptr<ObjectStore>>(Pause, IsCancelled)> open;
-    /// Told after each attempt, on the copier's thread.
+    /// Before an attempt that failed for a passing reason is made again, twice: the last copy of a
+    /// run has no later one that makes it good.
+    Duration retry_wait = std::chrono::seconds(2);
+    /// Told after each copy and each failure, on the copier's thread.
     std::function<void(const CopyState&)> told;
   };
 
@@ -42,7 +46,8 @@ class Copier {
   /// Ends what is under way: the next copier goes on with it.
   ~Copier();
 
-  /// There is something new to be copied. While a copy is made, several calls become one.
+  /// There is something to be copied: a new checkpoint, or one that a process that is gone left
+  /// uncopied. While a copy is made, several calls become one.
   void Poke();
 
   /// Everything that was there at the last Poke is copied, or has failed.

@@ -15,19 +15,14 @@
 #include <utility>
 
 #include "checkpoint/job_store.h"
+#include "checkpoint/remote/copies.h"
 #include "checkpoint/remote/index.h"
-#include "checkpoint/remote/upload.h"
 #include "ps/base/file.h"
 #include "ps/base/text.h"
 #include "ps/base/unique_fd.h"
 
 namespace ps::checkpoint {
 namespace {
-
-Result<CopyIndex> ReadIndex(ObjectStore& store, CheckpointId id) {
-  PS_ASSIGN(const std::vector<std::byte> bytes, store.Get(IndexKey(id)));
-  return DecodeIndex(id, bytes).Annotate(IndexKey(id));
-}
 
 Result<std::vector<std::byte>> ReadPiece(ObjectStore& store, const Piece& piece) {
   PS_ASSIGN(std::vector<std::byte> bytes, store.Get(PieceKey(piece.digest), piece.bytes));
@@ -91,7 +86,7 @@ class Fetch {
 
   /// Returns the manifest as it is stored.
   Result<std::vector<std::byte>> Run(CheckpointId id) {
-    PS_ASSIGN(CopyIndex index, ReadIndex(store_, id));
+    PS_ASSIGN(CopyIndex index, ReadCopyIndex(store_, id));
     PS_ASSIGN(
         const Manifest manifest,
         DecodeManifest(id, index.manifest).Annotate("the manifest in " + IndexKey(id)));
@@ -240,13 +235,13 @@ Result<DownloadReport> Download(
 }
 
 Result<Manifest> ReadCopiedManifest(ObjectStore& store, CheckpointId id) {
-  PS_ASSIGN(const CopyIndex index, ReadIndex(store, id));
+  PS_ASSIGN(const CopyIndex index, ReadCopyIndex(store, id));
   return DecodeManifest(id, index.manifest)
       .Annotate(fmt::format("{}: checkpoint {}", store.name(), id));
 }
 
 std::vector<Damage> VerifyCopy(ObjectStore& store, CheckpointId id) {
-  const Result<CopyIndex> index = ReadIndex(store, id);
+  const Result<CopyIndex> index = ReadCopyIndex(store, id);
   if (!index.ok()) {
     return {{.what = "index", .status = index.status()}};
   }

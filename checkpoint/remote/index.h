@@ -52,7 +52,8 @@ struct CopyIndex {
 
 inline constexpr std::string_view kIndexPrefix = "checkpoints/";
 inline constexpr std::string_view kPiecePrefix = "data/";
-inline constexpr std::string_view kWriterKey = "writer";
+inline constexpr std::string_view kWriterKey = "writer";  // writer_mark.h
+inline constexpr std::string_view kProbeKey = "probe";    // there while a place is tried
 
 std::string IndexKey(CheckpointId id);
 std::string PieceKey(const crypto::Sha256& digest);

@@ -2,9 +2,10 @@
 // - An index is written after all pieces that it names, and deleted before any of them.
 // - Only pieces that were listed before the indexes were read are deleted, so a piece that is sent
 //   meanwhile stays.
-// - Whoever begins writes its name to the object "writer". An uploader looks for its own name there
-//   before and after it writes an index; when it finds another one, the index goes again. So of two
-//   uploaders at once, none leaves an index whose pieces the other has deleted.
+// - One process changes a place at a time: writer_mark.h has the rule.
+// - A process that was stopped right after its look at the mark can still write one index or delete
+//   one piece later. So all pieces are listed once more after an index was written, and again when
+//   the next copy begins; a copy that lacks one counts for nothing and is made again.
 
 #include "checkpoint/remote/upload.h"
 
@@ -20,6 +21,7 @@
 #include <utility>
 
 #include "checkpoint/job_store.h"
+#include "checkpoint/remote/copies.h"
 #include "checkpoint/remote/links.h"
 #include "checkpoint/rocksdb_files.h"
 #include "checkpoint/rocksdb_storage.h"
@@ -30,10 +32,6 @@
 
 namespace ps::checkpoint {
 namespace {
-
-std::span<const std::byte> BytesOf(const std::string& text) {
-  return std::as_bytes(std::span(text));
-}
 
 /// The next `size` bytes of an open file. Errors: kIo; kCorruption when it is shorter.
 Result<std::span<const std::byte>> ReadPiece(
@@ -55,39 +53,81 @@ Result<std::span<const std::byte>> ReadPiece(
   return std::span<const std::byte>(*buffer).first(size);
 }
 
-Result<CopyIndex> ReadIndexOf(ObjectStore& store, CheckpointId id) {
-  PS_ASSIGN(const std::vector<std::byte> bytes, store.Get(IndexKey(id)));
-  return DecodeIndex(id, bytes).Annotate(fmt::format("{}: {}", store.name(), IndexKey(id)));
-}
-
 }  // namespace
 
 Uploader::Uploader(std::string path, ObjectStore* target, UploadOptions options)
-    : path_(std::move(path)), target_(target), options_(std::move(options)) {}
+    : path_(std::move(path)),
+      target_(target),
+      options_(std::move(options)),
+      mark_(target, options_.writer) {}
 
 Result<UploadReport> Uploader::Run() {
   const std::unique_ptr<Storage> storage = MakeRocksDbStorage();
   UploadReport report;
   PS_ASSIGN(std::vector<Wanted> wanted, FindNew(*storage, &report));
   if (!wanted.empty()) {
-    PS_TRY(target_->Put(kWriterKey, BytesOf(options_.writer)));
-    PS_ASSIGN(const Links links, Links::Create(path_));
-    PS_TRY(LinkDatabases(wanted, links.path()));
-    PS_TRY(DropPruned(*storage, links.path(), &wanted));
-    PS_ASSIGN(const std::vector<CopiedDatabase> databases, DescribeAll(links.path()));
-    PS_TRY(Send(databases, links.path(), &report));
-    for (const Wanted& checkpoint : wanted) {
-      PS_TRY(Commit(checkpoint, databases));
-      report.copied.push_back(checkpoint.manifest.id);
-    }
-  }
-  if (options_.keep > 0 && !report.copied.empty()) {
-    PS_ASSIGN(report.removed, PruneCopies(*target_, options_.keep));
-    std::erase_if(report.present, [&](CheckpointId id) {
-      return std::binary_search(report.removed.begin(), report.removed.end(), id);
-    });
+    PS_TRY(mark_.Take());
+    const Status changed = Change(*storage, std::move(wanted), &report);
+    mark_.Leave();
+    PS_TRY(changed);
+  } else if (mark_.is_taken()) {
+    mark_.Leave();  // it could not be left when the copy before failed
   }
   return report;
+}
+
+/// What is done while the mark is taken.
+Status Uploader::Change(Storage& storage, std::vector<Wanted> wanted, UploadReport* report) {
+  PS_ASSIGN(const Links links, Links::Create(path_));
+  PS_TRY(LinkDatabases(wanted, links.path()));
+  PS_TRY(DropPruned(storage, links.path(), &wanted));
+  PS_ASSIGN(const std::vector<CopiedDatabase> databases, DescribeAll(links.path()));
+  PS_TRY(Send(databases, links.path(), report));
+  std::vector<CopyIndex> written;
+  for (const Wanted& checkpoint : wanted) {
+    PS_ASSIGN(CopyIndex index, Commit(checkpoint, databases));
+    written.push_back(std::move(index));
+  }
+  PS_TRY(CheckListed(written));
+  for (const CopyIndex& index : written) {
+    report->copied.push_back(index.id);
+    std::erase(report->present, index.id);
+  }
+  if (options_.keep > 0) {
+    PS_ASSIGN(report->removed, PruneCopies(*target_, options_.keep, mark_));
+    std::erase_if(report->present, [&](CheckpointId id) {
+      return std::binary_search(report->removed.begin(), report->removed.end(), id);
+    });
+  }
+  return Status::Ok();
+}
+
+/// A copy counts when the place lists it and all that it names; others are not left there.
+Status Uploader::CheckListed(const std::vector<CopyIndex>& written) {
+  PS_ASSIGN(const std::vector<CheckpointId> ids, ListCopies(*target_));
+  PS_ASSIGN(const PieceSizes pieces, ListPieces(*target_));
+  Status checked;
+  for (const CopyIndex& index : written) {
+    const bool is_listed = std::find(ids.begin(), ids.end(), index.id) != ids.end();
+    const size_t missing = CountMissing(index, pieces);
+    if (is_listed && missing == 0) {
+      continue;
+    }
+    PS_TRY(mark_.Check());
+    PS_TRY(target_->Delete(IndexKey(index.id)));
+    checked = is_listed ? Status::Unavailable(fmt::format(
+                              "{} does not list {} of checkpoint {} that were sent: another "
+                              "process deletes there. Copy again",
+                              target_->name(),
+                              Plural(missing, "piece"),
+                              index.id))
+                        : Status::Io(fmt::format(
+                              "{} took checkpoint {} and does not list it: nobody would find the "
+                              "copy. Copy to a place with a plainer name",
+                              target_->name(),
+                              index.id));
+  }
+  return checked;
 }
 
 Result<std::vector<Uploader::Wanted>> Uploader::FindNew(Storage& storage, UploadReport* report) {
@@ -107,13 +147,17 @@ Result<std::vector<Uploader::Wanted>> Uploader::FindNew(Storage& storage, Upload
         DecodeManifest(id, checkpoint.bytes)
             .Annotate(fmt::format("the manifest of checkpoint {}", id)));
     if (id == newest_there) {
-      PS_ASSIGN(const CopyIndex index, ReadIndex(id));
+      PS_ASSIGN(const CopyIndex index, ReadCopyIndex(*target_, id));
       if (index.manifest != checkpoint.bytes) {
         return Status::InvalidArgument(fmt::format(
             "{} has another checkpoint {} than {}: of another run. Copy to another place",
             target_->name(),
             id,
             path_));
+      }
+      PS_ASSIGN(const PieceSizes listed, ListPieces(*target_));
+      if (CountMissing(index, listed) > 0) {
+        wanted.push_back(std::move(checkpoint));
       }
     } else if (id > newest_there) {
       wanted.push_back(std::move(checkpoint));
@@ -136,7 +180,7 @@ Result<std::vector<Uploader::Wanted>> Uploader::FindNew(Storage& storage, Upload
 /// The target's checkpoints are all older than those here, so none can be compared. They are at
 /// least of the same model.
 Status Uploader::CheckFits(const Manifest& oldest_here, CheckpointId theirs) {
-  PS_ASSIGN(const CopyIndex index, ReadIndex(theirs));
+  PS_ASSIGN(const CopyIndex index, ReadCopyIndex(*target_, theirs));
   PS_ASSIGN(
       const Manifest manifest,
       DecodeManifest(theirs, index.manifest)
@@ -148,10 +192,6 @@ Status Uploader::CheckFits(const Manifest& oldest_here, CheckpointId theirs) {
         path_));
   }
   return Status::Ok();
-}
-
-Result<CopyIndex> Uploader::ReadIndex(CheckpointId id) {
-  return ReadIndexOf(*target_, id);
 }
 
 Status Uploader::LinkDatabases(const std::vector<Wanted>& wanted, const std::string& links) {
@@ -270,11 +310,8 @@ Result<CopiedFile> Uploader::Describe(
 
 Status Uploader::Send(
     const std::vector<CopiedDatabase>& databases, const std::string& links, UploadReport* report) {
-  PS_ASSIGN(const std::vector<ObjectInfo> objects, target_->List(kPiecePrefix));
-  std::map<std::string, uint64_t> there;
-  for (const ObjectInfo& object : objects) {
-    there.emplace(object.key, object.bytes);
-  }
+  PS_ASSIGN(PieceSizes there, ListPieces(*target_));
+  uint64_t bytes_since_check = 0;
   const auto is_there = [&](const Piece& piece) {
     const auto it = there.find(PieceKey(piece.digest));
     return it != there.end() && it->second == piece.bytes;
@@ -310,7 +347,12 @@ Status Uploader::Send(
         if (crypto::Sha256Of(bytes) != piece.digest) {
           return Status::Corruption(fmt::format("{} changed while it was copied", path));
         }
+        if (bytes_since_check >= kObjectBytesMax) {
+          PS_TRY(mark_.Check());
+          bytes_since_check = 0;
+        }
         PS_TRY(target_->Put(PieceKey(piece.digest), bytes));
+        bytes_since_check += piece.bytes;
         there[PieceKey(piece.digest)] = piece.bytes;
         report->sent_bytes += piece.bytes;
         if (options_.on_progress != nullptr) {
@@ -322,17 +364,8 @@ Status Uploader::Send(
   return Status::Ok();
 }
 
-Status Uploader::CheckWriter() {
-  PS_ASSIGN(const std::vector<std::byte> bytes, target_->Get(kWriterKey, 4096));
-  const std::string writer(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (writer == options_.writer) {
-    return Status::Ok();
-  }
-  return Status::Unavailable(fmt::format(
-      "another process copies to {} now: {}", target_->name(), Printable(Clip(writer, 200))));
-}
-
-Status Uploader::Commit(const Wanted& wanted, const std::vector<CopiedDatabase>& databases) {
+Result<CopyIndex> Uploader::Commit(
+    const Wanted& wanted, const std::vector<CopiedDatabase>& databases) {
   CopyIndex index;
   index.id = wanted.manifest.id;
   index.manifest = wanted.bytes;
@@ -353,45 +386,11 @@ Status Uploader::Commit(const Wanted& wanted, const std::vector<CopiedDatabase>&
         FormatBytes(bytes.size()),
         FormatBytes(kObjectBytesMax)));
   }
-  PS_TRY(CheckWriter());
+  PS_TRY(mark_.Check());
   PS_TRY(target_->Put(IndexKey(index.id), bytes));
-  Status still = CheckWriter();
-  if (!still.ok()) {
-    target_->Delete(IndexKey(index.id)).Ignore("the other uploader is told of by `still`");
-  }
-  return still;
-}
-
-Result<std::vector<CheckpointId>> ListCopies(ObjectStore& store) {
-  PS_ASSIGN(const std::vector<ObjectInfo> objects, store.List(kIndexPrefix));
-  std::vector<CheckpointId> ids;
-  for (const ObjectInfo& object : objects) {
-    if (const CheckpointId id = ParseIndexKey(object.key); id != 0) {
-      ids.push_back(id);
-    }
-  }
-  return ids;
-}
-
-Result<std::vector<CheckpointId>> PruneCopies(ObjectStore& store, size_t keep) {
-  PS_ASSIGN(const std::vector<ObjectInfo> pieces, store.List(kPiecePrefix));
-  PS_ASSIGN(std::vector<CheckpointId> ids, ListCopies(store));
-  const auto first_kept = ids.end() - static_cast<std::ptrdiff_t>(std::min(keep, ids.size()));
-  const std::vector<CheckpointId> removed(ids.begin(), first_kept);
-  std::set<std::string> needed;
-  for (auto id = first_kept; id != ids.end(); ++id) {
-    PS_ASSIGN(const CopyIndex index, ReadIndexOf(store, *id));
-    needed.merge(PieceKeys(index));
-  }
-  for (const CheckpointId id : removed) {
-    PS_TRY(store.Delete(IndexKey(id)));
-  }
-  for (const ObjectInfo& piece : pieces) {
-    if (!needed.contains(piece.key)) {
-      PS_TRY(store.Delete(piece.key));
-    }
-  }
-  return removed;
+  // Whoever took over meanwhile may have written the same index since, so it is not deleted.
+  PS_TRY(mark_.Check());
+  return index;
 }
 
 }  // namespace ps::checkpoint

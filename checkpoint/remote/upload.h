@@ -13,6 +13,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/remote/index.h"
 #include "checkpoint/remote/object_store.h"
+#include "checkpoint/remote/writer_mark.h"
 #include "checkpoint/storage.h"
 #include "ps/base/status.h"
 
@@ -36,8 +37,8 @@ struct UploadOptions {
 /// Copies the checkpoints of a path on this machine to an object store, again and again: files of
 /// the databases, cut into pieces that are named by what they contain. What the store has is not
 /// sent again, so a copy that was cut off goes on where it was. Reads beside a run that writes.
-/// One uploader at a time: the newest takes over, and an older one that notices it commits nothing.
-/// Thread: any one at a time.
+/// One uploader at a time: whoever begins takes over, and the other stops and commits nothing. A
+/// copy counts once the place lists all of it. Thread: any one at a time.
 class Uploader {
  public:
   /// `path` has databases of RocksDB. `target` outlives it.
@@ -45,8 +46,8 @@ class Uploader {
 
   /// Copies what is newer than what the target has. Errors: kNotFound (no checkpoint here);
   /// kInvalidArgument (the target has checkpoints of something else, or newer ones); kUnavailable
-  /// (another uploader took over; a checkpoint went while it was copied); those of the target and
-  /// of the disk.
+  /// (another process took over, or pieces went; a checkpoint went while it was copied: run again);
+  /// kIo (the target does not list what it took); those of the target and of the disk.
   Result<UploadReport> Run();
 
  private:
@@ -60,29 +61,22 @@ class Uploader {
 
   Result<std::vector<Wanted>> FindNew(Storage& storage, UploadReport* report);
   Status CheckFits(const Manifest& oldest_here, CheckpointId theirs);
-  Result<CopyIndex> ReadIndex(CheckpointId id);
+  Status Change(Storage& storage, std::vector<Wanted> wanted, UploadReport* report);
+  Status CheckListed(const std::vector<CopyIndex>& written);
   Status LinkDatabases(const std::vector<Wanted>& wanted, const std::string& links);
   Status DropPruned(Storage& storage, const std::string& links, std::vector<Wanted>* wanted);
   Result<CopiedFile> Describe(const std::string& path, const std::string& name, uint64_t size);
   Result<std::vector<CopiedDatabase>> DescribeAll(const std::string& links);
   Status Send(
       const std::vector<CopiedDatabase>& databases, const std::string& links, UploadReport* report);
-  Status Commit(const Wanted& wanted, const std::vector<CopiedDatabase>& databases);
-  Status CheckWriter();
+  Result<CopyIndex> Commit(const Wanted& wanted, const std::vector<CopiedDatabase>& databases);
 
   const std::string path_;
   ObjectStore* const target_;
   const UploadOptions options_;
+  WriterMark mark_;
   std::map<FileIdentity, std::vector<Piece>> known_;  // of the newest links
   std::vector<std::byte> buffer_;                     // a piece
 };
-
-/// Removes all copies but the newest `keep`, and all pieces that no index names any more. Requires:
-/// keep >= 1; no uploader is at work. Returns those removed. Errors: those of the store;
-/// kCorruption when the index of a kept one can't be read (then no piece goes).
-Result<std::vector<CheckpointId>> PruneCopies(ObjectStore& store, size_t keep);
-
-/// The checkpoints that a store has, oldest first.
-Result<std::vector<CheckpointId>> ListCopies(ObjectStore& store);
 
 }  // namespace ps::checkpoint

@@ -4,13 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -18,15 +17,9 @@
 #include "checkpoint/reader.h"
 #include "checkpoint/remote/copier.h"
 #include "checkpoint/remote/directory_store.h"
-#include "checkpoint/remote/download.h"
-#include "checkpoint/remote/index.h"
-#include "checkpoint/remote/upload.h"
-#include "checkpoint/rocksdb_storage.h"
 #include "checkpoint/shard_store.h"
-#include "tests/checkpoint/remote/memory_store.h"
+#include "tests/checkpoint/remote/copy_fixture.h"
 #include "tests/checkpoint/remote/s3_under_test.h"
-#include "tests/checkpoint/temporary_path.h"
-#include "tests/checkpoint/workload.h"
 
 namespace ps::checkpoint {
 namespace {
@@ -35,68 +28,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-class CopyTest : public testing::Test {
- protected:
-  CopyTest() { Train(2); }
-
-  /// So many more checkpoints; two are kept.
-  void Train(int checkpoints) { TrainIn(path_, checkpoints); }
-
-  void TrainIn(const std::string& path, int checkpoints) {
-    Status end;
-    RunWorkload(*storage_, path, checkpoints, &end);
-    ASSERT_TRUE(end.ok()) << end;
-  }
-
-  Result<UploadReport> Upload(size_t keep = 0) { return UploadFrom(path_, keep); }
-
-  Result<UploadReport> UploadFrom(const std::string& path, size_t keep = 0) {
-    Uploader uploader(path, &store_, {.writer = "test", .keep = keep, .on_progress = nullptr});
-    return uploader.Run();
-  }
-
-  Result<DownloadReport> Fetch(const std::string& name) {
-    return Download(store_, *storage_, PathOf(name), nullptr);
-  }
-
-  std::string PathOf(const std::string& name) const { return folder_.path() + "/" + name; }
-
-  std::vector<CheckpointId> Copies() { return *ListCopies(store_); }
-
-  /// Every index in the store names only pieces that are there.
-  void ExpectIndexesAreComplete() {
-    for (const CheckpointId id : Copies()) {
-      const auto index = DecodeIndex(id, store_.objects().at(IndexKey(id)));
-      ASSERT_TRUE(index.ok()) << index.status();
-      for (const std::string& key : PieceKeys(*index)) {
-        EXPECT_TRUE(store_.objects().contains(key)) << id << " lacks " << key;
-      }
-    }
-  }
-
-  std::set<std::string> PiecesOf(CheckpointId id) {
-    return PieceKeys(*DecodeIndex(id, store_.objects().at(IndexKey(id))));
-  }
-
-  /// A piece that `newer` has and `older` has not, the largest.
-  std::string PieceOnlyOf(CheckpointId newer, CheckpointId older) {
-    const std::set<std::string> others = PiecesOf(older);
-    std::string found;
-    for (const std::string& key : PiecesOf(newer)) {
-      if (!others.contains(key) &&
-          (found.empty() || store_.objects()[key].size() > store_.objects()[found].size())) {
-        found = key;
-      }
-    }
-    return found;
-  }
-
-  TemporaryPath folder_;
-  const std::string path_ = folder_.path() + "/p";
-  const std::unique_ptr<Storage> storage_ = MakeRocksDbStorage();
-  MemoryStore store_;
-};
 
 TEST_F(CopyTest, WhatWasCopiedIsRestoredOnAnEmptyMachineAndGoesOn) {
   const auto copied = Upload();
@@ -165,7 +96,8 @@ TEST_F(CopyTest, ACopyThatIsCutOffAnywhereLeavesWholeOnesAndIsResumed) {
     store_.objects() = before;
     store_.FailAfter(n);
     const auto cut_off = Upload(1);
-    EXPECT_EQ(cut_off.status().code(), StatusCode::kUnavailable) << n;
+    // The last two calls leave the place.
+    EXPECT_TRUE(cut_off.status().code() == StatusCode::kUnavailable || n >= calls - 2) << n;
     store_.Heal();
     ExpectIndexesAreComplete();
     ASSERT_FALSE(Copies().empty()) << n;
@@ -194,30 +126,6 @@ TEST_F(CopyTest, OldCopiesGoWithWhatTheyAloneHad) {
   }
   EXPECT_EQ(there, PiecesOf(4));
   EXPECT_THAT(VerifyCopy(store_, 4), IsEmpty());
-}
-
-TEST_F(CopyTest, NothingGoesWhenAKeptIndexCannotBeRead) {
-  ASSERT_TRUE(Upload().ok());
-  store_.objects()[IndexKey(2)].back() ^= std::byte{1};
-  const size_t objects = store_.objects().size();
-  EXPECT_EQ(PruneCopies(store_, 1).status().code(), StatusCode::kCorruption);
-  EXPECT_EQ(store_.objects().size(), objects);
-}
-
-TEST_F(CopyTest, AnUploaderThatWasReplacedLeavesNoIndex) {
-  for (const bool is_before : {true, false}) {
-    store_.objects().clear();
-    store_.OnChange([&](std::string_view key) {
-      const bool is_time = is_before ? key.starts_with(kPiecePrefix) : key == IndexKey(1);
-      if (is_time) {
-        store_.objects()[std::string(kWriterKey)] = {std::byte{'x'}};
-      }
-    });
-    const Status replaced = Upload().status();
-    EXPECT_EQ(replaced.code(), StatusCode::kUnavailable);
-    EXPECT_THAT(std::string(replaced.message()), HasSubstr("another process copies to memory"));
-    EXPECT_THAT(Copies(), IsEmpty());
-  }
 }
 
 TEST_F(CopyTest, CopiesOfSomethingElseAreRefused) {
