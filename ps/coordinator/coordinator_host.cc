@@ -173,6 +173,9 @@ void CoordinatorHost::StartCopier() {
     loop_.Post([this, state] { OnCopied(state); }).Ignore("the next attempt tells all of it");
   };
   copier_ = std::make_unique<checkpoint::Copier>(std::move(options));
+  if (!options_.job.checkpoints.empty()) {
+    copier_->Poke();  // the coordinator before this one may have ended during a copy
+  }
 }
 
 void CoordinatorHost::OnCopied(const checkpoint::CopyState& state) {

@@ -12,7 +12,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-
 TEST_F(CheckpointTest, ExistsWhenEveryShardHasReportedAndTheManifestIsWritten) {
   Begin();
   harness_.shards[1].checkpoint_code.reset();
