@@ -31,7 +31,7 @@ class DirectoryStore final : public ObjectStore {
  public:
   explicit DirectoryStore(std::string root) : root_(std::move(root)) {}
 
-  std::string name() const override { return root_; }
+  std::string name() const override { return root_.empty() ? "/" : root_; }
 
   Status Put(std::string_view key, std::span<const std::byte> bytes) override {
     PS_TRY(CheckObjectKey(key));
@@ -69,7 +69,7 @@ class DirectoryStore final : public ObjectStore {
   }
 
   Result<std::vector<ObjectInfo>> List(std::string_view prefix) override {
-    const std::string folder = prefix.empty() ? root_ : PathOf(prefix);
+    const std::string folder = PathOf(prefix);
     std::vector<ObjectInfo> objects;
     std::error_code error;
     using Iterator = std::filesystem::recursive_directory_iterator;
@@ -136,8 +136,8 @@ Status CheckObjectKey(std::string_view key) {
 }
 
 std::unique_ptr<ObjectStore> MakeDirectoryStore(std::string root) {
-  while (root.size() > 1 && root.ends_with('/')) {
-    root.pop_back();
+  while (root.ends_with('/')) {
+    root.pop_back();  // "/" becomes "", before whose slash nothing stands
   }
   return std::make_unique<DirectoryStore>(std::move(root));
 }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "checkpoint/remote/directory_store.h"
+#include "checkpoint/remote/s3_credentials.h"
 #include "ps/base/time.h"
 
 namespace ps::checkpoint {
@@ -25,10 +26,13 @@ Result<std::unique_ptr<ObjectStore>> OpenObjectStore(
     const Environment& environment,
     Pause pause,
     IsCancelled is_cancelled) {
-  if (place.starts_with(kFileScheme)) {
+  if (place.starts_with(kFileScheme) && place.size() > kFileScheme.size()) {
     return MakeDirectoryStore(place.substr(kFileScheme.size()));
   }
   const size_t scheme = place.find("://");
+  if (place.empty() || place == kFileScheme) {
+    return Status::InvalidArgument("a place for copies is a folder, or s3://BUCKET/PREFIX");
+  }
   if (!IsS3(place) && scheme != std::string::npos) {
     return Status::InvalidArgument(fmt::format(
         "{}: {} is not known; a place for copies is a folder, or s3://BUCKET/PREFIX with "
@@ -40,13 +44,20 @@ Result<std::unique_ptr<ObjectStore>> OpenObjectStore(
     return MakeDirectoryStore(place);
   }
   PS_ASSIGN(S3Location location, ParseS3Location(place));
-  PS_ASSIGN(S3Credentials credentials, FindS3Credentials(environment, &location));
-  auto http = MakeHttpClient(credentials.key, HttpLimits(), std::move(is_cancelled));
+  const std::shared_ptr<HttpClient> services = MakeHttpClient(
+      {.connect = std::chrono::seconds(1), .total = std::chrono::seconds(5)}, nullptr);
+  PS_ASSIGN(S3Credentials credentials, FindS3Credentials(environment, services.get(), &location));
   S3Options options;
   options.pause = std::move(pause);
   options.seed = static_cast<uint64_t>(SystemTime().Now().time_since_epoch().count());
+  options.find_again = [environment, services, location]() mutable {
+    return FindS3Credentials(environment, services.get(), &location);
+  };
   return MakeS3Store(
-      std::move(location), std::move(credentials), std::move(http), std::move(options));
+      std::move(location),
+      std::move(credentials),
+      MakeHttpClient(HttpLimits(), std::move(is_cancelled)),
+      std::move(options));
 }
 
 Environment ProcessEnvironment() {

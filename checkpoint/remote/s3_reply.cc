@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <charconv>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -26,26 +27,60 @@ std::optional<std::string_view> Inside(std::string_view xml, std::string_view na
   return xml.substr(begin + open.size(), end - begin - open.size());
 }
 
+/// As UTF-8; nothing for what is no character.
+std::optional<std::string> Utf8Of(uint32_t code) {
+  if (code == 0 || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) {
+    return std::nullopt;
+  }
+  const auto tail = [code](int shift) {
+    return static_cast<char>(0x80 | ((code >> shift) & 0x3F));
+  };
+  if (code < 0x80) {
+    return std::string{static_cast<char>(code)};
+  }
+  if (code < 0x800) {
+    return std::string{static_cast<char>(0xC0 | (code >> 6)), tail(0)};
+  }
+  if (code < 0x10000) {
+    return std::string{static_cast<char>(0xE0 | (code >> 12)), tail(6), tail(0)};
+  }
+  return std::string{static_cast<char>(0xF0 | (code >> 18)), tail(12), tail(6), tail(0)};
+}
+
+/// What the entity between "&" and ";" stands for: "amp", "#43", "#x2F".
+std::optional<std::string> Entity(std::string_view name) {
+  constexpr std::pair<std::string_view, std::string_view> kNamed[] = {
+      {"amp", "&"}, {"lt", "<"}, {"gt", ">"}, {"quot", "\""}, {"apos", "'"}};
+  for (const auto& [entity, text] : kNamed) {
+    if (name == entity) {
+      return std::string(text);
+    }
+  }
+  if (!name.starts_with('#')) {
+    return std::nullopt;
+  }
+  const bool is_hex = name.starts_with("#x");
+  const std::string_view digits = name.substr(is_hex ? 2 : 1);
+  const char* const end = digits.data() + digits.size();
+  uint32_t code = 0;
+  const auto parsed = std::from_chars(digits.data(), end, code, is_hex ? 16 : 10);
+  return parsed.ec == std::errc() && parsed.ptr == end ? Utf8Of(code) : std::nullopt;
+}
+
 std::string Unescaped(std::string_view text) {
-  constexpr std::pair<std::string_view, char> kEntities[] = {
-      {"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}};
+  constexpr size_t kEntityBytesMax = 12;
   std::string out;
   while (!text.empty()) {
-    char next = text.front();
-    size_t length = 1;
-    for (const auto& [entity, c] : kEntities) {
-      if (text.starts_with(entity)) {
-        next = c;
-        length = entity.size();
-      }
-    }
-    out.push_back(next);
-    text.remove_prefix(length);
+    const size_t end = text.front() == '&' ? text.find(';') : std::string_view::npos;
+    const auto entity =
+        end <= kEntityBytesMax ? Entity(text.substr(1, end - 1)) : std::optional<std::string>();
+    out += entity ? *entity : std::string(1, text.front());
+    text.remove_prefix(entity ? end + 1 : 1);
   }
   return out;
 }
 
-std::string PercentDecoded(std::string_view text) {
+std::string PercentDecoded(std::string_view text, bool is_plus_blank) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
     unsigned value = 0;
@@ -55,7 +90,7 @@ std::string PercentDecoded(std::string_view text) {
       out.push_back(static_cast<char>(value));
       i += 2;
     } else {
-      out.push_back(text[i] == '+' ? ' ' : text[i]);
+      out.push_back(text[i] == '+' && is_plus_blank ? ' ' : text[i]);
     }
   }
   return out;
@@ -71,6 +106,16 @@ S3Error ParseS3Error(std::span<const std::byte> body) {
   return {
       .code = Unescaped(Inside(*error, "Code").value_or("")),
       .message = Unescaped(Inside(*error, "Message").value_or(""))};
+}
+
+std::optional<std::string> KeyBehind(std::string_view prefix, std::string_view listed) {
+  for (const std::string& key :
+       {std::string(listed), PercentDecoded(listed, true), PercentDecoded(listed, false)}) {
+    if (key.starts_with(prefix)) {
+      return key.substr(prefix.size());
+    }
+  }
+  return std::nullopt;
 }
 
 Result<S3Page> ParseS3Page(std::span<const std::byte> body) {
@@ -91,7 +136,7 @@ Result<S3Page> ParseS3Page(std::span<const std::byte> body) {
     if (!key || parsed.ec != std::errc() || parsed.ptr != size.data() + size.size()) {
       return Status::Corruption("the list has an object without name or size");
     }
-    object.key = PercentDecoded(Unescaped(*key));
+    object.key = Unescaped(*key);
     page.objects.push_back(std::move(object));
   }
   if (Inside(xml, "IsTruncated").value_or("") == "true") {

@@ -3,12 +3,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "checkpoint/remote/s3_reply.h"
 #include "ps/base/random.h"
 #include "ps/base/retry.h"
 #include "ps/base/text.h"
+#include "ps/crypto/md5.h"
 #include "ps/crypto/sha256.h"
 
 namespace ps::checkpoint {
@@ -30,6 +32,7 @@ struct Operation {
 struct Outcome {
   Status status;
   bool may_retry = false;
+  bool is_key_refused = false;  // another key may be taken
 };
 
 class S3Store final : public ObjectStore {
@@ -88,10 +91,10 @@ class S3Store final : public ObjectStore {
           const HttpReply reply,
           Do({.what = what, .method = "GET", .key = {}, .query = query, .body = {}}));
       PS_ASSIGN(S3Page page, ParseS3Page(reply.body).Annotate(name() + ": " + what));
-      for (ObjectInfo& object : page.objects) {
-        if (object.key.starts_with(own) && CheckObjectKey(object.key.substr(own.size())).ok()) {
-          object.key.erase(0, own.size());
-          objects.push_back(std::move(object));
+      for (const ObjectInfo& object : page.objects) {
+        const std::optional<std::string> key = KeyBehind(own, object.key);
+        if (key && CheckObjectKey(*key).ok()) {
+          objects.push_back({.key = *key, .bytes = object.bytes});
         }
       }
       token = std::move(page.next);
@@ -131,7 +134,7 @@ class S3Store final : public ObjectStore {
     return operation.query.empty() ? url : url + "?" + operation.query;
   }
 
-  Result<HttpReply> Do(const Operation& operation) {
+  HttpRequest RequestOf(const Operation& operation) const {
     HttpRequest request;
     request.method = operation.method;
     request.url = UrlOf(operation);
@@ -141,18 +144,42 @@ class S3Store final : public ObjectStore {
         "x-amz-content-sha256: " + crypto::HexOf(crypto::Sha256Of(operation.body)));
     if (operation.method == "PUT") {
       request.headers.emplace_back("content-type: application/octet-stream");
+      if (const auto digest = crypto::Md5Base64(operation.body)) {
+        request.headers.push_back("content-md5: " + *digest);
+      }
     }
+    return request;
+  }
+
+  void Sign(HttpRequest* request) const {
+    request->key = credentials_.key;
+    constexpr std::string_view kToken = "x-amz-security-token: ";
+    std::erase_if(
+        request->headers, [&](const std::string& header) { return header.starts_with(kToken); });
     if (!credentials_.session_token.empty()) {
-      request.headers.push_back("x-amz-security-token: " + credentials_.session_token);
+      request->headers.push_back(std::string(kToken) + credentials_.session_token);
     }
+  }
+
+  Result<HttpReply> Do(const Operation& operation) {
+    HttpRequest request = RequestOf(operation);
     Backoff backoff(options_.first_wait, options_.longest_wait);
+    bool is_found_again = false;
     for (int attempt = 1;; ++attempt) {
+      Sign(&request);
       Result<HttpReply> reply = http_->Do(request);
       Outcome outcome = Judge(reply, operation);
       if (outcome.status.ok()) {
         return reply;
       }
       Status failure = std::move(outcome.status).Annotate(name() + ": " + operation.what);
+      if (outcome.is_key_refused && !is_found_again) {
+        is_found_again = true;
+        PS_ASSIGN(const bool is_other, FindKeysAgain(failure));
+        if (is_other) {
+          continue;
+        }
+      }
       if (!outcome.may_retry) {
         return failure;
       }
@@ -165,6 +192,26 @@ class S3Store final : public ObjectStore {
         return Status::Cancelled(fmt::format("{}: {} was cancelled", name(), operation.what));
       }
     }
+  }
+
+  /// Whether there are others than those that were refused, with `refusal`.
+  Result<bool> FindKeysAgain(const Status& refusal) {
+    if (options_.find_again == nullptr) {
+      return false;
+    }
+    Result<S3Credentials> found = options_.find_again();
+    if (!found.ok()) {
+      return Status(
+          found.status().code(),
+          fmt::format(
+              "{}; looking for another access key: {}",
+              std::string(refusal.message()),
+              std::string(found.status().message())));
+    }
+    const bool is_other =
+        found->key != credentials_.key || found->session_token != credentials_.session_token;
+    credentials_ = std::move(found).value();
+    return is_other;
   }
 
   Outcome Judge(const Result<HttpReply>& reply, const Operation& operation) const {
@@ -234,7 +281,13 @@ class S3Store final : public ObjectStore {
               Printable(region->second),
               Printable(region->second)))};
     }
-    return {.status = Status::InvalidArgument(Refusal(error.code, said))};
+    const bool is_key_refused =
+        (reply.status == 401 || reply.status == 403 || error.code == "ExpiredToken" ||
+         error.code == "InvalidToken" || error.code == "TokenRefreshRequired") &&
+        error.code != "RequestTimeTooSkewed";
+    return {
+        .status = Status::InvalidArgument(Refusal(error.code, said)),
+        .is_key_refused = is_key_refused};
   }
 
   /// What to do about a request that will never be taken.
@@ -248,7 +301,7 @@ class S3Store final : public ObjectStore {
       return fmt::format(
           "the secret of {} is wrong, or the region {} is: {}", from, location_.region, said);
     }
-    if (code == "ExpiredToken" || code == "TokenRefreshRequired") {
+    if (code == "ExpiredToken" || code == "InvalidToken" || code == "TokenRefreshRequired") {
       return fmt::format("{} has expired; get a new one: {}", from, said);
     }
     if (code == "RequestTimeTooSkewed") {
@@ -272,7 +325,7 @@ class S3Store final : public ObjectStore {
   }
 
   const S3Location location_;
-  const S3Credentials credentials_;
+  S3Credentials credentials_;
   const std::unique_ptr<HttpClient> http_;
   const S3Options options_;
   Random random_;

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "checkpoint/remote/object_store.h"
+#include "checkpoint/remote/s3_credentials.h"
 #include "checkpoint/remote/s3_settings.h"
 #include "ps/base/time.h"
 #include "ps/http/http.h"
@@ -19,12 +20,15 @@ struct S3Options {
   int attempts_max = 6;
   Duration first_wait = std::chrono::milliseconds(250);
   Duration longest_wait = std::chrono::seconds(20);
-  uint64_t seed = 1;  // of the jitter
+  uint64_t seed = 1;           // of the jitter
+  FindCredentials find_again;  // asked when the keys are refused; null: they stay what they are
 };
 
 /// Objects in a bucket of S3, or of what speaks its protocol. Each is sent and fetched as a whole,
-/// with its SHA-256 in the signed request. Time-outs, broken connections, replies 5xx and SlowDown
-/// are tried again with growing waits; what is refused or missing is not.
+/// with its SHA-256 in the signed request and, for buckets that keep versions locked, its MD5. Keys
+/// that are refused are looked for again: who rotates them changes a file, and roles' keys expire.
+/// So nobody has to know when, and no clock is compared. Time-outs, broken connections, replies 5xx
+/// and SlowDown are tried again with growing waits; what is refused or missing is not.
 std::unique_ptr<ObjectStore> MakeS3Store(
     S3Location location,
     S3Credentials credentials,

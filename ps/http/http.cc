@@ -79,8 +79,8 @@ long Milliseconds(Duration duration) {
 
 class CurlClient final : public HttpClient {
  public:
-  CurlClient(SigningKey key, const HttpLimits& limits, IsCancelled is_cancelled)
-      : key_(std::move(key)), limits_(limits), is_cancelled_(std::move(is_cancelled)) {
+  CurlClient(const HttpLimits& limits, IsCancelled is_cancelled)
+      : limits_(limits), is_cancelled_(std::move(is_cancelled)) {
     Initialize();
     curl_.reset(::curl_easy_init());
     PS_CHECK(curl_ != nullptr) << "no memory for an HTTP client";
@@ -99,6 +99,7 @@ class CurlClient final : public HttpClient {
     sink.bytes_max = request.reply_bytes_max;
     SetLimits();
     Set(CURLOPT_URL, request.url.c_str());
+    Set(CURLOPT_PATH_AS_IS, 1L);
     Set(CURLOPT_CUSTOMREQUEST, request.method.c_str());
     Set(CURLOPT_HTTPHEADER, headers.get());
     if (request.method == "PUT") {
@@ -109,11 +110,11 @@ class CurlClient final : public HttpClient {
     if (request.is_direct) {
       Set(CURLOPT_NOPROXY, "*");
     }
-    if (!key_.id.empty()) {
-      const std::string scope = "aws:amz:" + key_.region + ":s3";
+    if (request.key) {
+      const std::string scope = "aws:amz:" + request.key->region + ":s3";
       Set(CURLOPT_AWS_SIGV4, scope.c_str());
-      Set(CURLOPT_USERNAME, key_.id.c_str());
-      Set(CURLOPT_PASSWORD, key_.secret.c_str());
+      Set(CURLOPT_USERNAME, request.key->id.c_str());
+      Set(CURLOPT_PASSWORD, request.key->secret.c_str());
     }
     Set(CURLOPT_WRITEFUNCTION, &OnBody);
     Set(CURLOPT_WRITEDATA, &sink);
@@ -174,7 +175,6 @@ class CurlClient final : public HttpClient {
     }
   }
 
-  const SigningKey key_;
   const HttpLimits limits_;
   IsCancelled is_cancelled_;
   std::unique_ptr<CURL, FreeHandle> curl_;
@@ -182,9 +182,8 @@ class CurlClient final : public HttpClient {
 
 }  // namespace
 
-std::unique_ptr<HttpClient> MakeHttpClient(
-    SigningKey key, const HttpLimits& limits, IsCancelled is_cancelled) {
-  return std::make_unique<CurlClient>(std::move(key), limits, std::move(is_cancelled));
+std::unique_ptr<HttpClient> MakeHttpClient(const HttpLimits& limits, IsCancelled is_cancelled) {
+  return std::make_unique<CurlClient>(limits, std::move(is_cancelled));
 }
 
 }  // namespace ps

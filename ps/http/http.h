@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,26 +14,29 @@
 
 namespace ps {
 
+/// With what requests are signed, by AWS's signature of version 4.
+struct SigningKey {
+  std::string region;
+  std::string id;
+  std::string secret;
+
+  friend bool operator==(const SigningKey&, const SigningKey&) = default;
+};
+
 struct HttpRequest {
-  std::string method;  // GET, PUT, DELETE
-  std::string url;
+  std::string method;                // GET, PUT, DELETE
+  std::string url;                   // sent as it is written: no part of its path is resolved
   std::vector<std::string> headers;  // "name: value"
   std::span<const std::byte> body;
   size_t reply_bytes_max = 0;
-  bool is_direct = false;  // whatever proxy the environment names
+  bool is_direct = false;         // whatever proxy the environment names
+  std::optional<SigningKey> key;  // absent: the request is not signed
 };
 
 struct HttpReply {
   int status = 0;
   std::map<std::string, std::string> headers;  // names in lower case
   std::vector<std::byte> body;
-};
-
-/// With what requests are signed, by AWS's signature of version 4.
-struct SigningKey {
-  std::string region;
-  std::string id;
-  std::string secret;
 };
 
 struct HttpLimits {
@@ -57,7 +61,6 @@ class HttpClient {
   virtual Result<HttpReply> Do(const HttpRequest& request) = 0;
 };
 
-std::unique_ptr<HttpClient> MakeHttpClient(
-    SigningKey key, const HttpLimits& limits, IsCancelled is_cancelled);
+std::unique_ptr<HttpClient> MakeHttpClient(const HttpLimits& limits, IsCancelled is_cancelled);
 
 }  // namespace ps

@@ -65,8 +65,8 @@ class AzureSource final : public NoticeSource {
  public:
   explicit AzureSource(const NoticeSettings& settings)
       : url_(BaseUrl(settings.url, kAzureUrl)),
-        first_(MakeHttpClient({}, MetadataLimits(kAzureFirstTotal, {}), settings.is_cancelled)),
-        http_(MakeHttpClient({}, MetadataLimits(kAzureTotal, settings), settings.is_cancelled)) {}
+        first_(MakeHttpClient(MetadataLimits(kAzureFirstTotal, {}), settings.is_cancelled)),
+        http_(MakeHttpClient(MetadataLimits(kAzureTotal, settings), settings.is_cancelled)) {}
 
   std::string_view name() const override { return "azure"; }
 

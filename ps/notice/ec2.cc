@@ -27,7 +27,7 @@ class Ec2Source final : public NoticeSource {
  public:
   explicit Ec2Source(const NoticeSettings& settings)
       : url_(BaseUrl(settings.url, kEc2Url)),
-        http_(MakeHttpClient({}, MetadataLimits(kEc2Total, settings), settings.is_cancelled)),
+        http_(MakeHttpClient(MetadataLimits(kEc2Total, settings), settings.is_cancelled)),
         time_(settings.time) {}
 
   std::string_view name() const override { return "ec2"; }

@@ -27,7 +27,7 @@ class GcpSource final : public NoticeSource {
  public:
   explicit GcpSource(const NoticeSettings& settings)
       : url_(BaseUrl(settings.url, kGcpUrl)),
-        http_(MakeHttpClient({}, MetadataLimits(kGcpTotal, settings), settings.is_cancelled)) {}
+        http_(MakeHttpClient(MetadataLimits(kGcpTotal, settings), settings.is_cancelled)) {}
 
   std::string_view name() const override { return "gcp"; }
 

@@ -57,8 +57,8 @@ std::string Escaped(std::string_view text) {
 std::string XmlOf(const checkpoint::S3Page& page) {
   std::string xml = "<ListBucketResult>";
   for (const checkpoint::ObjectInfo& object : page.objects) {
-    xml += "<Contents><Key>" + checkpoint::PercentEncoded(object.key, true) + "</Key><Size>" +
-           std::to_string(object.bytes) + "</Size></Contents>";
+    xml += "<Contents><Key>" + Escaped(object.key) + "</Key><Size>" + std::to_string(object.bytes) +
+           "</Size></Contents>";
   }
   if (!page.next.empty()) {
     xml += "<IsTruncated>true</IsTruncated><NextContinuationToken>" + Escaped(page.next) +
@@ -153,6 +153,11 @@ void FuzzS3Reply(std::span<const uint8_t> input) {
   if (!page.ok()) {
     PS_CHECK(page.status().code() == StatusCode::kCorruption) << page.status();
     return;
+  }
+  for (const checkpoint::ObjectInfo& object : page->objects) {
+    const auto key =
+        checkpoint::KeyBehind(object.key, checkpoint::PercentEncoded(object.key, true));
+    PS_CHECK(key == "") << "a key that is encoded is another one";
   }
   const std::string xml = XmlOf(*page);
   const auto again = checkpoint::ParseS3Page(std::as_bytes(std::span(xml)));

@@ -44,7 +44,7 @@ const std::vector<Layer>& Layers() {
         "ps/net",
         "checkpoint",
         "checkpoint/remote"}},
-      {"checkpoint/remote", {"ps/base", "ps/http", "ps/crypto", "checkpoint"}},
+      {"checkpoint/remote", {"ps/base", "ps/proto", "ps/http", "ps/crypto", "checkpoint"}},
       {"checkpoint", {"ps/base"}},
       {"kernels/cpu", {"ps/base", "kernels"}},
       {"kernels/cuda", {"ps/base", "kernels"}},

@@ -4,6 +4,7 @@ Objects are kept in memory. Every request has to be signed with ID and SECRET; t
 computed here anew, from AWS's description of it.
 """
 
+import base64
 import hashlib
 import hmac
 import os
@@ -36,6 +37,9 @@ BUCKETS = {
     "truncating": "announces more than it sends, on the first attempt",
     "garbling": "takes one bit of each upload for another, on the first attempt",
     "babbling": "answers lists with what is no list",
+    "plain": "lists keys as they are, with entities of XML, whatever was asked for",
+    "locked": "wants the MD5 of each upload, as a bucket with Object Lock does",
+    "rotated": "takes requests with the session token \"second\" alone",
 }
 
 objects = {}
@@ -67,6 +71,13 @@ def signature(request, method, path, query, header_names):
     for word in (date[:8], REGION, "s3", "aws4_request"):
         key = hmac.new(key, word.encode(), hashlib.sha256).digest()
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+
+def shown(bucket, key):
+    """A key in a list. Go's servers write some characters as numbers."""
+    if bucket == "plain":
+        return escape(key, {"'": "&#39;", '"': "&#34;", "+": "&#x2B;"})
+    return escape(urllib.parse.quote(key))
 
 
 class Handler(small_server.Handler):
@@ -125,6 +136,8 @@ class Handler(small_server.Handler):
             self.fail(403, "AccessDenied")
         elif bucket == "moved":
             self.fail(301, "PermanentRedirect", headers=[("x-amz-bucket-region", "us-west-9")])
+        elif bucket == "rotated" and self.headers.get("x-amz-security-token") != "second":
+            self.fail(400, "ExpiredToken", "The provided token has expired.")
         elif bucket == "silent":
             time.sleep(60)  # the client gives up long before
         else:
@@ -139,6 +152,13 @@ class Handler(small_server.Handler):
                 body = bytes([body[0] ^ 1]) + body[1:]
             if digest(body) != self.headers.get("x-amz-content-sha256"):
                 self.fail(400, "XAmzContentSHA256Mismatch", "the body has another digest")
+                return
+            given = self.headers.get("Content-MD5")
+            if bucket == "locked" and not given:
+                self.fail(400, "InvalidRequest", "Content-MD5 is required")
+                return
+            if given and given != base64.b64encode(hashlib.md5(body).digest()).decode():
+                self.fail(400, "BadDigest", "the body has another MD5")
                 return
             with lock:
                 objects[name] = body
@@ -163,8 +183,8 @@ class Handler(small_server.Handler):
         with lock:
             names = sorted(n for n in objects if n.startswith(prefix) and n > after)
         items = "".join(
-            f"<Contents><Key>{escape(urllib.parse.quote(n[len(bucket) + 1:]))}</Key>"
-            f"<Size>{len(objects[n])}</Size></Contents>" for n in names[:PAGE])
+            f"<Contents><Key>{shown(bucket, n[len(bucket) + 1:])}</Key><Size>{len(objects[n])}</Size>"
+            "</Contents>" for n in names[:PAGE])
         more = "<IsTruncated>false</IsTruncated>"
         if len(names) > PAGE:
             more = ("<IsTruncated>true</IsTruncated><NextContinuationToken>"

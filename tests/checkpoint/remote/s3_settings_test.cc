@@ -3,9 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "checkpoint/remote/s3_credentials.h"
 #include "ps/base/file.h"
 #include "tests/checkpoint/temporary_path.h"
 
@@ -41,6 +47,11 @@ TEST(S3LocationTest, EveryMistakeIsNamed) {
       {"s3://", "\"\" is no name of a bucket"},
       {"s3://Bucket/x", "\"Bucket\" is no name of a bucket"},
       {"s3://abc/x y", "not printable"},
+      {"s3://abc/caf\xc3\xa9", "not printable"},
+      {"s3://abc/jobs/../runs/7", "write s3://abc/runs/7"},
+      {"s3://abc/a/./b", "write s3://abc/a/b"},
+      {"s3://abc/..", "write s3://abc;"},
+      {"s3://abc/../../a/.", "write s3://abc/a;"},
       {"s3://abc/x?speed=9", "unknown option \"speed=9\""},
       {"s3://abc/x?region=", "unknown option \"region=\""},
       {"s3://abc/x?style=both", "allowed: endpoint=URL"},
@@ -63,7 +74,7 @@ class S3CredentialsTest : public testing::Test {
       const auto it = variables_.find(name);
       return it == variables_.end() ? std::nullopt : std::optional(it->second);
     };
-    return FindS3Credentials(environment, &location_);
+    return FindS3Credentials(environment, http_, &location_);
   }
 
   void Write(const std::string& name, const std::string& text) {
@@ -73,6 +84,7 @@ class S3CredentialsTest : public testing::Test {
 
   TemporaryPath home_;
   std::map<std::string, std::string> variables_;
+  HttpClient* http_ = nullptr;  // no service is asked
   S3Location location_ = *ParseS3Location("s3://bucket/p");
 };
 
@@ -141,6 +153,125 @@ TEST_F(S3CredentialsTest, WhatIsMissingIsNamed) {
   EXPECT_THAT(std::string(Find().status().message()), HasSubstr("AWS_SECRET_ACCESS_KEY is not"));
   variables_["AWS_ENDPOINT_URL"] = "minio";
   EXPECT_THAT(std::string(Find().status().message()), HasSubstr("AWS_ENDPOINT_URL: \"minio\""));
+}
+
+/// Answers by "METHOD URL"; everything else is refused.
+class FakeServices final : public HttpClient {
+ public:
+  Result<HttpReply> Do(const HttpRequest& request) override {
+    const std::string asked = request.method + " " + request.url;
+    headers_[asked] = request.headers;
+    EXPECT_TRUE(request.is_direct) << "no proxy reaches this machine's services";
+    const auto it = replies_.find(asked);
+    if (it == replies_.end()) {
+      return Status::Unavailable("Failed to connect");
+    }
+    HttpReply reply;
+    reply.status = it->second.first;
+    const auto bytes = std::as_bytes(std::span(it->second.second));
+    reply.body.assign(bytes.begin(), bytes.end());
+    return reply;
+  }
+
+  std::map<std::string, std::pair<int, std::string>> replies_;
+  std::map<std::string, std::vector<std::string>> headers_;
+};
+
+constexpr const char* kRoles = "/latest/meta-data/iam/security-credentials/";
+constexpr const char* kKeys =
+    R"({"Code": "Success", "AccessKeyId": "R", "SecretAccessKey": "a+/=", "Token": "t",
+        "Expiration": "2026-01-01T00:00:00Z"})";
+
+TEST_F(S3CredentialsTest, AnInstancesRoleIsTakenWhereNothingElseIs) {
+  FakeServices services;
+  http_ = &services;
+  const std::string url = "http://169.254.169.254";
+  services.replies_["PUT " + url + "/latest/api/token"] = {200, "TOKEN"};
+  services.replies_["GET " + url + kRoles] = {200, "ml-role\n"};
+  services.replies_["GET " + url + kRoles + "ml-role"] = {200, kKeys};
+  const auto found = Find();
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->key.id, "R");
+  EXPECT_EQ(found->key.secret, "a+/=");
+  EXPECT_EQ(found->key.region, "us-east-1");
+  EXPECT_EQ(found->session_token, "t");
+  EXPECT_EQ(found->source, "the instance's role ml-role");
+  EXPECT_THAT(
+      services.headers_["GET " + url + kRoles],
+      testing::ElementsAre("X-aws-ec2-metadata-token: TOKEN"));
+  services.replies_["GET " + url + kRoles] = {404, ""};
+  EXPECT_THAT(std::string(Find().status().message()), HasSubstr("(this instance has no role)"));
+  services.replies_["PUT " + url + "/latest/api/token"] = {500, ""};
+  EXPECT_EQ(Find().status().code(), StatusCode::kUnavailable);
+  services.replies_.clear();
+  EXPECT_EQ(Find().status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Find().status().message()), HasSubstr("Failed to connect"));
+  variables_["AWS_EC2_METADATA_DISABLED"] = "true";
+  services.headers_.clear();
+  EXPECT_FALSE(Find().ok());
+  EXPECT_TRUE(services.headers_.empty()) << "it is not asked";
+}
+
+TEST_F(S3CredentialsTest, AContainersServiceIsAskedBeforeTheInstances) {
+  FakeServices services;
+  http_ = &services;
+  services.replies_["GET http://169.254.170.2/v2/x"] = {200, kKeys};
+  variables_["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"] = "/v2/x";
+  EXPECT_EQ(Find()->key.id, "R");
+  variables_.erase("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+  services.replies_["GET http://127.0.0.1:9/keys"] = {200, kKeys};
+  variables_["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = "http://127.0.0.1:9/keys";
+  ASSERT_TRUE(WriteFileAtomically(home_.path() + "/pod-token", "Bearer x\n").ok());
+  variables_["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"] = home_.path() + "/pod-token";
+  EXPECT_EQ(Find()->key.id, "R");
+  EXPECT_THAT(
+      services.headers_["GET http://127.0.0.1:9/keys"],
+      testing::ElementsAre("Authorization: Bearer x"));
+  services.replies_["GET http://127.0.0.1:9/keys"] = {200, "<html>hidden</html>"};
+  EXPECT_EQ(Find().status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(Find().status().message()), Not(HasSubstr("hidden")));
+}
+
+TEST_F(S3CredentialsTest, AProfilesCommandIsRunAnewEachTime) {
+  Write(
+      "config",
+      "[default]\nregion = eu-north-1\ncredential_process = sed s/ID/\"P Q\"/ " + home_.path() +
+          "/keys | tr -d ' '\n");
+  const std::string keys = home_.path() + "/keys";
+  ASSERT_TRUE(
+      WriteFileAtomically(keys, R"({"Version": 1, "AccessKeyId": "ID", "SecretAccessKey": "S",
+                    "SessionToken": "one"})")
+          .ok());
+  const auto found = Find();
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->key.id, "PQ");
+  EXPECT_EQ(found->key.region, "eu-north-1");
+  EXPECT_EQ(found->session_token, "one");
+  EXPECT_EQ(found->source, "credential_process of profile default");
+  ASSERT_TRUE(WriteFileAtomically(keys, "no keys, but hidden words").ok());
+  EXPECT_EQ(Find().status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(Find().status().message()), Not(HasSubstr("hidden")));
+  Write("config", "[default]\ncredential_process = exit 7\n");
+  EXPECT_THAT(
+      std::string(Find().status().message()),
+      HasSubstr("credential_process of profile default: it exited with code 7"));
+}
+
+TEST_F(S3CredentialsTest, WhatIsNotReadIsNamedWithAWay) {
+  FakeServices services;
+  http_ = &services;
+  for (const std::string setting : {"sso_session", "role_arn", "web_identity_token_file"}) {
+    Write("config", "[default]\n" + setting + " = x\n");
+    const Status none = Find().status();
+    EXPECT_EQ(none.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(none.message()), HasSubstr("the profile default has " + setting));
+    EXPECT_THAT(std::string(none.message()), HasSubstr("aws configure export-credentials"));
+  }
+  Write("config", "");
+  variables_["AWS_WEB_IDENTITY_TOKEN_FILE"] = "/x";
+  EXPECT_THAT(
+      std::string(Find().status().message()), HasSubstr("AWS_WEB_IDENTITY_TOKEN_FILE is set"));
+  EXPECT_TRUE(services.headers_.empty()) << "the instance's role is not what was asked for";
 }
 
 TEST_F(S3CredentialsTest, NoTextHasASecret) {

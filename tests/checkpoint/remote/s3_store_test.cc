@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/remote/s3_reply.h"
@@ -99,6 +101,83 @@ TEST_F(S3StoreTest, AnUnknownKeyIsCalledOne) {
   EXPECT_THAT(std::string(put.message()), HasSubstr("AKIDOTHE... from the test is not known"));
 }
 
+/// What the server calls its key, with another session token.
+S3Credentials KeysWith(const std::string& token) {
+  return {.key = TestServer().key(), .session_token = token, .source = "the test"};
+}
+
+TEST_F(S3StoreTest, KeysThatAreRefusedAreLookedForAgain) {
+  std::vector<std::string> tokens = {"second"};
+  S3Variation variation;
+  variation.session_token = "first";
+  variation.find_again = [&]() -> Result<S3Credentials> {
+    const S3Credentials found = KeysWith(tokens.back());
+    tokens.pop_back();
+    return found;
+  };
+  const auto store = Open("rotated", std::move(variation));
+  const Status put = store->Put("one", kSomeBytes);
+  ASSERT_TRUE(put.ok()) << put;
+  EXPECT_EQ(*store->Get("one"), kSomeBytes);
+  EXPECT_THAT(waits_, SizeIs(0));
+  EXPECT_THAT(tokens, SizeIs(0)) << "once";
+}
+
+TEST_F(S3StoreTest, AnUnknownKeyIsLookedForAgainToo) {
+  S3Variation variation;
+  variation.id = "AKIDOTHERONE";
+  variation.find_again = [] { return KeysWith(""); };
+  const Status put = Open("good", std::move(variation))->Put("one", kSomeBytes);
+  EXPECT_TRUE(put.ok()) << put;
+}
+
+TEST_F(S3StoreTest, WhereThereIsNoOtherKeyTheRefusalIsSaid) {
+  int asked = 0;
+  S3Variation variation;
+  variation.session_token = "first";
+  variation.find_again = [&] {
+    ++asked;
+    return KeysWith("first");
+  };
+  const Status put = Open("rotated", std::move(variation))->Put("one", kSomeBytes);
+  EXPECT_EQ(put.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(put.message()), HasSubstr("has expired; get a new one: HTTP 400"));
+  EXPECT_EQ(asked, 1);
+  S3Variation failing;
+  failing.find_again = [] { return Status::Unavailable("the service is away"); };
+  const Status lost = Open("rotated", std::move(failing))->Put("one", kSomeBytes);
+  EXPECT_EQ(lost.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(
+      std::string(lost.message()), HasSubstr("looking for another access key: the service is"));
+}
+
+TEST_F(S3StoreTest, ABucketWithObjectLockTakesUploads) {
+  const auto store = Open("locked");
+  const Status put = store->Put("one", kSomeBytes);
+  ASSERT_TRUE(put.ok()) << put;
+  EXPECT_EQ(*store->Get("one"), kSomeBytes);
+}
+
+/// A name passes through curl, the signature, the server's URL, its XML and our parsers.
+TEST_F(S3StoreTest, EveryPrefixIsFoundAgain) {
+  const std::string prefixes[] = {
+      "plain",      "a b",       "a+b",         "a%2Bb",       "a%41", "%",   "a&b=c",
+      "a&amp;b",    "&#43;",     "it's",        "\"q\"",       "<a>",  "a#b", "a;b:c@d,e$f!",
+      "(a)*{b}[c]", "a\\b|c^d`", "~x_y.z",      "a//b",        "...",  ".a",  "a.",
+      "$(reboot)",  "-r",        "caf\xc3\xa9", "\xe6\x97\xa5"};
+  for (const std::string bucket : {"good", "plain"}) {
+    for (const std::string& prefix : prefixes) {
+      const auto store = TestServer().Open(bucket, prefix);
+      const Status put = store->Put("data/ab12", kSomeBytes);
+      ASSERT_TRUE(put.ok()) << bucket << " " << prefix << ": " << put;
+      const auto listed = store->List("data/");
+      ASSERT_TRUE(listed.ok()) << bucket << " " << prefix << ": " << listed.status();
+      EXPECT_THAT(*listed, ElementsAre(ObjectInfo{"data/ab12", kSomeBytes.size()}))
+          << bucket << " " << prefix;
+    }
+  }
+}
+
 TEST_F(S3StoreTest, AMissingBucketIsNoMissingObject) {
   const Status put = Open("no-such-bucket")->Get("one").status();
   EXPECT_EQ(put.code(), StatusCode::kInvalidArgument);
@@ -173,7 +252,7 @@ TEST_F(S3StoreTest, WhereNobodyListensThereIsASentence) {
   S3Location location = *ParseS3Location("s3://bucket/p?endpoint=http://127.0.0.1:1");
   S3Options options;
   options.attempts_max = 1;
-  const auto store = MakeS3Store(location, {}, MakeHttpClient({}, {}, nullptr), options);
+  const auto store = MakeS3Store(location, {}, MakeHttpClient({}, nullptr), options);
   const Status put = store->Put("one", kSomeBytes);
   EXPECT_EQ(put.code(), StatusCode::kUnavailable);
   EXPECT_THAT(
@@ -191,8 +270,45 @@ TEST(S3ReplyTest, PagesAreRead) {
       "</Key><Size>12</Size></Contents><Contents><Size>0</Size><Key>p/z</Key></Contents>"
       "</ListBucketResult>"));
   ASSERT_TRUE(page.ok()) << page.status();
-  EXPECT_THAT(page->objects, ElementsAre(ObjectInfo{"p/x y", 12}, ObjectInfo{"p/z", 0}));
+  EXPECT_THAT(page->objects, ElementsAre(ObjectInfo{"p/x%20y", 12}, ObjectInfo{"p/z", 0}));
   EXPECT_EQ(page->next, "a&b");
+}
+
+TEST(S3ReplyTest, EntitiesAreCharacters) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"a&amp;b", "a&b"},
+      {"&lt;&gt;&quot;&apos;", "<>\"'"},
+      {"&#43;&#x2B;&#x2b;", "+++"},
+      {"&#233;", "\xc3\xa9"},
+      {"&#x65E5;", "\xe6\x97\xa5"},
+      {"&#x1F600;", "\xf0\x9f\x98\x80"},
+      {"&amp;#43;", "&#43;"},
+      {"&unknown;", "&unknown;"},
+      {"&#0;", "&#0;"},
+      {"&#xD800;", "&#xD800;"},
+      {"&#99999999999;", "&#99999999999;"},
+      {"a&", "a&"},
+      {"&;", "&;"},
+      {"&#;", "&#;"},
+      {"&#x;", "&#x;"}};
+  for (const auto& [written, read] : cases) {
+    const std::string xml = "<ListBucketResult><Contents><Key>" + written +
+                            "</Key><Size>1</Size></Contents></ListBucketResult>";
+    const auto page = ParseS3Page(BytesOf(xml));
+    ASSERT_TRUE(page.ok()) << page.status();
+    EXPECT_THAT(page->objects, ElementsAre(ObjectInfo{read, 1})) << written;
+  }
+}
+
+TEST(S3ReplyTest, KeysAreFoundHoweverTheyAreListed) {
+  EXPECT_EQ(KeyBehind("a b/", "a%20b/x"), "x");
+  EXPECT_EQ(KeyBehind("a b/", "a+b/x"), "x");
+  EXPECT_EQ(KeyBehind("a b/", "a b/x"), "x");
+  EXPECT_EQ(KeyBehind("a+b/", "a%2Bb/x"), "x");
+  EXPECT_EQ(KeyBehind("a+@/", "a+%40/x"), "x");
+  EXPECT_EQ(KeyBehind("%41/", "%2541/x"), "x");
+  EXPECT_EQ(KeyBehind("", "x"), "x");
+  EXPECT_EQ(KeyBehind("a/", "b/x"), std::nullopt);
 }
 
 TEST(S3ReplyTest, HalfAPageIsCorruption) {

@@ -38,7 +38,9 @@ std::unique_ptr<ObjectStore> S3Server::Open(
   if (options.pause == nullptr) {
     options.pause = [](Duration) { return true; };
   }
-  auto http = MakeHttpClient(credentials.key, variation.limits, std::move(variation.is_cancelled));
+  credentials.session_token = variation.session_token;
+  options.find_again = variation.find_again;
+  auto http = MakeHttpClient(variation.limits, std::move(variation.is_cancelled));
   return MakeS3Store(location, credentials, std::move(http), options);
 }
 

@@ -13,6 +13,8 @@ struct S3Variation {
   std::string id;             // empty: the server's
   std::string secret;         // likewise
   std::string region;         // likewise
+  std::string session_token;  // empty: none
+  FindCredentials find_again;
   bool is_path_style = true;  // else by the name of the host: bucket.localhost
   int attempts_max = 4;
   HttpLimits limits;
@@ -25,6 +27,8 @@ class S3Server {
  public:
   S3Server(const std::vector<std::string>& command, SigningKey key)
       : process_(command), key_(std::move(key)) {}
+
+  const SigningKey& key() const { return key_; }
 
   /// 0: it could not be started.
   int port() const { return process_.port(); }
