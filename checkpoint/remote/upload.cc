@@ -163,7 +163,8 @@ Result<std::vector<Uploader::Wanted>> Uploader::FindNew(Storage& storage, Upload
       wanted.push_back(std::move(checkpoint));
     }
   }
-  if (here.back() < newest_there) {
+  PS_ASSIGN(const bool is_behind, IsBehind(here.back(), newest_there));
+  if (is_behind) {
     return Status::InvalidArgument(fmt::format(
         "{} has checkpoint {}, {} has none so new: it is of another run, or of a later time of "
         "this one. Copy to another place",
@@ -175,6 +176,16 @@ Result<std::vector<Uploader::Wanted>> Uploader::FindNew(Storage& storage, Upload
     PS_TRY(CheckFits(wanted.front().manifest, newest_there));
   }
   return wanted;
+}
+
+/// Whether the target has a whole checkpoint that is newer than all here. One that is not whole may
+/// be what this path was fetched without.
+Result<bool> Uploader::IsBehind(CheckpointId newest_here, CheckpointId newest_there) {
+  if (newest_here >= newest_there) {
+    return false;
+  }
+  PS_ASSIGN(const CopyList list, ListWholeCopies(*target_));
+  return !list.whole.empty() && list.whole.back() > newest_here;
 }
 
 /// The target's checkpoints are all older than those here, so none can be compared. They are at

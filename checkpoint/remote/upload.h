@@ -60,6 +60,7 @@ class Uploader {
   };
 
   Result<std::vector<Wanted>> FindNew(Storage& storage, UploadReport* report);
+  Result<bool> IsBehind(CheckpointId newest_here, CheckpointId newest_there);
   Status CheckFits(const Manifest& oldest_here, CheckpointId theirs);
   Status Change(Storage& storage, std::vector<Wanted> wanted, UploadReport* report);
   Status CheckListed(const std::vector<CopyIndex>& written);

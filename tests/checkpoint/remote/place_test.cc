@@ -133,6 +133,14 @@ TEST_F(PlaceTest, ACopyThatLostAPieceLaterCountsForNothingAndIsMadeAgain) {
   EXPECT_THAT(VerifyCopy(store_, 3), IsEmpty());
 }
 
+TEST_F(PlaceTest, APathThatWasFetchedWithoutABrokenCopyIsNotBehindIt) {
+  LoseAPiece();
+  ASSERT_EQ(Fetch("q")->id, 2U);
+  const auto copied = UploadFrom(PathOf("q"));
+  ASSERT_TRUE(copied.ok()) << copied.status();
+  EXPECT_THAT(copied->copied, IsEmpty());
+}
+
 TEST_F(PlaceTest, ACopyThatIsNotWholeDoesNotCountAsKept) {
   LoseAPiece();
   const auto removed = Prune(1);
