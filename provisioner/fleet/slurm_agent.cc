@@ -92,7 +92,7 @@ class SlurmSession {
         "--parsable",
         "--no-requeue",
         "--job-name=" + name_,
-        "--output=" + job_.log_path,
+        "--output=" + SlurmFilePattern(job_.log_path),
         "--open-mode=append",
         "--ntasks=1",
         fmt::format("--cpus-per-task={}", job_.cpus),
@@ -213,6 +213,14 @@ SlurmState ParseSlurmState(std::string_view text) {
   state.signal =
       colon == std::string::npos ? 0 : NumberOf(std::string_view(exit).substr(colon + 1));
   return state;
+}
+
+std::string SlurmFilePattern(std::string_view path) {
+  std::string pattern;
+  for (const char c : path) {
+    pattern += c == '%' ? std::string("%%") : std::string(1, c);
+  }
+  return pattern;
 }
 
 bool IsSlurmEnd(std::string_view state) {

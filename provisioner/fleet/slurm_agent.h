@@ -33,6 +33,10 @@ struct SlurmState {
 /// Fields that are missing stay empty. Pure.
 SlurmState ParseSlurmState(std::string_view text);
 
+/// The path as sbatch's --output takes it, which would replace "%j" and the like by numbers and
+/// names. Pure.
+std::string SlurmFilePattern(std::string_view path);
+
 /// Whether a job in this state is over.
 bool IsSlurmEnd(std::string_view state);
 

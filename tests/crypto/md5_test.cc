@@ -10,16 +10,16 @@
 namespace ps::crypto {
 namespace {
 
-std::optional<std::string> DigestOf(std::string_view text) {
+std::optional<std::string> Md5Of(std::string_view text) {
   return Md5Base64(std::as_bytes(std::span(text)));
 }
 
 TEST(Md5Test, TheStandardsExamplesHaveTheirDigests) {
-  if (!DigestOf("")) {
+  if (!Md5Of("")) {
     GTEST_SKIP() << "libcrypto offers no MD5 here";
   }
-  EXPECT_EQ(DigestOf(""), "1B2M2Y8AsgTpgAmY7PhCfg==");
-  EXPECT_EQ(DigestOf("abc"), "kAFQmDzST7DWlj99KOF/cg==");
+  EXPECT_EQ(Md5Of(""), "1B2M2Y8AsgTpgAmY7PhCfg==");
+  EXPECT_EQ(Md5Of("abc"), "kAFQmDzST7DWlj99KOF/cg==");
 }
 
 }  // namespace

@@ -37,6 +37,11 @@ TEST(AgentTextTest, AJobThatMayStillRunIsNotOver) {
   }
 }
 
+TEST(AgentTextTest, APathIsNoPatternOfSlurms) {
+  EXPECT_EQ(SlurmFilePattern("/a/b 1/worker0.log"), "/a/b 1/worker0.log");
+  EXPECT_EQ(SlurmFilePattern("/50%j/%u%%/x"), "/50%%j/%%u%%%%/x");
+}
+
 TEST(AgentTextTest, WordsForAShellAreQuotedAndLastWordsAreShort) {
   EXPECT_EQ(ShellQuoted({"a b", "it's", ""}), R"('a b' 'it'\''s' '')");
   EXPECT_EQ(LastLineOf("first\nlast \r\n\n"), "last");
