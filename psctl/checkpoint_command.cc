@@ -13,6 +13,7 @@
 #include "checkpoint/remote/place.h"
 #include "checkpoint/rocksdb_storage.h"
 #include "ps/base/text.h"
+#include "psctl/borrowed_job.h"
 #include "psctl/checkpoint_source.h"
 #include "psctl/checkpoint_view.h"
 #include "psctl/files.h"
@@ -103,9 +104,12 @@ int Copy(
   if (checkpoint::IsObjectStore(command.target)) {
     return CopyToObjects(path, command.target, console);
   }
-  const auto report = checkpoint::Copy(storage, AbsolutePath(path), AbsolutePath(command.target));
-  if (!report.ok()) {
-    return Fail(console, report.status());
+  const std::string target = AbsolutePath(command.target);
+  const auto report = checkpoint::Copy(storage, AbsolutePath(path), target);
+  const Status carried =
+      report.ok() ? CarryOrigin(storage, AbsolutePath(path), target) : report.status();
+  if (!carried.ok()) {
+    return Fail(console, carried);
   }
   console.out(fmt::format(
       "copied: {}, {}\nthere already: {}\n",

@@ -118,6 +118,10 @@ CommandParser::CommandParser() {
   resume->add_option("--set", settings, "Change what does not change the model: servers, workers")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  resume->add_flag(
+      "--trust-launch",
+      resume_command.is_trusted,
+      "Start what the job of a copy names: hosts, prefix, words for ssh and sbatch");
   resume->add_flag("--json", resume_command.is_json, "Print the summary as JSON");
   resume->add_flag(
       "--detach", resume_command.is_detached, "Return when the run listens; it goes on by itself");

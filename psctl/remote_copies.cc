@@ -18,11 +18,14 @@
 #include "checkpoint/remote/download.h"
 #include "checkpoint/remote/index.h"
 #include "checkpoint/remote/place.h"
+#include "checkpoint/remote/s3_settings.h"
 #include "checkpoint/remote/upload.h"
 #include "checkpoint/remote/writer_mark.h"
 #include "checkpoint/rocksdb_storage.h"
+#include "provisioner/fleet/agent_process.h"
 #include "ps/base/text.h"
 #include "ps/coordinator/job_disk.h"
+#include "psctl/borrowed_job.h"
 #include "psctl/checkpoint_source.h"
 #include "psctl/files.h"
 
@@ -113,9 +116,14 @@ int Prune(const CheckpointCommand& command, ObjectStore& store, const Console& c
 }
 
 /// Numbers go on behind those that the store has, also behind the damaged ones.
-Status NoteNumber(checkpoint::Storage& storage, const std::string& path, CheckpointId newest) {
+Status NoteNumber(
+    checkpoint::Storage& storage,
+    const std::string& path,
+    CheckpointId newest,
+    const std::string& place) {
   PS_ASSIGN(
       const auto job, checkpoint::JobStore::Open(storage, path, checkpoint::OpenMode::kWrite));
+  PS_TRY(NoteOrigin(*job, newest, checkpoint::IsS3(place) ? place : AbsolutePath(place)));
   const std::string next = std::to_string(newest + 1);
   const checkpoint::RowChange change{
       .kind = checkpoint::ChangeKind::kPut,
@@ -124,12 +132,14 @@ Status NoteNumber(checkpoint::Storage& storage, const std::string& path, Checkpo
   return job->WriteRows({&change, 1});
 }
 
-Status Fetch(ObjectStore& store, const std::string& path, const Console& console) {
+/// From `place`, which `store` is.
+Status Fetch(
+    ObjectStore& store, const std::string& place, const std::string& path, const Console& console) {
   const auto storage = checkpoint::MakeRocksDbStorage();
   PS_ASSIGN(
       const checkpoint::DownloadReport report,
       checkpoint::Download(store, *storage, path, ProgressOn(console, "fetching")));
-  PS_TRY(NoteNumber(*storage, path, report.newest));
+  PS_TRY(NoteNumber(*storage, path, report.newest, place));
   for (const std::string& skipped : report.skipped) {
     console.err("skipped: " + Printable(skipped) + "\n");
   }
@@ -234,7 +244,7 @@ int RunOnObjects(const CheckpointCommand& command, const Console& console) {
       return Prune(command, **store, console);
     case Action::kCopy:
       if (!checkpoint::IsObjectStore(command.target)) {
-        const Status fetched = Fetch(**store, AbsolutePath(command.target), console);
+        const Status fetched = Fetch(**store, command.where, AbsolutePath(command.target), console);
         return fetched.ok() ? kExitOk : Fail(console, fetched);
       }
       break;
@@ -267,7 +277,7 @@ Result<std::string> FetchCheckpoint(
   for (int n = 2; HasCheckpoints(path); ++n) {
     path = fmt::format("{}-{}", stem, n);
   }
-  PS_TRY(Fetch(*store, path, console));
+  PS_TRY(Fetch(*store, place, path, console));
   return path;
 }
 
@@ -279,10 +289,10 @@ Status CheckCopyTarget(const std::string& place) {
   if (!ids.empty()) {
     return Status::InvalidArgument(fmt::format(
         "checkpoint.copy_to: {} has checkpoints already, the newest is {}; go on from it with "
-        "psctl resume '{}', or choose another place with --set checkpoint.copy_to=PLACE",
+        "psctl resume {}, or choose another place with --set checkpoint.copy_to=PLACE",
         store->name(),
         ids.back(),
-        place));
+        provisioner::ShellQuoted({place})));
   }
   return CheckIsWritable(*store).Annotate("checkpoint.copy_to");
 }

@@ -9,6 +9,7 @@
 
 #include "checkpoint/remote/place.h"
 #include "ps/base/text.h"
+#include "psctl/borrowed_job.h"
 #include "psctl/remote_copies.h"
 #include "psctl/tables.h"
 #include "psctl/train.h"
@@ -126,6 +127,18 @@ Result<PreparedJob> JobOf(const checkpoint::Manifest& manifest, const ResumeComm
   return job;
 }
 
+/// The job of a checkpoint that was copied from `place`, or lies there.
+Result<PreparedJob> BorrowedJobOf(
+    const checkpoint::Manifest& manifest,
+    const ResumeCommand& command,
+    const std::string& place,
+    Confirmation* confirmation) {
+  PS_ASSIGN(PreparedJob job, JobOf(manifest, command));
+  PS_TRY(confirmation->Confirm(SettingsToConfirm(job.config, command.overrides, place), place));
+  job.config.run.directory = BorrowedRunDirectory(job.config, command.overrides);
+  return job;
+}
+
 int ResumeFromCheckpoint(
     const std::string& source,
     const ResumeCommand& command,
@@ -134,14 +147,18 @@ int ResumeFromCheckpoint(
     const RunRegistry& registry,
     SupervisorLink* link) {
   std::string path = source;
+  Confirmation confirmation(command.is_trusted, command.is_detached ? nullptr : AskOnTerminal());
   if (checkpoint::IsObjectStore(source)) {
-    // What does not fit is not fetched.
-    const Result<checkpoint::Manifest> newest = ReadNewestCopy(source);
-    const Status fits = newest.ok() ? JobOf(*newest, command).status() : Status::Ok();
-    if (!fits.ok()) {
-      return Misuse(console, fits);
+    // What does not fit, or may not be started, is not fetched.
+    std::string parent = proto::RunConfig().directory;
+    if (const Result<checkpoint::Manifest> newest = ReadNewestCopy(source); newest.ok()) {
+      const Result<PreparedJob> job = BorrowedJobOf(*newest, command, source, &confirmation);
+      if (!job.ok()) {
+        return Misuse(console, job.status());
+      }
+      parent = job->config.run.directory;
     }
-    Result<std::string> fetched = FetchCheckpoint(source, proto::RunConfig().directory, console);
+    Result<std::string> fetched = FetchCheckpoint(source, parent, console);
     if (!fetched.ok()) {
       return Fail(console, fetched.status());
     }
@@ -151,7 +168,13 @@ int ResumeFromCheckpoint(
   if (!found.ok()) {
     return Fail(console, found.status());
   }
-  Result<PreparedJob> job = JobOf(found->manifest, command);
+  const Result<std::string> origin = OriginOf(*found->checkpoints.store, found->manifest.id);
+  if (!origin.ok()) {
+    return Fail(console, origin.status());
+  }
+  Result<PreparedJob> job = origin->empty()
+                                ? JobOf(found->manifest, command)
+                                : BorrowedJobOf(found->manifest, command, *origin, &confirmation);
   if (!job.ok()) {
     return Misuse(console, job.status());
   }

@@ -14,6 +14,7 @@ struct ResumeCommand {
   std::vector<proto::ConfigOverride> overrides;
   bool is_json = false;
   bool is_detached = false;
+  bool is_trusted = false;  // a job in another place may start what it names
 };
 
 /// Goes on with a run that was killed: from its journal while its servers live, else from its

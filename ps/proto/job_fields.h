@@ -4,7 +4,7 @@
 #include "ps/proto/job_config.h"
 
 // Which C++ member a field of configs/job.fbs is. Types, defaults, ranges and comments come from
-// the schema; reading checks that no field of a table is left out here. Private to the job config.
+// the schema; reading checks that no field of a table is left out here. Private to ps/proto.
 
 namespace ps::proto {
 

@@ -218,6 +218,7 @@ TEST_F(RecoveryTest, ARunThatWasKilledAltogetherIsResumedOnOtherServersAndWorker
 TEST_F(RecoveryTest, ARunIsResumedFromItsCopiesWhereNothingElseIsLeft) {
   const TemporaryFolder place;
   job_.Set("checkpoint", R"({"every_s": 0.3, "keep": 2, "copy_to": ")" + place.path() + R"("})");
+  job_.Set("launch", R"({"prefix": "env SPOTPS_TEST=1"})");
   TrainRun run(job_);
   const auto before =
       run.WaitFor([](const proto::JobStatus& status) { return status.copies.newest >= 2; });
@@ -237,8 +238,8 @@ TEST_F(RecoveryTest, ARunIsResumedFromItsCopiesWhereNothingElseIsLeft) {
   for (const auto& [change, why] : std::map<std::string, std::string>{
            {"model.name=cnn", "the checkpoint is of another model"},
            {"servers.chunk_kib=16", "servers.chunk_kib was "},
-           {"optimizer.kind=adam",
-            "optimizer.kind, and whether there is momentum, have to stay"}}) {
+           {"optimizer.kind=adam", "optimizer.kind, and whether there is momentum, have to stay"},
+           {"train.overlap=true", "launch.prefix = \"env SPOTPS_TEST=1\""}}) {
     options.arguments = {"resume", place.path(), "--set", "train.overlap=false", change};
     const Output misfit = RunToEnd(options);
     EXPECT_EQ(misfit.end, ProcessEnd{2});
@@ -246,12 +247,14 @@ TEST_F(RecoveryTest, ARunIsResumedFromItsCopiesWhereNothingElseIsLeft) {
   }
   EXPECT_FALSE(std::filesystem::exists(root + "/runs")) << "nothing was fetched";
 
-  options.arguments = {"resume", place.path(), "--json"};
+  options.arguments = {
+      "resume", place.path(), "--json", "--trust-launch", "--set", "run.directory=elsewhere"};
   options.output_stem = root + "/resume";
   Process resume(options);
   EXPECT_EQ(resume.Wait(kRunPatience), ProcessEnd{});
   EXPECT_THAT(resume.Err(), ContainsRegex("fetched checkpoint [0-9]+ from "));
-  EXPECT_THAT(resume.Err(), ContainsRegex("going on from checkpoint [0-9]+ in .*/runs/fetched-"));
+  EXPECT_THAT(
+      resume.Err(), ContainsRegex("going on from checkpoint [0-9]+ in .*/elsewhere/fetched-"));
   const std::optional<Json> summary = Json::Parse(resume.Out());
   ASSERT_TRUE(summary.has_value()) << resume.Out();
   EXPECT_EQ((*summary)["state"].text(), "done");

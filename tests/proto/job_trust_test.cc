@@ -1,0 +1,82 @@
+// Which fields of a job are asked about when others could have written it.
+
+#include "ps/proto/job_trust.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "ps/proto/job_fields.h"
+
+namespace ps::proto {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+/// Puts a text wherever one may be, and an item into each list.
+template <typename T>
+void Fill(T& value) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    value = "x";
+  } else if constexpr (std::is_same_v<T, LauncherKind>) {
+    value = LauncherKind::kSsh;
+  } else if constexpr (IsVector<T>::value) {
+    value.resize(1);
+    if constexpr (!std::is_same_v<typename T::value_type, LayerConfig>) {
+      Fill(value[0]);
+    }
+  } else if constexpr (TableValue<T>) {
+    VisitFields(value, [](const char*, auto& member) { Fill(member); });
+  }
+}
+
+TEST(JobTrustTest, EveryTextThatStartsSomethingOrNamesAPlaceIsAskedAbout) {
+  JobConfig config;
+  Fill(config);
+  std::vector<std::string> paths;
+  for (const JobSetting& setting : SettingsToTrust(config)) {
+    paths.push_back(setting.path);
+  }
+  EXPECT_THAT(
+      paths,
+      UnorderedElementsAre(
+          "servers.launcher",
+          "servers.hosts[0].host",
+          "servers.sbatch",
+          "checkpoint.copy_to",
+          "launch.launcher",
+          "launch.hosts[0].host",
+          "launch.ssh_config",
+          "launch.sbatch",
+          "launch.zones[0].sbatch",
+          "launch.prefix"));
+}
+
+TEST(JobTrustTest, AnOrdinaryJobHasNothingToAskAbout) {
+  EXPECT_THAT(SettingsToTrust(JobConfig()), IsEmpty());
+}
+
+TEST(JobTrustTest, ValuesAreWhole) {
+  JobConfig config;
+  config.launch.prefix = std::string(200, 'a') + "; reboot";
+  EXPECT_THAT(
+      SettingsToTrust(config), ElementsAre(JobSetting{"launch.prefix", config.launch.prefix}));
+}
+
+TEST(JobTrustTest, AnOverrideIsOfTheFieldOrOfWhatItIsIn) {
+  EXPECT_TRUE(IsOverridden("launch.prefix", {{"launch.prefix", ""}}));
+  EXPECT_TRUE(IsOverridden("launch.hosts[0].host", {{"launch.hosts", "[]"}}));
+  EXPECT_TRUE(IsOverridden("launch.hosts[0].host", {{"launch", "{}"}}));
+  EXPECT_TRUE(IsOverridden("launch.hosts[0].host", {{"x", ""}, {"launch.hosts[0]", "{}"}}));
+  EXPECT_FALSE(IsOverridden("launch.prefix", {{"launch.pre", ""}}));
+  EXPECT_FALSE(IsOverridden("launch.prefix", {{"", ""}}));
+  EXPECT_FALSE(IsOverridden("launch.hosts[1].host", {{"launch.hosts[0].host", "a"}}));
+}
+
+}  // namespace
+}  // namespace ps::proto
