@@ -9,6 +9,7 @@
 
 #include "provisioner/fleet/local_launcher.h"
 #include "ps/base/file.h"
+#include "ps/base/process_start.h"
 #include "ps/base/time.h"
 
 namespace ps::psctl {
@@ -37,7 +38,7 @@ ChildRuns::ChildRuns() : launcher_(provisioner::MakeLocalLauncher()) {
   }
   struct sigaction action = {};
   action.sa_handler = [](int) { interrupted = 1; };
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int number : SignalsToHandle({SIGINT, SIGTERM, SIGHUP})) {
     ::sigaction(number, &action, nullptr);
   }
 }

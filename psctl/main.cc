@@ -1,9 +1,11 @@
 #include <string>
 #include <vector>
 
+#include "ps/base/process_start.h"
 #include "psctl/commands.h"
 
 int main(int argc, char** argv) {
+  ps::OpenStandardStreams();
   namespace psctl = ps::psctl;
   const psctl::Console console = psctl::ProcessConsole();
   const int exit_code = psctl::RunPsctl(

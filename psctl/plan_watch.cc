@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ps/base/process_start.h"
 #include "ps/base/text.h"
 
 namespace ps::psctl {
@@ -19,8 +20,11 @@ InterruptGuard::InterruptGuard() {
   struct sigaction action = {};
   action.sa_handler = [](int) { interrupted = 1; };
   action.sa_flags = static_cast<int>(SA_RESETHAND);  // the next one ends the process
-  ::sigaction(SIGINT, &action, &former_int_);
-  ::sigaction(SIGTERM, &action, &former_term_);
+  ::sigaction(SIGINT, nullptr, &former_int_);
+  ::sigaction(SIGTERM, nullptr, &former_term_);
+  for (const int number : SignalsToHandle({SIGINT, SIGTERM})) {
+    ::sigaction(number, &action, nullptr);
+  }
 }
 
 InterruptGuard::~InterruptGuard() {

@@ -29,6 +29,7 @@
 #include <utility>
 
 #include "ps/base/file.h"
+#include "ps/base/process_start.h"
 #include "ps/base/text.h"
 #include "ps/base/time.h"
 
@@ -39,6 +40,7 @@ namespace {
 constexpr int kShortLivesMax = 5;
 constexpr Duration kShortLife = std::chrono::seconds(10);
 
+/// Not handled where they are ignored from the start: AddStopSignals.
 constexpr std::initializer_list<int> kStopSignals = {SIGINT, SIGTERM, SIGHUP};
 
 /// A message of one descriptor and a text.
@@ -93,7 +95,7 @@ Status MoveOutputTo(const std::string& path) {
 }
 
 void AddStopSignals(sigset_t* set) {
-  for (const int number : kStopSignals) {
+  for (const int number : SignalsToHandle(kStopSignals)) {
     ::sigaddset(set, number);
   }
 }

@@ -51,9 +51,10 @@ void AcceptStopSignals();
 
 /// Has a process of its own coordinate the run, and starts another one when it is killed, so that
 /// the run goes on. Ctrl-C and other requests to stop are handed on; when this process is killed,
-/// the run ends cleanly. Detached: returns as soon as the run listens, and the run needs neither
-/// the terminal nor its supervisor. Returns the exit code, in the coordinator's process too.
-/// Requires: this process has one thread.
+/// the run ends cleanly. SIGHUP and SIGINT that are ignored now, as after `nohup`, end nothing.
+/// Detached: returns as soon as the run listens, and the run needs neither the terminal nor its
+/// supervisor. Returns the exit code, in the coordinator's process too. Requires: this process has
+/// one thread.
 int Supervise(const CoordinatorProcess& process, bool is_detached, const Console& console);
 
 }  // namespace ps::psctl

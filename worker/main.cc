@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ps/base/logger.h"
+#include "ps/base/process_start.h"
 #include "ps/net/program.h"
 #include "ps/proto/device_choice.h"
 #include "ps/proto/limits.h"
@@ -126,5 +127,6 @@ Result<net::ProgramWork> SetUp(const Flags& flags, const net::RunFlags& run) {
 }  // namespace ps::worker
 
 int main(int argc, char** argv) {
+  ps::OpenStandardStreams();
   return ps::net::RunProgram(argc, argv, ps::worker::WorkerText(), PS_VERSION, ps::worker::SetUp);
 }

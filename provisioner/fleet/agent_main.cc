@@ -12,6 +12,7 @@
 #include "provisioner/fleet/ssh_agent.h"
 #include "ps/base/file.h"
 #include "ps/base/flags.h"
+#include "ps/base/process_start.h"
 
 namespace ps::provisioner {
 namespace {
@@ -167,5 +168,6 @@ int Main(int argc, char** argv) {
 }  // namespace ps::provisioner
 
 int main(int argc, char** argv) {
+  ps::OpenStandardStreams();
   return ps::provisioner::Main(argc, argv);
 }

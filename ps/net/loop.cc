@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "ps/base/check.h"
+#include "ps/base/process_start.h"
 #include "ps/net/internal/loop_impl.h"
 
 namespace ps::net {
@@ -131,7 +132,7 @@ Status Loop::Impl::OnSignal(const std::vector<int>& signals, std::function<void(
   PS_CHECK(IsOwner()) << "signals asked for from a foreign thread";
   auto watch = std::make_shared<SignalWatch>(io_);
   watch->fn = std::move(fn);
-  for (const int signal : signals) {
+  for (const int signal : SignalsToHandle(signals)) {
     asio::error_code error;
     watch->set.add(signal, error);
     if (error) {

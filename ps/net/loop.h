@@ -48,8 +48,9 @@ class Loop {
   void Cancel(TimerId timer);
 
   /// Calls `fn(signal)` on the loop for each of `signals` the process gets from now on, instead of
-  /// the default action. Every loop that asked is told. Thread: the loop's, or before Run. Errors:
-  /// kInvalidArgument for a signal that can't be caught.
+  /// the default action; what was ignored stays so (SignalsToHandle). Every loop that asked is
+  /// told. Thread: the loop's, or before Run. Errors: kInvalidArgument for one that can't be
+  /// caught.
   Status OnSignal(const std::vector<int>& signals, std::function<void(int)> fn);
 
   /// Calls `fn` once with waitpid's status when the child has exited, and reaps it; also if it has

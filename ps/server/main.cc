@@ -13,6 +13,7 @@
 
 #include "checkpoint/rocksdb_storage.h"
 #include "ps/base/host_port.h"
+#include "ps/base/process_start.h"
 #include "ps/net/addresses.h"
 #include "ps/net/program.h"
 #include "ps/notice/notice_flags.h"
@@ -167,6 +168,7 @@ Result<net::ProgramWork> SetUp(const Flags& flags, const net::RunFlags& run) {
 }  // namespace ps::server
 
 int main(int argc, char** argv) {
+  ps::OpenStandardStreams();
   // Ctrl-C on the terminal is for psctl, which tells its servers when to leave.
   std::signal(SIGINT, SIG_IGN);
   return ps::net::RunProgram(argc, argv, ps::server::ServerText(), PS_VERSION, ps::server::SetUp);

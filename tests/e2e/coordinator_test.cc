@@ -109,6 +109,30 @@ TEST_F(CoordinatorTest, ADetachedRunNeedsNeitherTerminalNorSupervisor) {
   run.ExpectNothingLeft();
 }
 
+/// No file of the run gets the number of a stream that was closed at the start.
+TEST_F(CoordinatorTest, ARunWithoutStandardStreamsIsWatchedOverAndWritesIntoNoOtherFile) {
+  job_.Set("train", R"({"epochs": 10000, "minibatch": 32, "evaluate_every_epochs": 0})");
+  TrainRun run(
+      job_,
+      {.before = {"/bin/sh", "-c", R"(exec "$0" "$@" <&- >&- 2>&-)", ProgramPath("psctl")},
+       .arguments = {"--detach"}});
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  const std::string root = run.Root();
+  ASSERT_TRUE(WaitUntil([&] {
+    const auto status = run.Status();
+    return status && status->samples_counted > 0;
+  }));
+  const int64_t killed = run.CoordinatorPid();
+  EXPECT_EQ(ReadText(root + "/psctl.pid"), std::to_string(killed) + "\n");
+  ASSERT_EQ(::kill(static_cast<pid_t>(killed), SIGKILL), 0);
+  EXPECT_TRUE(WaitUntil([&] {
+    const auto status = run.Status();
+    return status && status->journal.restarts == 1;
+  })) << "nobody started another coordinator";
+  EXPECT_EQ(RunToEnd(Psctl("stop", {"stop", root})).end, ProcessEnd{});
+  run.ExpectNothingLeft();
+}
+
 TEST_F(CoordinatorTest, ADetachedRunThatCannotBeginSaysWhy) {
   job_.Set("run", R"({"directory": "/proc/none"})");
   TrainRun run(job_, {.arguments = {"--detach"}});

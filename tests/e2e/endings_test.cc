@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "tests/e2e/train_run.h"
 
@@ -15,6 +16,11 @@ namespace {
 
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+
+/// Words that start psctl from a script, whose $0 and $@ are its words.
+std::vector<std::string> InAShell(const std::string& script) {
+  return {"/bin/sh", "-c", script, ProgramPath("psctl")};
+}
 
 class EndingTest : public E2eTest {
  protected:
@@ -123,6 +129,19 @@ TEST_F(EndingTest, CtrlCEndsTheRunAfterTheStepsInHand) {
   EXPECT_EQ(summary["revocations_unnoticed"].number(), 0);
   EXPECT_THAT(run.psctl().Err(), HasSubstr("ending after the steps in hand"));
   EXPECT_EQ(run.psctl().Out(), ReadText(run.Root() + "/summary.json"));
+  run.ExpectNothingLeft();
+}
+
+/// As with `nohup psctl train`.
+TEST_F(EndingTest, ARunThatIgnoresHangupsFromItsStartOutlivesItsTerminal) {
+  TrainRun run(job_, {.before = InAShell("trap '' HUP; exec \"$0\" \"$@\"")});
+  const auto training = run.WaitForSamples(256);
+  ASSERT_TRUE(training.has_value());
+  run.psctl().SignalGroup(SIGHUP);
+  EXPECT_TRUE(run.WaitForSamples(training->samples_counted + 2048).has_value());
+  run.psctl().SignalGroup(SIGTERM);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  EXPECT_EQ(run.Summary()["state"].text(), "stopped");
   run.ExpectNothingLeft();
 }
 

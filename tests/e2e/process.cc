@@ -31,6 +31,9 @@ struct ChildPlan {
 [[noreturn]] void RunChild(const ChildPlan& plan) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  for (const int number : {SIGINT, SIGHUP}) {
+    ::signal(number, SIG_DFL);  // whoever started the tests in the background ignores them
+  }
   const int in = ::open("/dev/null", O_RDONLY);
   const int out = ::open(plan.out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
   const int err = ::open(plan.err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);

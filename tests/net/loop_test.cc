@@ -128,6 +128,26 @@ TEST(LoopTest, SignalsArriveOnTheLoopAgainAndAgain) {
   EXPECT_EQ(seen, (std::vector<int>{SIGUSR1, SIGUSR2}));
 }
 
+TEST(LoopTest, ASignalThatIsIgnoredFromTheStartStaysIgnored) {
+  const auto former = ::signal(SIGHUP, SIG_IGN);
+  {
+    Loop loop;
+    std::vector<int> seen;
+    ASSERT_TRUE(loop.OnSignal(
+                        {SIGHUP, SIGUSR1},
+                        [&](int signal) {
+                          seen.push_back(signal);
+                          loop.Stop();
+                        })
+                    .ok());
+    ::raise(SIGHUP);
+    ::raise(SIGUSR1);
+    loop.Run();
+    EXPECT_EQ(seen, std::vector<int>{SIGUSR1});
+  }
+  ::signal(SIGHUP, former);
+}
+
 TEST(LoopTest, ASignalThatCannotBeCaughtIsRefused) {
   Loop loop;
   EXPECT_EQ(loop.OnSignal({SIGKILL}, [](int) {}).code(), StatusCode::kInvalidArgument);

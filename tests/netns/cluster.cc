@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "provisioner/fleet/local_launcher.h"
+#include "ps/base/process_start.h"
 #include "ps/base/time.h"
 
 namespace ps::netns {
@@ -124,7 +125,7 @@ std::string RunDirectoryIn(const std::string& folder) {
 void WatchForInterrupts() {
   struct sigaction action = {};
   action.sa_handler = [](int) { interrupted = 1; };
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int number : SignalsToHandle({SIGINT, SIGTERM, SIGHUP})) {
     ::sigaction(number, &action, nullptr);
   }
 }

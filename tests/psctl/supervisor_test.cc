@@ -28,6 +28,9 @@ class SupervisorTest : public ::testing::Test {
     EXPECT_EQ(::pipe(ends), 0);
     const pid_t supervisor = ::fork();
     if (supervisor == 0) {
+      for (const int number : {SIGINT, SIGHUP}) {
+        ::signal(number, number == ignored_ ? SIG_IGN : SIG_DFL);
+      }
       Console console;
       console.err = [&ends](std::string_view text) {
         [[maybe_unused]] const ssize_t n = ::write(ends[1], text.data(), text.size());
@@ -57,6 +60,7 @@ class SupervisorTest : public ::testing::Test {
 
   TemporaryFolder folder_;
   std::string said_;
+  int ignored_ = 0;  // a signal, from the start
 };
 
 TEST_F(SupervisorTest, TheExitCodeIsTheCoordinators) {
@@ -106,6 +110,27 @@ TEST_F(SupervisorTest, ARequestToStopIsHandedOn) {
              ::sigemptyset(&set);
              ::sigaddset(&set, SIGTERM);
              ::sigprocmask(SIG_BLOCK, &set, nullptr);
+             ::kill(::getppid(), SIGTERM);
+             int number = 0;
+             ::sigwait(&set, &number);
+             return number == SIGTERM ? 5 : 6;
+           },
+       .go_on = {}});
+  EXPECT_EQ(code, 5);
+}
+
+/// As after `nohup psctl train`, whose terminal goes: the next request that is heard is the second.
+TEST_F(SupervisorTest, ASignalThatIsIgnoredFromTheStartStopsNothing) {
+  ignored_ = SIGHUP;
+  const int code = Run(
+      {.begin =
+           [](const Console&, SupervisorLink*) {
+             sigset_t set;
+             ::sigemptyset(&set);
+             ::sigaddset(&set, SIGTERM);
+             ::sigaddset(&set, SIGHUP);
+             ::sigprocmask(SIG_BLOCK, &set, nullptr);
+             ::kill(::getppid(), SIGHUP);
              ::kill(::getppid(), SIGTERM);
              int number = 0;
              ::sigwait(&set, &number);

@@ -289,6 +289,15 @@ TEST(BannedNameTest, WhoMayUseANameMay) {
   EXPECT_EQ(Banned("tests/net/a.cc", "std::this_thread::sleep_for(x);").size(), 1U);
 }
 
+TEST(MainRuleTest, AMainThatOpensItsStandardStreamsLaterOrNeverIsFound) {
+  const std::string begin = "\nint main(int argc, char** argv) {\n";
+  const std::string first = "  ps::OpenStandardStreams();\n";
+  EXPECT_THAT(CheckMains({{"psctl/main.cc", begin + first + "  return 0;\n}\n"}}), IsEmpty());
+  EXPECT_EQ(CheckMains({{"psctl/main.cc", begin + "  return 0;\n}\n"}}).size(), 1U);
+  EXPECT_EQ(CheckMains({{"psctl/main.cc", begin + "  Begin();\n" + first + "}\n"}}).size(), 1U);
+  EXPECT_THAT(CheckMains({{"tests/a.cc", begin + "  return 0;\n}\n"}}), IsEmpty());
+}
+
 TEST(MarkRuleTest, MarksForLaterAreFoundEverywhere) {
   EXPECT_EQ(CheckMarks({{"ps/a.cc", "// TODO: later\n"}}).size(), 1U);
   EXPECT_EQ(CheckMarks({{"scripts/a.sh", "# FIXME\n"}}).size(), 1U);

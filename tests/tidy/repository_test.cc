@@ -57,6 +57,10 @@ TEST_F(RepositoryTest, BannedNamesAreNotUsed) {
   ExpectNone(CheckBannedNames(Repository()));
 }
 
+TEST_F(RepositoryTest, ProgramsBeginWithTheirStandardStreams) {
+  ExpectNone(CheckMains(Repository()));
+}
+
 TEST_F(RepositoryTest, NoMarksForLaterWork) {
   ExpectNone(CheckMarks(Repository()));
 }

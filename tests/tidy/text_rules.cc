@@ -148,6 +148,28 @@ std::vector<Finding> CheckBannedNames(const Tree& tree) {
   return findings;
 }
 
+std::vector<Finding> CheckMains(const Tree& tree) {
+  constexpr std::string_view kMain = "\nint main(";
+  constexpr std::string_view kFirst = "OpenStandardStreams();";
+  std::vector<Finding> findings;
+  for (const File& file : tree) {
+    // The schema's tool runs in the build alone, and writes one file.
+    const size_t at = file.path.starts_with("tests/") || file.path == "ps/proto/schema_tool.cc"
+                          ? std::string::npos
+                          : file.text.find(kMain);
+    if (at == std::string::npos || !IsCode(file.path)) {
+      continue;
+    }
+    const std::string_view body = std::string_view(file.text).substr(file.text.find('{', at) + 1);
+    const size_t first = body.find(kFirst);
+    if (first == std::string_view::npos || body.find(';') != first + kFirst.size() - 1) {
+      findings.push_back(
+          {file.path, LineAt(file.text, at + 1), "main does not begin with OpenStandardStreams()"});
+    }
+  }
+  return findings;
+}
+
 std::vector<Finding> CheckMarks(const Tree& tree) {
   std::vector<Finding> findings;
   for (const File& file : tree) {
