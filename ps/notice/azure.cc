@@ -27,6 +27,9 @@ constexpr Duration kAzureFirstTotal = std::chrono::seconds(130);
 constexpr Duration kAzureTotal = std::chrono::seconds(10);
 constexpr Duration kAzurePeriod = std::chrono::seconds(1);  // as the documentation recommends
 constexpr size_t kNameBytesMax = 256;
+constexpr size_t kTypeBytesMax = 40;
+/// Of an answer's events that are no notice, so many are told.
+constexpr size_t kIgnoredMax = 4;
 /// No machine has these in its name; a page that asks to log in has. Its text would never be the
 /// name in an event, so that no notice came.
 constexpr std::string_view kNoName = " \\/\"[]:|<>+=;,?*@&";
@@ -39,26 +42,44 @@ std::string_view TextAt(const JsonValue& event, std::string_view name) {
                                                                    : std::string_view();
 }
 
-/// Events name the machines that they are of: all of an availability set see them.
-bool EndsMachine(const JsonValue& event, std::string_view machine) {
-  if (event.kind != JsonValue::Kind::kObject ||
-      std::find(kEnds.begin(), kEnds.end(), TextAt(event, "EventType")) == kEnds.end()) {
-    return false;
+/// Why the event does not end the machine; empty when it does. Events name the machines that they
+/// are of, and all of an availability set see them.
+std::string WhyNot(const JsonValue& event, std::string_view machine) {
+  const std::string_view type = TextAt(event, "EventType");
+  if (std::ranges::none_of(kEnds, [&](std::string_view end) { return IsSameName(end, type); })) {
+    return "which ends no machine";
+  }
+  if (IsSameName(TextAt(event, "EventStatus"), "Completed")) {
+    return "which is over";
   }
   const JsonValue* const resources = event.Find("Resources");
-  return resources != nullptr && resources->kind == JsonValue::Kind::kList &&
-         std::any_of(
-             resources->children.begin(), resources->children.end(), [&](const JsonValue& name) {
-               return name.kind == JsonValue::Kind::kText && name.text == machine;
-             });
+  if (resources == nullptr || resources->kind != JsonValue::Kind::kList ||
+      resources->children.empty()) {
+    return "which names no machine";
+  }
+  std::string others;
+  for (const JsonValue& name : resources->children) {
+    if (name.kind != JsonValue::Kind::kText) {
+      continue;
+    }
+    if (IsSameName(name.text, machine)) {
+      return "";
+    }
+    others += (others.empty() ? "" : ", ") + Printable(Clip(name.text, kNameBytesMax));
+  }
+  return fmt::format("which is of {}, and this machine is {}", others, machine);
+}
+
+std::string DescribeEvent(const JsonValue& event) {
+  return fmt::format(
+      "Azure event ({})", Printable(Clip(TextAt(event, "EventType"), kTypeBytesMax)));
 }
 
 /// One that has started has no time any more.
 ProviderNotice NoticeOf(const JsonValue& event, const HttpReply& reply) {
-  return {
-      fmt::format("Azure event ({})", TextAt(event, "EventType")),
-      GraceUntil(ParseHttpDate(std::string(TextAt(event, "NotBefore"))), reply),
-      false};
+  const std::string when(TextAt(event, "NotBefore"));
+  const std::optional<int64_t> date = ParseHttpDate(when);
+  return {DescribeEvent(event), GraceUntil(date ? date : ParseRfc3339(when), reply), false};
 }
 
 class AzureSource final : public NoticeSource {
@@ -80,10 +101,13 @@ class AzureSource final : public NoticeSource {
     if (reply.status != 200) {
       return UnexpectedReply("Azure", kEventsPath, reply);
     }
-    Result<std::optional<ProviderNotice>> notice = ReadAzureEvents(reply, own_name_);
-    is_on_ = is_on_ || notice.ok();
-    return notice;
+    PS_ASSIGN(AzureEvents events, ReadAzureEvents(reply, own_name_));
+    is_on_ = true;
+    ignored_ = std::move(events.ignored);
+    return std::move(events.notice);
   }
+
+  std::string ignored() const override { return ignored_; }
 
  private:
   Result<HttpReply> Get(const char* path) {
@@ -97,7 +121,7 @@ class AzureSource final : public NoticeSource {
     }
     const std::string_view name = TextOf(reply);
     if (name.empty() || name.size() > kNameBytesMax ||
-        name.find_first_of(kNoName) != std::string_view::npos || Printable(name) != name) {
+        name.find_first_of(kNoName) != std::string_view::npos || !IsHeaderText(name)) {
       return Status::Corruption("Azure's metadata service gives a name that is none");
     }
     own_name_ = name;
@@ -109,12 +133,12 @@ class AzureSource final : public NoticeSource {
   const std::unique_ptr<HttpClient> http_;
   bool is_on_ = false;
   std::string own_name_;
+  std::string ignored_;
 };
 
 }  // namespace
 
-Result<std::optional<ProviderNotice>> ReadAzureEvents(
-    const HttpReply& reply, std::string_view machine) {
+Result<AzureEvents> ReadAzureEvents(const HttpReply& reply, std::string_view machine) {
   PS_ASSIGN(
       const JsonValue document,
       proto::ParseJson(TextOf(reply), "Azure's list of scheduled events"));
@@ -123,14 +147,24 @@ Result<std::optional<ProviderNotice>> ReadAzureEvents(
   if (events == nullptr || events->kind != JsonValue::Kind::kList) {
     return Status::Corruption("Azure's list of scheduled events has no Events");
   }
-  std::optional<ProviderNotice> first;  // of those that end this machine
+  AzureEvents read;
+  size_t ignored = 0;
   for (const JsonValue& event : events->children) {
-    if (EndsMachine(event, machine)) {
-      ProviderNotice notice = NoticeOf(event, reply);
-      first = !first || notice.grace < first->grace ? std::move(notice) : std::move(first);
+    if (event.kind != JsonValue::Kind::kObject) {
+      continue;
+    }
+    if (const std::string why = WhyNot(event, machine); !why.empty()) {
+      if (++ignored <= kIgnoredMax) {
+        read.ignored += fmt::format("{}{}, {}", ignored > 1 ? "; " : "", DescribeEvent(event), why);
+      }
+      continue;
+    }
+    ProviderNotice notice = NoticeOf(event, reply);
+    if (!read.notice || notice.grace < read.notice->grace) {
+      read.notice = std::move(notice);
     }
   }
-  return first;
+  return read;
 }
 
 std::unique_ptr<NoticeSource> MakeAzureSource(const NoticeSettings& settings) {

@@ -88,7 +88,7 @@ class Ec2Source final : public NoticeSource {
     }
     const std::string_view token = TextOf(reply);
     // It becomes a header, so it may have no line of its own.
-    if (token.empty() || token.size() > kTokenBytesMax || Printable(token) != token) {
+    if (token.empty() || token.size() > kTokenBytesMax || !IsHeaderText(token)) {
       return Status::Corruption("EC2's metadata service gives a token that is none");
     }
     token_ = token;
@@ -116,7 +116,7 @@ Result<std::optional<ProviderNotice>> ReadEc2Action(const HttpReply& reply) {
   ProviderNotice notice;
   notice.what = fmt::format("EC2 spot interruption ({})", Printable(action->text));
   const proto::JsonValue* const time = document.At("time");
-  const bool has_time = time != nullptr && action->text != "hibernate";
+  const bool has_time = time != nullptr && !IsSameName(action->text, "hibernate");
   notice.grace = GraceUntil(has_time ? ParseRfc3339(time->text) : std::nullopt, reply);
   return std::optional(std::move(notice));
 }

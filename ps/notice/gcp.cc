@@ -41,7 +41,7 @@ class GcpSource final : public NoticeSource {
     }
     PS_ASSIGN(const HttpReply reply, http_->Do(MetadataRequest("GET", url, {kFlavor})));
     const auto flavor = reply.headers.find("metadata-flavor");
-    if (flavor == reply.headers.end() || flavor->second != "Google") {
+    if (flavor == reply.headers.end() || !IsSameName(flavor->second, "Google")) {
       return Status::Unavailable(fmt::format("{} is not Compute Engine's metadata server", url_));
     }
     if (reply.status != 200) {
@@ -51,10 +51,10 @@ class GcpSource final : public NoticeSource {
     NoteEtag(reply);
     std::string_view text = TextOf(reply);
     text = text.substr(0, text.find_last_not_of(" \r\n") + 1);
-    if (text == "TRUE") {
+    if (IsSameName(text, "TRUE")) {
       return std::optional(ProviderNotice{"Compute Engine preemption", kGrace, false});
     }
-    if (text != "FALSE") {
+    if (!IsSameName(text, "FALSE")) {
       return Status::Corruption(
           fmt::format("Compute Engine's answer to {} is neither TRUE nor FALSE", kPath));
     }

@@ -46,6 +46,17 @@ std::string_view TextOf(const HttpReply& reply) {
   return {reinterpret_cast<const char*>(reply.body.data()), reply.body.size()};
 }
 
+bool IsHeaderText(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return c >= 0x20 && c < 0x7f; });
+}
+
+bool IsSameName(std::string_view a, std::string_view b) {
+  constexpr auto kLower = [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  };
+  return std::ranges::equal(a, b, {}, kLower, kLower);
+}
+
 std::string BaseUrl(const std::string& settings_url, const std::string& own) {
   std::string url = settings_url.empty() ? own : settings_url;
   if (url.find("://") == std::string::npos) {
@@ -63,7 +74,13 @@ Status UnexpectedReply(std::string_view service, std::string_view path, const Ht
 }
 
 std::optional<int64_t> ParseRfc3339(const std::string& text) {
-  return ParseTime(text, "%Y-%m-%dT%H:%M:%SZ");
+  std::string whole = text;
+  const size_t point = whole.find('.');
+  if (point != std::string::npos) {
+    const size_t end = whole.find_first_not_of("0123456789", point + 1);
+    whole.erase(point, (end == std::string::npos ? whole.size() : end) - point);
+  }
+  return ParseTime(whole, "%Y-%m-%dT%H:%M:%SZ");
 }
 
 std::optional<int64_t> ParseHttpDate(const std::string& text) {

@@ -31,13 +31,22 @@ HttpRequest MetadataRequest(std::string method, std::string url, std::vector<std
 
 std::string_view TextOf(const HttpReply& reply);
 
+/// Whether the value of a header may have these bytes: ASCII that shows, and is no control
+/// character.
+bool IsHeaderText(std::string_view text);
+
+/// Whether two names of a provider are the same: none of the three tells letter cases of ASCII
+/// apart.
+bool IsSameName(std::string_view a, std::string_view b);
+
 /// `settings_url` when it is not empty, else `own`; with a scheme, and no slash at its end.
 std::string BaseUrl(const std::string& settings_url, const std::string& own);
 
 /// kUnavailable: "EC2's metadata service answers 500 to /latest/...".
 Status UnexpectedReply(std::string_view service, std::string_view path, const HttpReply& reply);
 
-/// Seconds since 1970 UTC of "2017-09-18T08:22:00Z" and of "Mon, 19 Sep 2016 18:29:47 GMT".
+/// Seconds since 1970 UTC of "2017-09-18T08:22:00Z", also with a fraction of a second, and of "Mon,
+/// 19 Sep 2016 18:29:47 GMT".
 std::optional<int64_t> ParseRfc3339(const std::string& text);
 std::optional<int64_t> ParseHttpDate(const std::string& text);
 
@@ -49,8 +58,12 @@ Duration GraceUntil(std::optional<int64_t> when, const HttpReply& reply);
 /// begins at once. Errors: kCorruption for what it lacks; those of ParseJson.
 Result<std::optional<ProviderNotice>> ReadEc2Action(const HttpReply& reply);
 
-/// The first of Azure's scheduled events that ends the machine of that name. Errors: the same.
-Result<std::optional<ProviderNotice>> ReadAzureEvents(
-    const HttpReply& reply, std::string_view machine);
+struct AzureEvents {
+  std::optional<ProviderNotice> notice;  // the first event that ends the machine
+  std::string ignored;  // the events that do not, each with the reason; empty: there are none
+};
+
+/// Azure's scheduled events, as the machine of that name understands them. Errors: the same.
+Result<AzureEvents> ReadAzureEvents(const HttpReply& reply, std::string_view machine);
 
 }  // namespace ps::notice

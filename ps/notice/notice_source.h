@@ -32,6 +32,10 @@ class NoticeSource {
   /// that says that it can't tell; kCorruption for one that is none.
   virtual Result<std::optional<ProviderNotice>> Ask() = 0;
 
+  /// What the last answer announced that Ask did not take as a notice of this machine, and why, for
+  /// the log; empty: nothing.
+  virtual std::string ignored() const { return ""; }
+
   /// How long to wait before the next question.
   virtual Duration period() const = 0;
 

@@ -64,6 +64,15 @@ void NoticeWatcher::NoteFailure(const Status& why) {
   is_failing_ = true;
 }
 
+/// Said once, and again when it becomes something else.
+void NoticeWatcher::NoteIgnored() {
+  std::string ignored = source_->ignored();
+  if (ignored != ignored_ && !ignored.empty()) {
+    log_->Info("notice_ignored", {{"service", source_->name()}, {"what", ignored}});
+  }
+  ignored_ = std::move(ignored);
+}
+
 void NoticeWatcher::NoteRisk(bool is_at_risk) {
   if (std::exchange(is_at_risk_, is_at_risk) != is_at_risk && callbacks_.on_risk) {
     callbacks_.on_risk(is_at_risk);
@@ -83,6 +92,7 @@ void NoticeWatcher::Watch() {
       said_ = "nothing";
       is_failing_ = false;
     }
+    NoteIgnored();
     const std::optional<ProviderNotice>& notice = *answer;
     if (notice && !notice->is_advice &&
         (notice->grace <= options_.told_before || !source_->may_withdraw())) {

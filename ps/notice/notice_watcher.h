@@ -45,6 +45,7 @@ class NoticeWatcher {
   std::unique_ptr<NoticeSource> MakeSource() const;
   void Watch();
   void NoteFailure(const Status& why);
+  void NoteIgnored();
   void NoteRisk(bool is_at_risk);
   /// False when the watch is to end.
   bool Pause(Duration duration);
@@ -59,8 +60,9 @@ class NoticeWatcher {
   // Of the thread.
   bool is_failing_ = false;
   bool is_at_risk_ = false;
-  std::string said_;    // the last that was logged and was not for now
-  std::thread thread_;  // the last: it uses the others
+  std::string said_;     // the last that was logged and was not for now
+  std::string ignored_;  // by the source, as it was logged
+  std::thread thread_;   // the last: it uses the others
 };
 
 }  // namespace ps::notice

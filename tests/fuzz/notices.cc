@@ -9,6 +9,19 @@
 
 namespace ps::fuzz {
 
+namespace {
+
+Result<std::optional<notice::ProviderNotice>> Read(const HttpReply& reply, bool is_azure) {
+  if (!is_azure) {
+    return notice::ReadEc2Action(reply);
+  }
+  PS_ASSIGN(notice::AzureEvents events, notice::ReadAzureEvents(reply, "vm-1"));
+  PS_CHECK(Printable(events.ignored) == events.ignored) << events.ignored;
+  return std::move(events.notice);
+}
+
+}  // namespace
+
 void FuzzNotice(std::span<const uint8_t> input) {
   if (input.empty()) {
     return;
@@ -21,8 +34,7 @@ void FuzzNotice(std::span<const uint8_t> input) {
   reply.headers["date"] = std::string(rest.begin(), end);
   const auto body = std::as_bytes(std::span(end == rest.end() ? end : end + 1, rest.end()));
   reply.body.assign(body.begin(), body.end());
-  const auto notice =
-      is_azure ? notice::ReadAzureEvents(reply, "vm-1") : notice::ReadEc2Action(reply);
+  const auto notice = Read(reply, is_azure);
   if (!notice.ok()) {
     const std::string_view message = notice.status().message();
     PS_CHECK(!message.empty() && message.find('\n') == std::string_view::npos) << message;

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <future>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -249,9 +250,47 @@ TEST_F(NoticeTest, AllEventsAreReadAndOnlyThoseOfThisMachineCount) {
   EXPECT_EQ(Ask(NoticeService::kAzure, "azure-started")->grace, kAtOnce);
 }
 
+AzureEvents Events(const std::string& type, const std::string& status, const std::string& machine) {
+  const std::string text = fmt::format(
+      R"({{"Events": [{{"EventType": "{}", "EventStatus": "{}", "Resources": ["{}"],)"
+      R"( "NotBefore": "Mon, 19 Sep 2016 18:29:47 GMT"}}]}})",
+      type,
+      status,
+      machine);
+  HttpReply reply;
+  reply.status = 200;
+  reply.headers["date"] = "Mon, 19 Sep 2016 18:29:27 GMT";
+  const auto body = std::as_bytes(std::span(text));
+  reply.body.assign(body.begin(), body.end());
+  return ReadAzureEvents(reply, "MySpotVM").value();
+}
+
+TEST(MetadataTest, AnEventForThisMachineCountsInAnyLetterCase) {
+  for (const auto& [type, machine] :
+       {std::pair("Preempt", "myspotvm"), std::pair("preempt", "MYSPOTVM")}) {
+    const AzureEvents events = Events(type, "Scheduled", machine);
+    ASSERT_TRUE(events.notice.has_value()) << type << " of " << machine;
+    EXPECT_EQ(events.notice->grace, std::chrono::seconds(20));
+    EXPECT_EQ(events.ignored, "");
+  }
+}
+
+TEST(MetadataTest, AnEventThatIsNoNoticeSaysWhy) {
+  EXPECT_EQ(
+      Events("Preempt", "Scheduled", "othervm").ignored,
+      "Azure event (Preempt), which is of othervm, and this machine is MySpotVM");
+  EXPECT_EQ(
+      Events("Freeze", "Scheduled", "myspotvm").ignored,
+      "Azure event (Freeze), which ends no machine");
+  EXPECT_EQ(
+      Events("Reboot", "Completed", "myspotvm").ignored, "Azure event (Reboot), which is over");
+  EXPECT_FALSE(Events("Reboot", "Completed", "myspotvm").notice.has_value());
+}
+
 TEST(MetadataTest, TimesAreReadToTheirEnd) {
   EXPECT_EQ(ParseRfc3339("2017-09-18T08:22:00Z"), 1505722920);
   EXPECT_EQ(ParseHttpDate("Mon, 19 Sep 2016 18:29:47 GMT"), 1474309787);
+  EXPECT_EQ(ParseRfc3339("2017-09-18T08:22:00.125Z"), 1505722920);
   EXPECT_EQ(ParseRfc3339("2017-09-18T08:22:00Zx"), std::nullopt);
   EXPECT_EQ(ParseRfc3339(""), std::nullopt);
   EXPECT_EQ(ParseHttpDate("soon"), std::nullopt);
@@ -354,6 +393,12 @@ TEST_F(WatcherTest, ADistantEndMayBeWithdrawn) {
       << lines_.text();
   EXPECT_EQ(told_.get_future().wait_for(Duration::zero()), std::future_status::timeout)
       << "nobody was told to go";
+}
+
+TEST_F(WatcherTest, WhatIsNoNoticeOfThisMachineIsInTheLogWithTheReason) {
+  const auto watcher = Watch(NoticeService::kAzure, "azure-others");
+  EXPECT_TRUE(lines_.WaitFor("event=notice_ignored service=azure what=\"Azure event ("))
+      << lines_.text();
 }
 
 TEST_F(WatcherTest, AdviceIsToldOnceAndTheNoticeAfterIt) {
