@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ps/base/text.h"
+#include "ps/base/utf8.h"
 #include "psctl/run_events.h"
 #include "psctl/tables.h"
 
@@ -47,7 +48,7 @@ std::string Fit(std::vector<Part> parts, size_t width) {
   const auto length = [&] {
     size_t n = 0;
     for (const Part& part : parts) {
-      n += part.text.size() + (n > 0 ? kGap.size() : 0);
+      n += TextWidth(part.text) + (n > 0 ? kGap.size() : 0);
     }
     return n;
   };
@@ -109,8 +110,8 @@ std::vector<std::string> RenderProgressBlock(const proto::JobStatus& status, siz
       {TimeLeftText(status), 1}};
   std::string line = Fit(first, width);
   const size_t bar = line.find('[');
-  if (bar != std::string::npos && line.size() < width) {
-    const size_t room = std::min(kBarMax, kBarMin + width - line.size());
+  if (bar != std::string::npos && TextWidth(line) < width) {
+    const size_t room = std::min(kBarMax, kBarMin + width - TextWidth(line));
     first[1].text = Bar(fraction, room);
     line = Fit(first, width);
   }
@@ -154,7 +155,7 @@ std::string ProgressPrinter::Erase() const {
   const size_t width = std::max<size_t>(options_.terminal_width(), 1);
   size_t rows = 0;
   for (const std::string& line : block_) {
-    rows += std::max<size_t>((line.size() + width - 1) / width, 1);
+    rows += std::max<size_t>((TextWidth(line) + width - 1) / width, 1);
   }
   std::string text = "\r\x1b[2K";  // what the terminal echoed meanwhile, such as ^C
   for (size_t i = 0; i < rows; ++i) {

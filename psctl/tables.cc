@@ -7,6 +7,7 @@
 
 #include "ps/base/check.h"
 #include "ps/base/text.h"
+#include "ps/base/utf8.h"
 
 namespace ps::psctl {
 namespace {
@@ -33,10 +34,10 @@ std::string Table::Render(size_t width_max) const {
   size_t total = 0;
   for (size_t c = 0; c < columns_.size(); ++c) {
     const Column& column = columns_[c];
-    size_t width = column.title.size();
+    size_t width = TextWidth(column.title);
     bool is_usual = !column.usual.empty() && !rows_.empty();
     for (const auto& row : rows_) {
-      width = std::max(width, row[c].size());
+      width = std::max(width, TextWidth(row[c]));
       is_usual = is_usual && row[c] == column.usual;
     }
     widths.push_back(width);
@@ -60,7 +61,7 @@ std::string Table::Render(size_t width_max) const {
     std::string line;
     for (const size_t c : shown) {
       const std::string& cell = cell_of(c);
-      const std::string padding(widths[c] - cell.size(), ' ');
+      const std::string padding(widths[c] - TextWidth(cell), ' ');
       line += line.empty() ? "" : std::string(kColumnGap, ' ');
       line += columns_[c].align == Align::kLeft ? cell + padding : padding + cell;
     }
@@ -77,11 +78,11 @@ std::string Table::Render(size_t width_max) const {
 std::string RenderPairs(const std::vector<std::pair<std::string, std::string>>& pairs) {
   size_t width = 0;
   for (const auto& [name, value] : pairs) {
-    width = std::max(width, name.size());
+    width = std::max(width, TextWidth(name));
   }
   std::string out;
   for (const auto& [name, value] : pairs) {
-    std::string line = name + std::string(width - name.size() + kColumnGap, ' ') + value;
+    std::string line = name + std::string(width - TextWidth(name) + kColumnGap, ' ') + value;
     TrimRight(&line);
     out += line + "\n";
   }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "ps/base/text.h"
+#include "ps/base/utf8.h"
 #include "psctl/event_log.h"
 #include "psctl/run_events.h"
 #include "psctl/status_view.h"
@@ -46,7 +47,8 @@ std::string JoinParts(const Lines& parts) {
 Lines Wrapped(std::string_view text, size_t width, size_t lines_max) {
   Lines lines;
   while (!text.empty()) {
-    const size_t blank = text.size() > width ? text.rfind(' ', width) : std::string_view::npos;
+    const size_t fits = FrontOfWidth(text, width).size();
+    const size_t blank = fits < text.size() ? text.rfind(' ', fits) : std::string_view::npos;
     const bool is_last = blank == std::string_view::npos || lines.size() + 1 == lines_max;
     lines.emplace_back(text.substr(0, is_last ? text.size() : blank));
     text.remove_prefix(is_last ? text.size() : blank + 1);

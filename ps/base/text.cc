@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <vector>
 
+#include "ps/base/utf8.h"
+
 namespace ps {
 std::string FormatCount(uint64_t n) {
   const std::string digits = std::to_string(n);
@@ -101,18 +103,35 @@ std::string Plural(uint64_t n, std::string_view noun) {
 }
 
 std::string Clip(std::string_view text, size_t width) {
+  constexpr size_t kBytesPerColumn = 4;  // accents on one character may go on for ever
   if (text.size() <= width) {
     return std::string(text);
   }
-  return width == 0 ? "" : std::string(text.substr(0, width - 1)) + "~";
+  const std::string_view whole = FrontOfWidth(text, width);
+  if (whole.size() == text.size() && text.size() <= kBytesPerColumn * width) {
+    return std::string(text);
+  }
+  if (width == 0) {
+    return "";
+  }
+  std::string_view front = FrontOfWidth(text, width - 1);
+  front = front.substr(0, kBytesPerColumn * (width - 1));
+  while (front.size() < text.size() && !front.empty() && IsUtf8Continuation(text[front.size()])) {
+    front.remove_suffix(1);
+  }
+  return std::string(front) + "~";
 }
 
 std::string Printable(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c < 32 || c > 126) {
-      c = '?';
+  std::string out;
+  while (!text.empty()) {
+    const size_t bytes = Utf8Bytes(text);
+    if (bytes == 0 || !IsShown(Utf8Character(text))) {
+      out += '?';
+    } else {
+      out += text.substr(0, bytes);
     }
+    text.remove_prefix(std::max<size_t>(bytes, 1));
   }
   return out;
 }

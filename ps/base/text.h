@@ -6,7 +6,7 @@
 
 namespace ps {
 
-// Numbers and names as people read them. All are plain ASCII without control characters.
+// Numbers and names as people read them. None has control characters; numbers are plain ASCII.
 
 /// "1,234,567".
 std::string FormatCount(uint64_t n);
@@ -36,11 +36,11 @@ std::string Join(const Names& names) {
   return text;
 }
 
-/// At most `width` characters; the last is '~' when something was cut.
+/// At most `width` columns of a terminal; the last is '~' when something was cut.
 std::string Clip(std::string_view text, size_t width);
 
-/// Printable ASCII only: control characters and bytes above 126 become '?'. For names that come
-/// from files and other processes.
+/// What is no UTF-8, a control character, invisible or a mark of direction becomes '?', so that a
+/// terminal shows the rest without harm. For names that come from files and other processes.
 std::string Printable(std::string_view text);
 
 /// Levenshtein's distance, with swapped neighbours counted once (optimal string alignment).

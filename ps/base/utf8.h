@@ -29,4 +29,19 @@ inline size_t Utf8Bytes(std::string_view text) {
   return is_bad ? 0 : n;
 }
 
+/// The character at the front of `text`. Requires: Utf8Bytes(text) is not 0.
+char32_t Utf8Character(std::string_view text);
+
+/// Whether a terminal shows it without harm: no control character, nothing that is invisible or
+/// changes the direction of what is around it. Joiners of scripts and of emoji pass.
+bool IsShown(char32_t character);
+
+/// Columns that a text takes on a terminal: two for a character of East Asia, none for an accent
+/// that stands above the one before, one for a byte that is no UTF-8. Terminals differ in newer
+/// characters.
+size_t TextWidth(std::string_view text);
+
+/// The front of `text` that takes at most `width` columns, whole characters of it.
+std::string_view FrontOfWidth(std::string_view text, size_t width);
+
 }  // namespace ps

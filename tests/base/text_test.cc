@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <string>
+#include <vector>
+
+#include "ps/base/utf8.h"
 
 namespace ps {
 namespace {
@@ -70,6 +74,58 @@ TEST(TextTest, ClippedTextSaysSo) {
 
 TEST(TextTest, ControlCharactersNeverReachATerminal) {
   EXPECT_EQ(Printable("a\x1b[2Jb\n\xff"), "a?[2Jb??");
+  EXPECT_EQ(
+      Printable("a\xc2\x9b"
+                "2J\x7f"),
+      "a?2J?")
+      << "CSI as one character";
+}
+
+TEST(TextTest, NamesInUtf8AreShownAsTheyAre) {
+  for (const char* name :
+       {"J\xc3\xb6rg/\xe6\x97\xa5\xe6\x9c\xac",
+        "\xd7\xa9\xd7\x9c\xd7\x95\xd7\x9d",
+        "e\xcc\x81",
+        "\xf0\x9f\x9a\x80",
+        "\xd9\x85\xdb\x8c\xe2\x80\x8c\xd8\xae"}) {
+    EXPECT_EQ(Printable(name), name);
+  }
+}
+
+TEST(TextTest, WhatDeceivesOrIsNoUtf8IsReplacedCharacterByCharacter) {
+  EXPECT_EQ(
+      Printable("a\xe2\x80\xae"
+                "cod.exe"),
+      "a?cod.exe")
+      << "right-to-left override";
+  EXPECT_EQ(Printable("\xe2\x81\xa6\xe2\x80\x8b\xef\xbb\xbf"), "???") << "isolate, zero width, BOM";
+  EXPECT_EQ(Printable("\xe2\x80\xa8"), "?") << "line separator";
+  EXPECT_EQ(Printable("\xed\xa0\x80"), "???") << "half of a surrogate pair";
+  EXPECT_EQ(Printable("\xc0\xaf\xf5\x80"), "????") << "too long, too large";
+  EXPECT_EQ(Printable("\xe6\x97"), "??") << "cut off";
+  EXPECT_EQ(Printable("\xf3\xa0\x81\x81"), "?") << "tag";
+}
+
+TEST(TextTest, WidthsAreColumnsOfATerminal) {
+  EXPECT_EQ(TextWidth("abc"), 3U);
+  EXPECT_EQ(TextWidth("J\xc3\xb6rg"), 4U);
+  EXPECT_EQ(TextWidth("\xe6\x97\xa5\xe6\x9c\xac"), 4U);
+  EXPECT_EQ(TextWidth("e\xcc\x81"), 1U);
+  EXPECT_EQ(TextWidth("\xff\xe6"), 2U);
+}
+
+TEST(TextTest, ClippingKeepsCharactersWhole) {
+  EXPECT_EQ(Clip("J\xc3\xb6rg", 4), "J\xc3\xb6rg");
+  EXPECT_EQ(Clip("J\xc3\xb6rg", 3), "J\xc3\xb6~");
+  EXPECT_EQ(Clip("\xe6\x97\xa5\xe6\x9c\xac", 4), "\xe6\x97\xa5\xe6\x9c\xac");
+  EXPECT_EQ(Clip("\xe6\x97\xa5\xe6\x9c\xac", 3), "\xe6\x97\xa5~");
+  EXPECT_EQ(Clip("\xe6\x97\xa5\xe6\x9c\xac", 2), "~");
+  std::string accents = "e";
+  for (int i = 0; i < 1000; ++i) {
+    accents += "\xcc\x81";
+  }
+  EXPECT_LE(Clip(accents, 10).size(), 40U);
+  EXPECT_EQ(Printable(Clip(accents, 10)), Clip(accents, 10));
 }
 
 TEST(TextTest, TheNearestNameIsGivenOnlyWhenItIsNear) {

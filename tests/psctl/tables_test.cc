@@ -51,6 +51,19 @@ TEST(TableTest, ColumnsThatMustStayStayHoweverNarrow) {
   EXPECT_EQ(MakeTable().Render(1), MakeTable().Render(20));
 }
 
+TEST(TableTest, ColumnsLineUpBelowNamesInOtherScripts) {
+  Table table({{"name", Align::kLeft}, {"n"}});
+  table.AddRow({"J\xc3\xb6rg", "1"});
+  table.AddRow({"\xe6\x97\xa5\xe6\x9c\xac", "2"});
+  table.AddRow({"abcde", "3"});
+  EXPECT_EQ(
+      table.Render(),
+      "name   n\n"
+      "J\xc3\xb6rg   1\n"
+      "\xe6\x97\xa5\xe6\x9c\xac   2\n"
+      "abcde  3\n");
+}
+
 TEST(TableTest, LongCellsAreClipped) {
   Table table({{"name", Align::kLeft}});
   table.AddRow({std::string(100, 'x')});
