@@ -34,9 +34,6 @@ TEST_NEEDS=(
   "slurm-wlm"
   "munge"
 )
-# What some of these would start for everybody on this machine; the tests start their own.
-TEST_SERVICES=(ssh munge slurmctld slurmd)
-
 case "${1:-}" in
   "") ;;
   --tests) NEEDS+=("${TEST_NEEDS[@]}") ;;
@@ -145,18 +142,37 @@ allow_services() {
   fi
 }
 
-# Those of packages that were not there before are not started at the next boot either, be it that
-# of an image that is being made: systemd need not run for that.
-disable_new_services() {
-  local unit
-  command -v systemctl > /dev/null || return 0
-  for unit in "$@"; do
-    run_logged systemctl disable "$unit" || true
-  done
+# Prints the packages that are there, sorted.
+installed_packages() {
+  dpkg-query -W -f '${db:Status-Status} ${Package}\n' | sed -n 's/^installed //p' | sort
 }
 
-is_service_known() {
-  [[ -e "/lib/systemd/system/$1.service" ]]
+# Prints the units that systemd starts by itself, sorted. It need not run for that.
+enabled_units() {
+  find /etc/systemd/system -type l -path '*.wants/*' -printf '%f\n' 2> /dev/null | sort -u
+}
+
+# units_of PACKAGE: prints what of it systemd could start by itself.
+units_of() {
+  dpkg -L "$1" 2> /dev/null |
+    sed -n 's,.*/systemd/system/\([^/@]*\.\(service\|socket\|timer\|path\)\)$,\1,p'
+}
+
+# disable_new_services PACKAGES UNITS: what was installed and enabled before, one a line. What came
+# with other packages since, those that these depend on too, is not started at the next boot either,
+# be it that of an image that is being made: the tests start services of their own. The machine's
+# own needs are left alone.
+disable_new_services() {
+  local packages="$1" enabled="$2" package unit
+  command -v systemctl > /dev/null || return 0
+  while IFS= read -r package; do
+    case "$package" in
+      systemd* | dbus* | udev) continue ;;
+    esac
+    while IFS= read -r unit; do
+      grep -qxF -- "$unit" <<< "$enabled" || run_logged systemctl disable "$unit" || true
+    done < <(units_of "$package")
+  done < <(comm -13 <(cat <<< "$packages") <(installed_packages))
 }
 
 install() {
@@ -256,15 +272,13 @@ install_packages() {
     fi
   fi
   if [[ ${#packages[@]} -gt 0 ]]; then
-    local -a new_services=()
-    local unit
-    for unit in "${TEST_SERVICES[@]}"; do
-      is_service_known "$unit" || new_services+=("$unit")
-    done
+    local present enabled
+    present="$(installed_packages)"
+    enabled="$(enabled_units)"
     forbid_services
     install "${packages[@]}"
     allow_services
-    disable_new_services "${new_services[@]}"
+    disable_new_services "$present" "$enabled"
   fi
   rm -f "$log"
   if [[ "$(find_compiler)" != "${COMPILER_PREFERENCE[0]}" ]]; then
@@ -272,6 +286,8 @@ install_packages() {
   fi
 }
 
+# Sourced, by its test: the functions alone.
+[[ "${BASH_SOURCE[0]}" == "$0" ]] || return 0
 install_packages
 if [[ -n "$with_tests" ]]; then
   install_python
