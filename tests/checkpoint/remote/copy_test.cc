@@ -17,6 +17,7 @@
 #include "checkpoint/reader.h"
 #include "checkpoint/remote/copier.h"
 #include "checkpoint/remote/directory_store.h"
+#include "checkpoint/remote/links.h"
 #include "checkpoint/shard_store.h"
 #include "tests/checkpoint/remote/copy_fixture.h"
 #include "tests/checkpoint/remote/s3_under_test.h"
@@ -221,7 +222,9 @@ TEST_F(CopyTest, ARunThatWritesDoesNotStandInTheWay) {
 }
 
 TEST_F(CopyTest, LinksAreLeftByNobody) {
-  std::filesystem::create_directories(path_ + "/links-999999999-1/shard-0");
+  ProcessIdentity gone = ThisProcess();
+  gone.pid = 999'999'999;
+  std::filesystem::create_directories(path_ + "/" + Links::NameOf(gone, 1) + "/shard-0");
   ASSERT_TRUE(Upload().ok());
   EXPECT_THAT(*storage_->List(path_), ElementsAre("job", "shard-0"));
 }
