@@ -77,6 +77,7 @@ Result<ChildRun> ChildRuns::Run(proto::JobConfig config, bool is_probed) {
 Status ChildRuns::Train(const std::string& folder, double seconds_max, bool is_probed) {
   provisioner::LaunchSpec spec;
   spec.program = "/proc/self/exe";
+  spec.gets_credentials = true;  // for the copies of its checkpoints
   spec.arguments = {"train", folder + "/job.json", "--no-refine"};
   if (is_probed) {
     spec.arguments.emplace_back("--probe");

@@ -20,6 +20,7 @@ struct LaunchSpec {
   std::string program;                 // path of the executable, or a name to look for in PATH
   std::vector<std::string> arguments;  // without the program's own name
   std::string log_path;                // stdout and stderr are appended here
+  bool gets_credentials = false;       // of this process's environment: see environment.h
   /// Given: the process outlives the one that starts it, for a successor to adopt. It is called
   /// from Start, before the program runs: a process that was not noted never runs. None: the
   /// process dies with the thread that starts it.

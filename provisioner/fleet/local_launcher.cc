@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "provisioner/fleet/environment.h"
 #include "provisioner/fleet/local_process.h"
 #include "ps/base/unique_fd.h"
 
@@ -24,7 +25,7 @@ namespace {
 
 // Between fork and exec the child of a process with threads may only make async-signal-safe calls:
 // everything that allocates is prepared before, and an error travels as one int through a pipe that
-// exec closes. execvp, which looks for a name without a slash in PATH, is such a call in glibc.
+// exec closes. execvpe, which looks for a name without a slash in PATH, is such a call in glibc.
 // Nobody waits for exec, which may take for ever on a file system that hangs: the pipe is read once
 // the child has ended. The child is born with all signals blocked, so that one that is sent before
 // exec stays pending, and no handler of the parent runs in it.
@@ -42,6 +43,7 @@ std::vector<char*> PointersOf(std::vector<std::string>& strings) {
 
 struct ChildPlan {
   char* const* arguments;
+  char* const* environment;
   int null_fd;
   int log_fd;
   int error_fd;
@@ -97,7 +99,7 @@ void DieWithParent(const ChildPlan& plan) {
   // Descriptors of libraries that forgot O_CLOEXEC. Kernels before 5.11 refuse: ours have it
   // anyway.
   ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
-  ::execvp(plan.arguments[0], plan.arguments);
+  ::execvpe(plan.arguments[0], plan.arguments, plan.environment);
   Fail(plan);
 }
 
@@ -232,8 +234,11 @@ Result<ProcessHandle> LocalLauncher::Start(const LaunchSpec& spec) {
   std::vector<std::string> arguments{spec.program};
   arguments.insert(arguments.end(), spec.arguments.begin(), spec.arguments.end());
   const std::vector<char*> argument_pointers = PointersOf(arguments);
+  std::vector<std::string> variables = WithoutCredentials(environ);
+  const std::vector<char*> variable_pointers = PointersOf(variables);
   const ChildPlan plan{
       argument_pointers.data(),
+      spec.gets_credentials ? environ : variable_pointers.data(),
       null.get(),
       log.get(),
       errors.write_end.get(),

@@ -1,10 +1,21 @@
 // What ps_agent makes of texts; its processes are tested with real ones.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "provisioner/fleet/agent_process.h"
+#include "provisioner/fleet/environment.h"
 #include "provisioner/fleet/slurm_agent.h"
 #include "provisioner/fleet/ssh_agent.h"
+#include "ps/base/file.h"
+#include "tests/base/temporary_folder.h"
 
 namespace ps::provisioner {
 namespace {
@@ -24,6 +35,30 @@ TEST(AgentTextTest, SlurmSaysHowAJobEnded) {
     EXPECT_EQ(none.state, "") << text;
     EXPECT_EQ(none.code, 0);
     EXPECT_EQ(none.signal, 0);
+  }
+}
+
+TEST(AgentTest, CredentialsAreKnownByTheirNames) {
+  for (const char* const name :
+       {"AWS_ACCESS_KEY_ID",
+        "AWS_PROFILE",
+        "GITHUB_TOKEN",
+        "db_password",
+        "WANDB_API_KEY",
+        "GOOGLE_APPLICATION_CREDENTIALS"}) {
+    EXPECT_TRUE(IsCredential(name)) << name;
+  }
+  for (const char* const name :
+       {"PATH",
+        "HOME",
+        "LD_LIBRARY_PATH",
+        "SSH_AUTH_SOCK",
+        "SLURM_CONF",
+        "SLURM_JWT",
+        "CUDA_VISIBLE_DEVICES",
+        "KUBECONFIG",
+        ""}) {
+    EXPECT_FALSE(IsCredential(name)) << name;
   }
 }
 

@@ -55,6 +55,17 @@ TEST_P(LocalLauncherTest, AProgramWithoutAFolderIsLookedForInThePath) {
   EXPECT_EQ(exit.description, "cannot run no-such-program-here: No such file or directory");
 }
 
+TEST_P(LocalLauncherTest, CredentialsStayWithTheProcessThatHasThem) {
+  ::setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
+  LaunchSpec spec = Shell("echo \"[$AWS_SECRET_ACCESS_KEY]\"; test -n \"$PATH\"");
+  EXPECT_TRUE(ExitOf(spec).is_clean);
+  EXPECT_EQ(ReadAll(log_path()), "[]\n");
+  spec.gets_credentials = true;
+  EXPECT_TRUE(ExitOf(spec).is_clean);
+  EXPECT_EQ(ReadAll(log_path()), "[]\n[secret]\n");
+  ::unsetenv("AWS_SECRET_ACCESS_KEY");
+}
+
 /// As on a file system that does not answer: who opens the program waits for its lease.
 class HungProgram {
  public:
