@@ -43,6 +43,7 @@ sigset_t AgentSignals() {
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
     ::raise(end.signal);
+    ::_exit(kLostExit);  // it was no signal that ends a process: that is never a success
   }
   ::_exit(end.code);
 }

@@ -56,7 +56,7 @@ Status CheckLauncher(
         fmt::format("there is no program {}/ps_agent; build all targets", directory));
   }
   const auto needs = is_ssh ? std::vector<std::string>{"ssh"}
-                            : std::vector<std::string>{"sbatch", "scontrol", "scancel"};
+                            : std::vector<std::string>{"sbatch", "squeue", "scontrol", "scancel"};
   for (const std::string& name : needs) {
     if (!IsCommand(name)) {
       return Status::NotFound(fmt::format(

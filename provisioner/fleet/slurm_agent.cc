@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
+#include "provisioner/fleet/environment.h"
+#include "provisioner/fleet/slurm_queue.h"
+#include "ps/base/file.h"
 #include "ps/base/text.h"
 
 namespace ps::provisioner {
@@ -23,42 +25,58 @@ constexpr uint32_t kNoticeSecondsMin = 60;
 constexpr int kPollGrowth = 3;
 constexpr int kPollsBeforeGrowth = 30;
 constexpr int kCancelAttempts = 5;
-/// Of the job's script, and none of our programs has it: what the program needs is not there.
-constexpr int kLacksExit = 125;
 
 TimePoint Now() {
   return SystemTime().Now();
 }
 
-std::string FieldOf(std::string_view text, std::string_view name) {
-  const size_t begin = text.find(name);
-  if (begin == std::string_view::npos) {
-    return "";
-  }
-  text.remove_prefix(begin + name.size());
-  return std::string(text.substr(0, text.find_first_of(" \n")));
+std::string FolderOf(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
 }
 
-int NumberOf(std::string_view text) {
-  int number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
-}
+/// A file beside the log for as long as somebody waits for the job. A job that Slurm starts after
+/// its agent gave it up, for example because sbatch's answer was lost, finds none and runs nothing:
+/// it would take part with the token of the process that has its place since.
+class Ticket {
+ public:
+  Ticket(const std::string& log_path, const std::string& name)
+      : path_(fmt::format("{}/{}.wanted", FolderOf(log_path), name)),
+        made_(WriteFileAtomically(path_, "")) {}
+
+  Ticket(const Ticket&) = delete;
+  Ticket& operator=(const Ticket&) = delete;
+
+  ~Ticket() { ::unlink(path_.c_str()); }
+
+  const Status& made() const { return made_; }
+
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+  const Status made_;
+};
 
 class SlurmSession {
  public:
   SlurmSession(const SlurmJob& job, const AgentWishes& wishes)
-      : job_(job), wishes_(wishes), name_(fmt::format("{}-{}", job.name, ::getppid())) {}
+      : job_(job),
+        wishes_(wishes),
+        name_(fmt::format("{}-{}", job.name, ::getppid())),
+        ticket_(job.log_path, name_),
+        queue_(FolderOf(job.log_path), job.answer_limit) {}
 
   AgentEnd Run() {
     if (const Status submitted = Submit(); !submitted.ok()) {
       AgentSay(fmt::format("Slurm took no job: {}", submitted.message()));
-      if (submitted.code() == StatusCode::kDeadlineExceeded) {
-        Cancel({"--name=" + name_, "--me"});  // it may have been taken all the same
+      if (submitted.code() != StatusCode::kNotFound) {
+        TakeBack();
       }
       return {kNotStartedExit, 0};
     }
-    last_known_ = Now();
+    submitted_ = Now();
+    last_known_ = submitted_;
     for (int polls = 0;; ++polls) {
       const int growth = polls < kPollsBeforeGrowth ? 1 : kPollGrowth;
       const AgentWish wish = wishes_.Await(job_.poll * growth);
@@ -70,7 +88,7 @@ class SlurmSession {
         Stop();
         polls = 0;
       }
-      if (const auto end = Look()) {
+      if (const auto end = Look(job_.poll * growth / 2)) {
         return *end;
       }
     }
@@ -78,6 +96,7 @@ class SlurmSession {
 
  private:
   Status Submit() {
+    PS_TRY(ticket_.made());
     Status status = SubmitAs(job_.task);
     // MaxArraySize of the cluster limits the number, and may forbid arrays.
     if (job_.task && status.message().find("job array") != std::string_view::npos) {
@@ -94,6 +113,7 @@ class SlurmSession {
         "--job-name=" + name_,
         "--output=" + SlurmFilePattern(job_.log_path),
         "--open-mode=append",
+        "--export=" + SlurmExport(environ),
         "--ntasks=1",
         fmt::format("--cpus-per-task={}", job_.cpus),
         fmt::format("--signal=B:TERM@{}", std::max(job_.notice_s, kNoticeSecondsMin))};
@@ -120,15 +140,34 @@ class SlurmSession {
     return Status::Ok();
   }
 
-  /// A line of the job's script.
+  /// The lines of the job's script before the program.
   std::string Test() const {
-    return job_.needs.empty()
-               ? ""
-               : fmt::format("[ -e {} ] || exit {}\n", ShellQuoted({job_.needs}), kLacksExit);
+    std::string lines = fmt::format(
+        "[ -e {} ] || {{ echo 'ps_agent: nobody waits for this job any more'; exit 0; }}\n",
+        ShellQuoted({ticket_.path()}));
+    if (!job_.needs.empty()) {
+      lines += fmt::format("[ -e {} ] || exit {}\n", ShellQuoted({job_.needs}), kLacksExit);
+    }
+    return lines;
   }
 
-  /// Nothing while the job waits or runs.
-  std::optional<AgentEnd> Look() {
+  /// Nothing while the job waits or runs, as far as is known by an answer of at most `age`.
+  std::optional<AgentEnd> Look(Duration age) {
+    const std::optional<std::string> state = queue_.StateOf(number_, submitted_, age);
+    const bool is_known = state.has_value();
+    if (is_known && !state->empty() && !IsSlurmEnd(*state)) {
+      last_known_ = Now();
+      is_running_ = is_running_ || *state == "RUNNING";
+      return std::nullopt;
+    }
+    if (!is_known && Now() - last_known_ < kUnknownLimit) {
+      return std::nullopt;
+    }
+    return LookAtEnd();
+  }
+
+  /// Of one job, when it is not in the queue any more.
+  std::optional<AgentEnd> LookAtEnd() {
     const Result<std::string> answer =
         RunCommand({"scontrol", "--oneliner", "show", "job", number_}, "", job_.answer_limit);
     if (!answer.ok()) {
@@ -140,33 +179,32 @@ class SlurmSession {
     }
     last_known_ = Now();
     const SlurmState state = ParseSlurmState(*answer);
-    if (state.state == "RUNNING") {
-      is_running_ = true;
-    }
+    is_running_ = is_running_ || state.state == "RUNNING";
     if (!IsSlurmEnd(state.state)) {
       return std::nullopt;
     }
-    if (state.state == "FAILED" && (state.code == 126 || state.code == 127)) {
-      AgentSay(fmt::format(
-          "Slurm job {}: the program can't run on its node; is it there under this path?", id_));
-      return AgentEnd{kNotStartedExit, 0};
+    const SlurmEnd end = MeaningOf(state, is_running_, job_.needs);
+    if (!end.why.empty()) {
+      AgentSay(fmt::format("Slurm job {} ended: {}", id_, end.why));
     }
-    if (state.state == "FAILED" && state.code == kLacksExit && !job_.needs.empty()) {
-      AgentSay(fmt::format(
-          "Slurm job {}: there is no {} on its node; the folder of the checkpoints has to be "
-          "shared under one path",
-          id_,
-          job_.needs));
-      return AgentEnd{kNotStartedExit, 0};
+    return end.end;
+  }
+
+  /// Slurm may have taken the job whatever sbatch said, and may be busy: until it has none of this
+  /// name.
+  void TakeBack() const {
+    for (int i = 0; i < kCancelAttempts; ++i) {
+      const bool is_cancelled = Cancel({"--name=" + name_, "--me"});
+      const Result<std::string> left = RunCommand(
+          {"squeue", "--me", "--noheader", "--name=" + name_, "--format=%F"},
+          "",
+          job_.answer_limit);
+      if (is_cancelled && left.ok() && left->empty()) {
+        return;
+      }
+      wishes_.Await(std::chrono::seconds(i + 1));
     }
-    if (state.signal > 0) {
-      return AgentEnd{0, state.signal};
-    }
-    if (state.state == "COMPLETED" || (state.state == "FAILED" && state.code > 0)) {
-      return AgentEnd{state.code, 0};
-    }
-    AgentSay(fmt::format("Slurm job {} ended: {}", id_, Printable(state.state)));
-    return AgentEnd{is_running_ ? kLostExit : kNotStartedExit, 0};
+    AgentSay(fmt::format("Slurm may have a job {} still, which ends when it starts", name_));
   }
 
   void Stop() const {
@@ -196,24 +234,16 @@ class SlurmSession {
   const SlurmJob& job_;
   const AgentWishes& wishes_;
   const std::string name_;
+  const Ticket ticket_;
+  SlurmQueue queue_;
   std::string id_;      // of the job, or of the task: 12_3
   std::string number_;  // of the array, 12: a task that is cancelled while it waits has no record
   bool is_running_ = false;
+  TimePoint submitted_{};
   TimePoint last_known_{};
 };
 
 }  // namespace
-
-SlurmState ParseSlurmState(std::string_view text) {
-  SlurmState state;
-  state.state = FieldOf(text, " JobState=");
-  const std::string exit = FieldOf(text, " ExitCode=");
-  state.code = NumberOf(exit);
-  const size_t colon = exit.find(':');
-  state.signal =
-      colon == std::string::npos ? 0 : NumberOf(std::string_view(exit).substr(colon + 1));
-  return state;
-}
 
 std::string SlurmFilePattern(std::string_view path) {
   std::string pattern;
@@ -221,22 +251,6 @@ std::string SlurmFilePattern(std::string_view path) {
     pattern += c == '%' ? std::string("%%") : std::string(1, c);
   }
   return pattern;
-}
-
-bool IsSlurmEnd(std::string_view state) {
-  constexpr std::array<std::string_view, 11> kEnds = {
-      "BOOT_FAIL",
-      "CANCELLED",
-      "COMPLETED",
-      "DEADLINE",
-      "FAILED",
-      "NODE_FAIL",
-      "OUT_OF_MEMORY",
-      "PREEMPTED",
-      "REVOKED",
-      "SPECIAL_EXIT",
-      "TIMEOUT"};
-  return std::find(kEnds.begin(), kEnds.end(), state) != kEnds.end();
 }
 
 AgentEnd RunBySlurm(const SlurmJob& job, const AgentWishes& wishes) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "provisioner/fleet/agent_process.h"
+#include "provisioner/fleet/slurm_state.h"
 
 namespace ps::provisioner {
 
@@ -23,22 +24,9 @@ struct SlurmJob {
   Duration answer_limit{};             // of each of Slurm's commands
 };
 
-/// What `scontrol --oneliner show job` says.
-struct SlurmState {
-  std::string state;  // "RUNNING"
-  int code = 0;
-  int signal = 0;
-};
-
-/// Fields that are missing stay empty. Pure.
-SlurmState ParseSlurmState(std::string_view text);
-
 /// The path as sbatch's --output takes it, which would replace "%j" and the like by numbers and
 /// names. Pure.
 std::string SlurmFilePattern(std::string_view path);
-
-/// Whether a job in this state is over.
-bool IsSlurmEnd(std::string_view state);
 
 /// Runs the program as a job of its own, or as the one task of an array, so that Slurm's own tools
 /// show its number (12_3); where Slurm takes no array with that number, as a job. Slurm never
@@ -46,6 +34,8 @@ bool IsSlurmEnd(std::string_view state);
 /// it, and two would have one seat.
 ///  - Slurm's SIGTERM, before it takes a node back or at the end of the time, reaches the program.
 ///  - SIGTERM is passed on. A job that is not to be any more is cancelled.
+///  - A job that Slurm took without an answer, or starts after it was given up, runs nothing.
+///  - It gets the variables of SlurmExport; `words` may say otherwise (--export=...).
 AgentEnd RunBySlurm(const SlurmJob& job, const AgentWishes& wishes);
 
 }  // namespace ps::provisioner
