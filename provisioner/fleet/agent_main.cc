@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -89,6 +90,8 @@ Result<SshJob> ReadSshJob(const Flags& flags, std::vector<std::string> arguments
   PS_ASSIGN(job.host, flags.Text("host"));
   PS_ASSIGN(const std::string token_file, flags.Text("token-file"));
   PS_ASSIGN(job.token, ReadSmallFile(token_file, kTokenBytesMax));
+  const std::string folder = std::filesystem::path(token_file).parent_path().string();
+  job.turns = folder.empty() ? "." : folder;
   job.ssh_config = flags.TextOr("ssh-config", "");
   job.needs = flags.TextOr("needs", "");
   PS_ASSIGN(job.answer_limit, AnswerLimit(flags));

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -13,7 +14,10 @@
 #include <optional>
 #include <utility>
 
+#include "provisioner/fleet/ssh_turn.h"
 #include "ps/base/file.h"
+#include "ps/base/random.h"
+#include "ps/base/retry.h"
 #include "ps/base/text.h"
 
 namespace ps::provisioner {
@@ -21,6 +25,10 @@ namespace {
 
 constexpr size_t kErrorsKept = 2000;
 constexpr Duration kDrainTime = std::chrono::seconds(2);
+/// Between two looks for a turn to connect, and between two attempts when a host drops us.
+constexpr Duration kTurnWait = std::chrono::milliseconds(100);
+constexpr Duration kFirstWait = std::chrono::milliseconds(500);
+constexpr Duration kLongestWait = std::chrono::seconds(4);
 /// A shell says so of a program that it can't run.
 constexpr int kShellCannotRun = 126;
 constexpr int kShellSignalled = 128;
@@ -129,11 +137,22 @@ std::string ScriptOf(const SshJob& job, std::string_view program) {
   return fmt::format(fmt::runtime(kScript), variables, ShellQuoted(job.arguments));
 }
 
+/// Of an agent that is told to end while its process has not begun.
+AgentEnd EndBefore(AgentWish wish) {
+  return {0, wish == AgentWish::kStop ? SIGTERM : SIGKILL};
+}
+
 /// One connection, from its start to its end.
 class Session {
  public:
-  Session(const SshJob& job, const AgentWishes& wishes, std::string_view program, Command* ssh)
-      : job_(job), wishes_(wishes), program_(program), ssh_(ssh) {}
+  /// `turn` is given back once the host has let us in.
+  Session(
+      const SshJob& job,
+      const AgentWishes& wishes,
+      std::string_view program,
+      Command* ssh,
+      SshTurn* turn)
+      : job_(job), wishes_(wishes), program_(program), ssh_(ssh), turn_(turn) {}
 
   AgentEnd Run() {
     const std::string script = ScriptOf(job_, program_);
@@ -145,15 +164,23 @@ class Session {
     if (!is_killed_) {
       DrainErrors();
     }
-    if (!why_.empty()) {
-      AgentSay(why_);  // last: who looks for the reason reads the end of the log
-    }
     return *end_;
   }
+
+  /// Of an end that the program did not choose.
+  const std::string& why() const { return why_; }
+
+  /// The host dropped the connection, and nothing was begun there.
+  bool was_dropped() const { return !was_let_in_ && !is_killed_ && IsDropped(errors_); }
 
  private:
   void Send(std::string text) {
     small_ += std::move(text);  // bounded: a script, a token, names of signals
+  }
+
+  void SendToken() {
+    Send(job_.token + "\n\n");
+    may_run_ = true;
   }
 
   void Step() {
@@ -214,11 +241,11 @@ class Session {
   }
 
   void OnWish(AgentWish wish) {
-    if (wish == AgentWish::kStop && is_running_) {
+    if (wish == AgentWish::kStop && may_run_) {
       Send("TERM\n");
     } else if (wish != AgentWish::kNone) {
       Kill();
-      end_ = AgentEnd{0, wish == AgentWish::kStop ? SIGTERM : SIGKILL};
+      end_ = EndBefore(wish);
     }
   }
 
@@ -236,7 +263,7 @@ class Session {
     if (small_.empty()) {
       large_ = text;
       if (large_.empty()) {
-        Send(job_.token + "\n\n");
+        SendToken();
       }
     } else {
       small_.erase(0, before - text.size());
@@ -270,9 +297,11 @@ class Session {
       return;
     }
     line.remove_prefix(kOurs.size());
+    was_let_in_ = true;
+    turn_->Release();
     answer_by_ = SystemTime().Now() + job_.answer_limit;
     if (line == "have") {
-      Send(job_.token + "\n\n");
+      SendToken();
     } else if (line == "need") {
       AgentSay(fmt::format(
           "{}: copying {} of {}", job_.host, FormatBytes(program_.size()), job_.program));
@@ -311,13 +340,16 @@ class Session {
   const AgentWishes& wishes_;
   const std::string_view program_;
   Command* const ssh_;
+  SshTurn* const turn_;
   std::string small_;
   std::string_view large_;  // of program_, sent after small_
   std::string received_;
   std::string errors_;  // the last of them
   bool has_errors_ = true;
   bool is_killed_ = false;
-  bool is_running_ = false;
+  bool was_let_in_ = false;
+  bool may_run_ = false;     // the host has been told all that it needs to run the program
+  bool is_running_ = false;  // and has said that it does
   TimePoint answer_by_{};
   std::optional<AgentEnd> end_;
   std::string why_;  // of an end that the program did not choose
@@ -359,12 +391,35 @@ AgentEnd RunOverSsh(const SshJob& job, const AgentWishes& wishes) {
   const Result<MappedFile> program = MappedFile::Open(job.program);
   std::vector<std::string> words = SshWords(job.host, job.ssh_config, job.answer_limit);
   words.emplace_back(kBootstrap);
-  Result<Command> ssh = program.ok() ? Command::Start(words) : Result<Command>(program.status());
-  if (!ssh.ok()) {
-    AgentSay(fmt::format("{}: {}", job.host, ssh.status().ToString()));
-    return {kNotStartedExit, 0};
+  SshTurn turn(job.turns, job.host);
+  Random random(static_cast<uint64_t>(::getpid()));
+  Backoff backoff(kFirstWait, kLongestWait);
+  const TimePoint give_up_at = SystemTime().Now() + job.answer_limit;
+  while (true) {
+    while (!turn.Take()) {
+      if (const AgentWish wish = wishes.Await(kTurnWait); wish != AgentWish::kNone) {
+        return EndBefore(wish);
+      }
+    }
+    Result<Command> ssh = program.ok() ? Command::Start(words) : Result<Command>(program.status());
+    if (!ssh.ok()) {
+      AgentSay(fmt::format("{}: {}", job.host, ssh.status().ToString()));
+      return {kNotStartedExit, 0};
+    }
+    Session session(job, wishes, program->bytes(), &*ssh, &turn);
+    const AgentEnd end = session.Run();
+    turn.Release();
+    const Duration wait = backoff.Next(&random);
+    if (!session.was_dropped() || SystemTime().Now() + wait > give_up_at) {
+      if (!session.why().empty()) {
+        AgentSay(session.why());  // last: who looks for the reason reads the end of the log
+      }
+      return end;
+    }
+    if (const AgentWish wish = wishes.Await(wait); wish != AgentWish::kNone) {
+      return EndBefore(wish);
+    }
   }
-  return Session(job, wishes, program->bytes(), &*ssh).Run();
 }
 
 }  // namespace ps::provisioner

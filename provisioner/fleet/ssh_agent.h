@@ -13,6 +13,7 @@ struct SshJob {
   std::string program;     // a file of this machine
   std::string needs;       // a file or folder that the host has to have; empty: none
   std::string token;
+  std::string turns;  // a folder where the agents of a run take turns to connect (SshTurn)
   std::vector<std::string> arguments;
   /// So long the host may be silent until the process runs.
   Duration answer_limit{};
@@ -21,6 +22,8 @@ struct SshJob {
 /// Runs the program on `host`. Its output is our stderr.
 ///  - The program is copied to the host's ~/.cache/spotps when it is missing or differs.
 ///  - The token arrives there by stdin, and is the program's stdin.
+///  - A host that drops the connection before a login is asked again, until it has been silent for
+///    the limit.
 ///  - SIGTERM is passed on. The process is killed when the connection ends for whatever reason.
 /// The words that the host is sent are in ssh_agent.cc.
 AgentEnd RunOverSsh(const SshJob& job, const AgentWishes& wishes);

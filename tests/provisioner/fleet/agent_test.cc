@@ -15,6 +15,7 @@
 #include "provisioner/fleet/slurm_agent.h"
 #include "provisioner/fleet/slurm_queue.h"
 #include "provisioner/fleet/ssh_agent.h"
+#include "provisioner/fleet/ssh_turn.h"
 #include "ps/base/file.h"
 #include "tests/base/temporary_folder.h"
 
@@ -235,6 +236,44 @@ TEST(AgentTest, CredentialsAreKnownByTheirNames) {
         ""}) {
     EXPECT_FALSE(IsCredential(name)) << name;
   }
+}
+
+/// Of sshd's default, MaxStartups 10:30:100.
+TEST(AgentTest, FewAgentsConnectToOneHostAtATime) {
+  const TemporaryFolder folder;
+  std::vector<std::unique_ptr<SshTurn>> turns;
+  for (int i = 0; i < kSshOpeningMax; ++i) {
+    turns.push_back(std::make_unique<SshTurn>(folder.path(), "host"));
+    EXPECT_TRUE(turns.back()->Take());
+  }
+  SshTurn late(folder.path(), "host");
+  EXPECT_FALSE(late.Take());
+  EXPECT_TRUE(SshTurn(folder.path(), "another").Take());
+  turns[2]->Release();
+  EXPECT_TRUE(late.Take());
+  EXPECT_LT(kSshOpeningMax, 10);
+}
+
+TEST(AgentTest, AHostThatDropsAConnectionBeforeTheLoginIsAskedAgain) {
+  const FakePrograms programs;
+  programs.Add(
+      "ssh",
+      "echo x >> " + (programs / "asked") + "\nif [ $(wc -l < " + (programs / "asked") +
+          ") -lt 3 ]; then\n"
+          "  echo 'kex_exchange_identification: Connection closed by remote host' >&2\n"
+          "  exit 255\nfi\nfor last; do :; done\nexec /bin/sh -c \"$last\"\n");
+  programs.Add("tool", "exit 7\n");
+  ::setenv("XDG_CACHE_HOME", programs.folder().c_str(), 1);
+  SshJob job;
+  job.host = "host";
+  job.program = programs / "tool";
+  job.token = "token";
+  job.turns = programs.folder();
+  job.answer_limit = std::chrono::seconds(60);
+  const AgentEnd end = RunOverSsh(job, NoWishes());
+  ::unsetenv("XDG_CACHE_HOME");
+  EXPECT_EQ(end.code, 7);
+  EXPECT_EQ(LinesOf(programs / "asked"), 3U);
 }
 
 TEST(AgentTextTest, AJobThatMayStillRunIsNotOver) {
