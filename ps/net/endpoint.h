@@ -26,12 +26,19 @@ class TlsContext;
 namespace ps::net {
 
 /// How long, and how often, to try to reach a peer. Between attempts the wait doubles from `first`
-/// to at most `limit`, each time +-25 % so that peers do not come back all at once.
+/// to at most `limit`, each time +-25 % so that peers do not come back all at once. A peer that
+/// refuses may ask for a longer wait, but for no longer one than `limit`.
+///
+/// One attempt takes at most resolve_timeout + kAddressesMax * connect_timeout + reply_timeout.
 struct RetryPolicy {
+  /// An attempt tries so many addresses of a name, one after the other.
+  static constexpr size_t kAddressesMax = 8;
+
   uint32_t attempts_max = 1;
   Duration first = std::chrono::milliseconds(250);
   Duration limit = std::chrono::milliseconds(1500);
-  Duration connect_timeout = std::chrono::milliseconds(500);  // one attempt to connect
+  Duration resolve_timeout = std::chrono::seconds(10);        // for the addresses of a name
+  Duration connect_timeout = std::chrono::milliseconds(500);  // for each address
   Duration reply_timeout = std::chrono::seconds(3);           // from then to the HelloReply
   /// What the peer has to be by its certificate, where connections are encrypted.
   std::vector<std::string> peer_roles = {"coordinator", "server"};
@@ -76,8 +83,15 @@ struct EndpointOptions {
   uint64_t queue_total_bytes_max = 256U << 20;
   uint64_t pool_bytes_max = 64U << 20;  // receive memory kept for reuse, all connections together
   uint32_t connections_max =
-      proto::kConnectionsMax;   // accepted at ports; as many again at socket files
-  uint32_t half_open_max = 64;  // of these, not yet through the handshake; likewise
+      proto::kConnectionsMax;  // accepted at ports; as many again at socket files
+  /// Of these, not yet through the handshake; likewise. When there are so many, a newcomer takes
+  /// the place of another (internal/half_open.h).
+  uint32_t half_open_max = 64;
+  /// A newcomer may displace a handshake of its own address, or of one with as few of them, when
+  /// that one is older than this.
+  Duration half_open_patience = std::chrono::milliseconds(500);
+  /// Addresses (no names, no ports) of peers that are expected to come back: known from the start.
+  std::vector<std::string> known_addresses;
   /// SO_SNDBUF and SO_RCVBUF; 0 = the kernel's choice, which grows with what is sent.
   uint32_t socket_buffer_bytes = 0;
   std::optional<emulation::Link> emulated_link;  // of all connections together
@@ -139,8 +153,9 @@ class Endpoint final : public proto::Outbox {
 
   /// Connects and says `hello`. `done` gets the peer once it has accepted; or, after the attempts
   /// that `retry` allows, the last reason, prefixed with host:port. A refusal is not tried again
-  /// unless its code says so. `done` is not called from inside Connect, and not at all after
-  /// ~Endpoint or CancelConnect.
+  /// unless its code says so, or anybody may have sent it: where connections are encrypted, an
+  /// answer counts only from a peer that has shown the certificate. `done` is not called from
+  /// inside Connect, and not at all after ~Endpoint or CancelConnect.
   ConnectId Connect(
       const std::string& host,
       uint32_t port,

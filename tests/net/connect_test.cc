@@ -142,6 +142,42 @@ TEST(ConnectTest, AWrongTokenIsNotTriedAgain) {
   EXPECT_EQ(result.status().message().find("attempt"), std::string::npos);
 }
 
+/// The port of a coordinator that is started anew may be another program's for a while.
+TEST(ConnectTest, AnotherProgramAtThePortIsNoReasonToGiveUp) {
+  const ReservedPort reserved;
+  const uint32_t port = reserved.port();
+  TestNode client(TestOptions("client"));
+  Attempts attempts(&client, port);
+  {
+    const Stranger web_server(
+        port, AsBytes("HTTP/1.1 400 Bad Request\r\n\r\n" + std::string(99, ' ')));
+    attempts.AwaitTrouble("wrong magic number");
+  }
+  TestNode server(TestOptions("server"));
+  server.Do([&](Endpoint& endpoint) { EXPECT_TRUE(endpoint.Listen("127.0.0.1", port).ok()); });
+  EXPECT_EQ(attempts.Outcome().code(), StatusCode::kOk);
+}
+
+TEST(ConnectTest, APeerMayNotAskForALongWait) {
+  const ReservedPort reserved;
+  const uint32_t port = reserved.port();
+  TestNode client(TestOptions("client"));
+  Attempts attempts(&client, port);
+  {
+    const Stranger busy(
+        port,
+        proto::EncodeMessage(
+            proto::Refusal{
+                .code = StatusCode::kOverloaded, .message = "busy", .retry_after_ms = UINT32_MAX},
+            0)
+            .head);
+    attempts.AwaitTrouble("busy");
+  }
+  TestNode server(TestOptions("server"));
+  server.Do([&](Endpoint& endpoint) { EXPECT_TRUE(endpoint.Listen("127.0.0.1", port).ok()); });
+  EXPECT_EQ(attempts.Outcome().code(), StatusCode::kOk);
+}
+
 TEST(ConnectTest, APortThatIsNoneIsRefusedFromTheLoop) {
   TestNode client(TestOptions("client"));
   EXPECT_EQ(client.Connect(0, TestHello("w0")).status().code(), StatusCode::kInvalidArgument);

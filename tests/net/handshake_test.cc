@@ -203,6 +203,7 @@ TEST_P(HandshakeLimitsTest, SilenceIsEndedByTheDeadline) {
 TEST_P(HandshakeLimitsTest, HalfOpenConnectionsHaveALimitThatDoesNotHurtTheOthers) {
   EndpointOptions options = TestOptions("server");
   options.half_open_max = 3;
+  options.half_open_patience = kAmple;
   TestNode server(options);
   const Door door = server.Listen(GetParam());
   TestNode client(TestOptions("client"));
@@ -218,6 +219,38 @@ TEST_P(HandshakeLimitsTest, HalfOpenConnectionsHaveALimitThatDoesNotHurtTheOther
   EXPECT_TRUE(refused.ReadsEnd());
   silent[0]->WriteMessage(TestHello("awake"));
   EXPECT_TRUE(silent[0]->Read().ok());
+  client.MustConnect(door);
+}
+
+TEST_P(HandshakeLimitsTest, ConnectionsThatSayNothingGiveWayToNewcomers) {
+  EndpointOptions options = TestOptions("server");
+  options.half_open_max = 3;
+  options.half_open_patience = Duration::zero();
+  TestNode server(options);
+  const Door door = server.Listen(GetParam());
+  std::vector<std::unique_ptr<RawSocket>> silent;
+  for (int i = 0; i < 3; ++i) {
+    silent.push_back(std::make_unique<RawSocket>(door));
+  }
+  TestNode client(TestOptions("client"));
+  client.MustConnect(door);
+  EXPECT_TRUE(silent[0]->ReadsEnd()) << "the oldest";
+  silent[1]->WriteMessage(TestHello("awake"));
+  EXPECT_TRUE(silent[1]->Read().ok());
+}
+
+/// It would keep its place until it is tired of reading.
+TEST_P(HandshakeLimitsTest, WhoeverWasRefusedKeepsNoPlace) {
+  EndpointOptions options = TestOptions("server");
+  options.half_open_max = 1;
+  options.half_open_patience = kAmple;
+  options.linger = kAmple;
+  TestNode server(options);
+  const Door door = server.Listen(GetParam());
+  RawSocket refused(door);
+  refused.WriteMessage(proto::StatusRequest{}, 3);
+  EXPECT_EQ(ReadRefusal(refused).code, StatusCode::kInvalidArgument);
+  TestNode client(TestOptions("client"));
   client.MustConnect(door);
 }
 

@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <future>
@@ -73,6 +74,80 @@ ReservedPort::ReservedPort() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC,
 
 ReservedPort::~ReservedPort() {
   ::close(fd_);
+}
+
+Attempts::Attempts(TestNode* client, uint32_t port) {
+  RetryPolicy retry = PatientPolicy();
+  retry.attempts_max = UINT32_MAX;
+  retry.first = retry.limit = std::chrono::milliseconds(2);
+  retry.report_after = retry.report_every = std::chrono::milliseconds(1);
+  retry.on_trouble = [this](const Status& why) {
+    const std::lock_guard lock(mutex_);
+    trouble_ = std::string(why.message());
+    changed_.notify_all();
+  };
+  client->Do([&](Endpoint& endpoint) {
+    endpoint.Connect(
+        "127.0.0.1",
+        port,
+        TestHello("early"),
+        [this](const Result<proto::PeerId>& peer) {
+          const std::lock_guard lock(mutex_);
+          outcome_ = peer.status();
+          changed_.notify_all();
+        },
+        retry);
+  });
+}
+
+void Attempts::AwaitTrouble(const std::string& text) {
+  std::unique_lock lock(mutex_);
+  const bool has_come = changed_.wait_for(lock, kAmple, [&] {
+    return outcome_.has_value() || trouble_.find(text) != std::string::npos;
+  });
+  EXPECT_TRUE(has_come && !outcome_) << "it gave up, or the reason is: " << trouble_;
+}
+
+Status Attempts::Outcome() {
+  std::unique_lock lock(mutex_);
+  EXPECT_TRUE(changed_.wait_for(lock, kAmple, [&] { return outcome_.has_value(); })) << trouble_;
+  return outcome_.value_or(Status::DeadlineExceeded("still trying"));
+}
+
+Stranger::Stranger(uint32_t port, std::vector<std::byte> answer)
+    : answer_(std::move(answer)), fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  const int on = 1;
+  EXPECT_EQ(::setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(::bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_EQ(::listen(fd_, 8), 0);
+  thread_ = std::thread([this] {
+    int guest = -1;
+    while ((guest = ::accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC)) >= 0) {
+      EXPECT_EQ(
+          ::send(guest, answer_.data(), answer_.size(), MSG_NOSIGNAL),
+          static_cast<ssize_t>(answer_.size()));
+      ::shutdown(guest, SHUT_WR);
+      std::array<std::byte, 4096> ignored;
+      while (::recv(guest, ignored.data(), ignored.size(), 0) > 0) {
+      }
+      ::close(guest);
+    }
+  });
+}
+
+Stranger::~Stranger() {
+  ::shutdown(fd_, SHUT_RDWR);  // accept returns
+  thread_.join();
+  ::close(fd_);
+}
+
+std::vector<std::byte> AsBytes(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
 }
 
 proto::PushRequest BorrowedPush(std::span<const std::byte> payload) {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -136,6 +137,39 @@ class TestNode final : public EndpointHandler {
   std::deque<Event> events_;  // guarded by mutex_
   std::thread thread_;
 };
+
+/// An endless Connect to a port of 127.0.0.1 that others hold by turns.
+class Attempts {
+ public:
+  Attempts(TestNode* client, uint32_t port);
+
+  /// Until an attempt has failed with a reason that contains `text`.
+  void AwaitTrouble(const std::string& text);
+  /// Waits for the end.
+  Status Outcome();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string trouble_;            // guarded by mutex_
+  std::optional<Status> outcome_;  // guarded by mutex_
+};
+
+/// Another program that listens at a port of 127.0.0.1 and answers everybody with these bytes.
+class Stranger {
+ public:
+  Stranger(uint32_t port, std::vector<std::byte> answer);
+  ~Stranger();
+  Stranger(const Stranger&) = delete;
+  Stranger& operator=(const Stranger&) = delete;
+
+ private:
+  const std::vector<std::byte> answer_;
+  int fd_;
+  std::thread thread_;
+};
+
+std::vector<std::byte> AsBytes(const std::string& text);
 
 /// A blocking socket that says what no Endpoint would say.
 class RawSocket {

@@ -132,7 +132,7 @@ TEST(TlsConnectionTest, AnEncryptingClientIsToldThatThePortIsPlainAndShowsNoToke
   const uint32_t port = server.Listen();
   TestNode client(EncryptedWorker());
   const Status error = ErrorOf(&client, port);
-  EXPECT_EQ(error.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(error.code(), StatusCode::kUnavailable) << "anybody may say so";
   EXPECT_THAT(error.message(), HasSubstr("connections are not encrypted (run.tls)"));
   EXPECT_TRUE(server.HasNoEvent());
 }
@@ -142,7 +142,7 @@ TEST(TlsConnectionTest, APeerOfAnotherRunIsRefusedOnBothSides) {
   const uint32_t port = server.Listen();
   TestNode client(Encrypted("w0", crypto::kWorkerRole, Authority::Make()));
   const Status error = ErrorOf(&client, port);
-  EXPECT_EQ(error.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(error.code(), StatusCode::kUnavailable) << "the right one may come";
   EXPECT_THAT(error.message(), HasSubstr("the peer's certificate is of another run"));
   EXPECT_THAT(error.message(), HasSubstr("127.0.0.1:"));
   EXPECT_TRUE(server.HasNoEvent());
@@ -170,7 +170,7 @@ TEST(TlsConnectionTest, ACertificateThatHasExpiredIsRefusedByEitherSideInWords) 
   EXPECT_EQ(of_client.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(of_client.message(), HasSubstr("says that this side's certificate has expired"));
   const Status of_server = ErrorOf(&client, expired_port);
-  EXPECT_EQ(of_server.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(of_server.code(), StatusCode::kUnavailable);
   EXPECT_THAT(of_server.message(), HasSubstr("the peer's certificate has expired"));
   EXPECT_TRUE(server.HasNoEvent());
   EXPECT_TRUE(expired.HasNoEvent());
@@ -252,6 +252,51 @@ TEST(TlsConnectionTest, AFullPortSaysSoToAnEncryptingClient) {
   const Status error = ErrorOf(&second, port);
   EXPECT_EQ(error.code(), StatusCode::kOverloaded);
   EXPECT_THAT(error.message(), HasSubstr("connections are taken"));
+}
+
+/// Each of them has the coordinator's port for a while.
+TEST(TlsConnectionTest, WhoeverHoldsThePortEndsNothingBeforeItHasShownTheCertificate) {
+  const ReservedPort reserved;
+  const uint32_t port = reserved.port();
+  TestNode client(EncryptedWorker());
+  Attempts attempts(&client, port);
+  for (const StatusCode code : {StatusCode::kInvalidArgument, StatusCode::kOverloaded}) {
+    const std::string text = "refused as " + std::string(StatusCodeName(code));
+    const proto::Refusal refusal{.code = code, .message = text, .retry_after_ms = UINT32_MAX};
+    const Stranger plain(port, proto::EncodeMessage(refusal, 0).head);
+    attempts.AwaitTrouble(text);
+  }
+  {
+    const Stranger web_server(port, AsBytes("HTTP/1.1 400 Bad Request\r\n\r\n"));
+    attempts.AwaitTrouble("the peer does not speak the TLS 1.3 of a run");
+  }
+  {
+    TestNode foreign(Encrypted("coordinator", crypto::kCoordinatorRole, Authority::Make()));
+    foreign.Do([&](Endpoint& endpoint) { EXPECT_TRUE(endpoint.Listen("127.0.0.1", port).ok()); });
+    attempts.AwaitTrouble("certificate is of another run");
+  }
+  {
+    TestNode worker(EncryptedWorker());
+    worker.Do([&](Endpoint& endpoint) { EXPECT_TRUE(endpoint.Listen("127.0.0.1", port).ok()); });
+    attempts.AwaitTrouble("certificate is of a worker");
+  }
+  TestNode server(EncryptedServer());
+  server.Do([&](Endpoint& endpoint) { EXPECT_TRUE(endpoint.Listen("127.0.0.1", port).ok()); });
+  EXPECT_EQ(attempts.Outcome().code(), StatusCode::kOk);
+}
+
+TEST(TlsConnectionTest, ARefusalOfAPeerThatHasShownTheCertificateIsFinal) {
+  EndpointOptions options = EncryptedServer();
+  options.admit = [](const proto::Hello& /*hello*/) {
+    return Status::InvalidArgument("worker 3 was replaced");
+  };
+  TestNode server(options);
+  TestNode client(EncryptedWorker());
+  RetryPolicy retry = PatientPolicy();
+  retry.attempts_max = 1000;
+  const Status error = ErrorOf(&client, server.Listen(), retry);
+  EXPECT_EQ(error.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(error.message(), HasSubstr("worker 3 was replaced"));
 }
 
 TEST(TlsConnectionTest, ASocketFileIsPlainAsBefore) {

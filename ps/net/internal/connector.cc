@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <asio/connect.hpp>
 #include <asio/local/stream_protocol.hpp>
 #include <asio/post.hpp>
 #include <chrono>
@@ -15,11 +14,6 @@ namespace ps::net {
 namespace {
 
 using asio::ip::tcp;
-
-bool IsWorthRetrying(StatusCode code) {
-  return code == StatusCode::kUnavailable || code == StatusCode::kDeadlineExceeded ||
-         code == StatusCode::kOverloaded;
-}
 
 int64_t Milliseconds(Duration d) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(d).count();
@@ -67,50 +61,102 @@ void Connector::ReportAfter(Duration wait) {
 }
 
 void Connector::Attempt() {
-  const uint64_t attempt = ++attempt_;
+  ++step_;
   if (!target_.file.empty()) {
     ConnectToFile();
     return;
   }
-  timer_.expires_after(retry_.connect_timeout);
-  timer_.async_wait([self = shared_from_this(), attempt](const asio::error_code& error) {
-    if (!error && self->IsCurrent(attempt)) {
-      self->OnTimeout();
-    }
-  });
   asio::error_code not_numeric;
   const asio::ip::address address = asio::ip::make_address(target_.host, not_numeric);
   if (!not_numeric) {
-    const tcp::endpoint endpoint(address, static_cast<uint16_t>(target_.port));
-    ConnectTo(tcp::resolver::results_type::create(endpoint, target_.host, ""));
+    ConnectToAll({tcp::endpoint(address, static_cast<uint16_t>(target_.port))});
+    return;
+  }
+  AskForAddresses();
+}
+
+void Connector::LimitStep(
+    Duration limit, const std::string& what, void (Connector::*then)(Status)) {
+  timer_.expires_after(limit);
+  timer_.async_wait(
+      [self = shared_from_this(), step = step_, limit, what, then](const asio::error_code& error) {
+        if (!error && self->IsCurrent(step)) {
+          ((*self).*then)(
+              Status::DeadlineExceeded(fmt::format("{} within {} ms", what, Milliseconds(limit))));
+        }
+      });
+}
+
+void Connector::FailStep(Status why) {
+  Fail(std::move(why));
+}
+
+/// A name that nobody knows may be known again in a moment: a cluster's name of a service is gone
+/// while its process is started anew. So the policy says when to give up, as for any peer.
+void Connector::AskForAddresses() {
+  LimitStep(
+      retry_.resolve_timeout, "no address of " + target_.host + " came", &Connector::FailStep);
+  const auto done = [self = shared_from_this(), step = step_](Result<Addresses> addresses) {
+    if (!self->IsCurrent(step)) {
+      return;
+    }
+    if (addresses.ok()) {
+      self->ConnectToAll(std::move(addresses).value());
+      return;
+    }
+    const Status& why = addresses.status();
+    self->Fail(
+        why.code() == StatusCode::kNotFound ? Status::Unavailable(std::string(why.message()))
+                                            : why);
+  };
+  if (resolve_) {
+    resolve_(target_.host, target_.port, done);
     return;
   }
   resolver_.async_resolve(
       target_.host,
       std::to_string(target_.port),
-      [self = shared_from_this(), attempt](
-          const asio::error_code& error, const tcp::resolver::results_type& addresses) {
-        if (!self->IsCurrent(attempt)) {
-          return;
-        }
-        if (error) {
-          self->Fail(ToStatus(error));
-          return;
-        }
-        self->ConnectTo(addresses);
+      [done](const asio::error_code& error, const tcp::resolver::results_type& results) {
+        done(
+            error ? Result<Addresses>(ToStatus(error))
+                  : Result<Addresses>(Addresses(results.begin(), results.end())));
       });
 }
 
-void Connector::ConnectTo(const tcp::resolver::results_type& addresses) {
-  asio::async_connect(
-      socket_,
-      addresses,
-      [self = shared_from_this(), attempt = attempt_](
-          const asio::error_code& error, const tcp::endpoint&) {
-        if (self->IsCurrent(attempt)) {
-          self->OnConnected(error);
-        }
-      });
+void Connector::ConnectToAll(Addresses addresses) {
+  addresses.resize(std::min(addresses.size(), RetryPolicy::kAddressesMax));
+  addresses_ = std::move(addresses);
+  next_ = 0;
+  address_failure_ = Status::Unavailable("the name has no address");
+  ConnectToNext();
+}
+
+void Connector::ConnectToNext() {
+  if (next_ == addresses_.size()) {
+    Fail(address_failure_);
+    return;
+  }
+  const tcp::endpoint to = addresses_[next_++];
+  const uint64_t step = ++step_;
+  LimitStep(retry_.connect_timeout, "no answer", &Connector::OnAddressFailed);
+  socket_.async_connect(to, [self = shared_from_this(), step](const asio::error_code& error) {
+    if (self->IsCurrent(step)) {
+      self->OnConnected(error);
+    }
+  });
+}
+
+/// Of several reasons the first one is told that another attempt may not meet.
+void Connector::OnAddressFailed(Status why) {
+  asio::error_code ignored;
+  socket_.close(ignored);
+  if (addresses_.size() > 1) {
+    why = std::move(why).Annotate(addresses_[next_ - 1].address().to_string());
+  }
+  if (next_ == 1 || (IsWorthRetrying(why.code()) && !IsWorthRetrying(address_failure_.code()))) {
+    address_failure_ = std::move(why);
+  }
+  ConnectToNext();
 }
 
 void Connector::ConnectToFile() {
@@ -133,7 +179,7 @@ void Connector::ConnectToFile() {
 void Connector::OnConnected(const asio::error_code& error) {
   timer_.cancel();
   if (error) {
-    Fail(ToStatus(error));
+    OnAddressFailed(ToStatus(error));
     return;
   }
   // Without a listener, a port of the ephemeral range on this machine may connect to itself.
@@ -142,7 +188,7 @@ void Connector::OnConnected(const asio::error_code& error) {
   const auto local = socket_.local_endpoint(local_error);
   const auto remote = socket_.remote_endpoint(remote_error);
   if (local_error || remote_error || local == remote) {
-    Fail(Status::Unavailable("nobody listens there"));
+    OnAddressFailed(Status::Unavailable("nobody listens there"));
     return;
   }
   tcp::socket socket(socket_.get_executor());
@@ -152,24 +198,19 @@ void Connector::OnConnected(const asio::error_code& error) {
 
 void Connector::HandOver(StreamSocket socket) {
   // The timeout may be on its way already.
-  ++attempt_;
+  ++step_;
   const auto on_socket = events_.on_socket;  // a copy: it may cancel this
   on_socket(std::move(socket));
-}
-
-void Connector::OnTimeout() {
-  resolver_.cancel();
-  Fail(Status::DeadlineExceeded(
-      fmt::format("no answer within {} ms", Milliseconds(retry_.connect_timeout))));
 }
 
 void Connector::Fail(Status why, Duration retry_after) {
   if (is_over_) {
     return;
   }
-  const uint64_t attempt = ++attempt_;
+  const uint64_t step = ++step_;
   asio::error_code ignored;
   socket_.close(ignored);
+  resolver_.cancel();
   ++failures_;
   last_failure_ = why;
   if (failures_ >= retry_.attempts_max || !IsWorthRetrying(why.code())) {
@@ -183,7 +224,7 @@ void Connector::Fail(Status why, Duration retry_after) {
     events.on_failed(std::move(why).Annotate(context));
     return;
   }
-  const Duration wait = std::max(backoff_.Next(random_), retry_after);
+  const Duration wait = std::max(backoff_.Next(random_), std::min(retry_after, retry_.limit));
   logger_->Debug(
       "connect_retry",
       {{"address", target_.Name()},
@@ -191,8 +232,8 @@ void Connector::Fail(Status why, Duration retry_after) {
        {"wait_ms", Milliseconds(wait)},
        {"reason", why}});
   timer_.expires_after(wait);
-  timer_.async_wait([self = shared_from_this(), attempt](const asio::error_code& error) {
-    if (!error && self->IsCurrent(attempt)) {
+  timer_.async_wait([self = shared_from_this(), step](const asio::error_code& error) {
+    if (!error && self->IsCurrent(step)) {
       self->Attempt();
     }
   });

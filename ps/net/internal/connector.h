@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "ps/base/host_port.h"
 #include "ps/base/logger.h"
@@ -18,8 +19,15 @@
 
 namespace ps::net {
 
+/// What failed may go well the next time.
+constexpr bool IsWorthRetrying(StatusCode code) {
+  return code == StatusCode::kUnavailable || code == StatusCode::kDeadlineExceeded ||
+         code == StatusCode::kOverloaded;
+}
+
 /// Resolves and connects, as often as its policy allows, until its owner accepts a socket or no
-/// attempt is left. Asio's handlers hold it alive.
+/// attempt is left. An attempt asks for the addresses of a name and tries one after the other, and
+/// each of these steps has a time of its own. Asio's handlers hold it alive.
 class Connector final : public std::enable_shared_from_this<Connector> {
  public:
   struct Target {
@@ -38,6 +46,12 @@ class Connector final : public std::enable_shared_from_this<Connector> {
     std::function<void(Status)> on_failed;
   };
 
+  using Addresses = std::vector<asio::ip::tcp::endpoint>;
+  /// Gets the addresses of a name, or why there are none.
+  using Resolved = std::function<void(Result<Addresses>)>;
+  /// Asks for them; a test brings its own. Calls back later, from the loop.
+  using Resolve = std::function<void(const std::string& host, uint32_t port, Resolved done)>;
+
   Connector(
       asio::io_context& io,
       Target target,
@@ -47,7 +61,8 @@ class Connector final : public std::enable_shared_from_this<Connector> {
       const Logger* logger);
 
   void Start();
-  /// This attempt failed; `retry_after` is the wait that the peer asks for.
+  /// This attempt failed; `retry_after` is the wait that the peer asks for, of which no more than
+  /// RetryPolicy::limit is granted.
   void Fail(Status why, Duration retry_after = Duration::zero());
   /// No event comes any more: the owner has a connection, or gives up.
   void Cancel();
@@ -56,17 +71,25 @@ class Connector final : public std::enable_shared_from_this<Connector> {
 
   bool is_to_port() const { return target_.file.empty(); }
 
+  /// Before Start.
+  void set_resolve(Resolve resolve) { resolve_ = std::move(resolve); }
+
  private:
   void Attempt();
   void ConnectToFile();
-  void ConnectTo(const asio::ip::tcp::resolver::results_type& addresses);
+  void AskForAddresses();
+  void ConnectToAll(Addresses addresses);
+  void ConnectToNext();
   void OnConnected(const asio::error_code& error);
+  void OnAddressFailed(Status why);
   void HandOver(StreamSocket socket);
 
-  /// Handlers of an attempt that was given up see another number and do nothing.
-  bool IsCurrent(uint64_t attempt) const { return !is_over_ && attempt == attempt_; }
+  /// Handlers of a step that was given up see another number and do nothing.
+  bool IsCurrent(uint64_t step) const { return !is_over_ && step == step_; }
 
-  void OnTimeout();
+  /// Calls `then` with what has taken too long, unless the present step is over by then.
+  void LimitStep(Duration limit, const std::string& what, void (Connector::*then)(Status));
+  void FailStep(Status why);
   void ReportAfter(Duration wait);
 
   const Target target_;
@@ -79,7 +102,11 @@ class Connector final : public std::enable_shared_from_this<Connector> {
   asio::ip::tcp::socket socket_;
   asio::steady_timer timer_;
   asio::steady_timer report_timer_;
-  uint64_t attempt_ = 0;
+  Resolve resolve_;
+  Addresses addresses_;     // of the present attempt
+  size_t next_ = 0;         // of these
+  Status address_failure_;  // of those that were tried
+  uint64_t step_ = 0;
   uint32_t failures_ = 0;
   bool is_over_ = false;
   Status last_failure_ = Status::DeadlineExceeded("no answer");

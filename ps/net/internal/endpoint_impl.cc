@@ -27,12 +27,17 @@ Endpoint::Impl::Impl(
       logger_(logger),
       handler_(handler),
       context_(std::make_shared<ConnectionContext>()),
-      random_(options_.seed) {
+      random_(options_.seed),
+      ports_(options_),
+      files_(options_) {
   context_->owner = this;
   SetQueueBytesMax(options_.queue_bytes_max);
   context_->linger = options_.linger;
   context_->emulated_link = options_.emulated_link;
   context_->pool = std::make_shared<BufferPool>(options_.pool_bytes_max);
+  for (const std::string& address : options_.known_addresses) {
+    ports_.half_open.Know(address);
+  }
 }
 
 void Endpoint::Impl::Destroy() {
@@ -91,6 +96,7 @@ Endpoint::Impl::Peer& Endpoint::Impl::AddPeer(StreamSocket socket, TlsWish tls, 
       std::make_shared<Connection>(id, std::move(socket), std::move(tls), limits, context_);
   peer.state = state;
   peer.address = std::move(remote.address);
+  peer.host = std::move(remote.host);
   peer.connection->Start();
   return peer;
 }
@@ -101,7 +107,8 @@ void Endpoint::Impl::Open(Peer& peer, const std::string& node) {
   peer.connection->KeepOpen();
   peer.connection->set_limits(options_.limits);
   if (std::exchange(peer.is_half_open, false)) {
-    --peer.door->half_open;
+    peer.door->half_open.Remove(peer.connection->id());
+    peer.door->half_open.Know(peer.host);
   }
   logger_->Info(
       "peer_connected",
@@ -193,6 +200,9 @@ void Endpoint::Impl::OnEnd(Connection& connection, const Status& why) {
   Peer& peer = peers_.at(connection.id());
   const State state = std::exchange(peer.state, State::kEnded);
   LogEnd(peer, state, why);
+  if (peer.is_half_open) {
+    peer.door->half_open.NoteRefused(connection.id());
+  }
   if (state == State::kOpen) {
     handler_->OnClosed(connection.id(), why);
     return;
@@ -201,7 +211,7 @@ void Endpoint::Impl::OnEnd(Connection& connection, const Status& why) {
   if (state == State::kAwaitsReply && attempt != attempts_.end()) {
     // Held: the failure may take its entry from the table.
     const std::shared_ptr<Connector> connector = attempt->second.connector;
-    connector->Fail(why);
+    connector->Fail(AttemptFailure(peer, why));
   }
 }
 
@@ -209,7 +219,7 @@ void Endpoint::Impl::OnGone(Connection& connection) {
   const auto found = peers_.find(connection.id());
   if (const Peer& peer = found->second; peer.door != nullptr) {
     --peer.door->accepted;
-    peer.door->half_open -= peer.is_half_open ? 1 : 0;
+    peer.door->half_open.Remove(connection.id());
   }
   peers_.erase(found);
   OnRoom();
@@ -218,16 +228,22 @@ void Endpoint::Impl::OnGone(Connection& connection) {
   }
 }
 
-void Endpoint::Impl::LogEnd(const Peer& peer, State state, const Status& why) const {
-  const std::initializer_list<LogField> fields = {
-      {"peer", peer.connection->id().value},
-      {"node", peer.node},
-      {"address", peer.address},
-      {"reason", why}};
+void Endpoint::Impl::LogEnd(const Peer& peer, State state, const Status& why) {
+  const uint64_t id = peer.connection->id().value;
   if (state != State::kOpen) {
-    logger_->Warning("handshake_failed", fields);
+    if (const auto left_out = refusal_lines_.Take(SystemTime().Now())) {
+      logger_->Warning(
+          "handshake_failed",
+          {{"peer", id},
+           {"node", peer.node},
+           {"address", peer.address},
+           {"reason", why},
+           {"lines_left_out", *left_out}});
+    }
     return;
   }
+  const std::initializer_list<LogField> fields = {
+      {"peer", id}, {"node", peer.node}, {"address", peer.address}, {"reason", why}};
   switch (why.code()) {
     case StatusCode::kCorruption:
     case StatusCode::kInvalidArgument:

@@ -14,6 +14,8 @@
 #include "ps/net/endpoint.h"
 #include "ps/net/internal/connection.h"
 #include "ps/net/internal/connector.h"
+#include "ps/net/internal/half_open.h"
+#include "ps/net/internal/line_budget.h"
 #include "ps/net/internal/loop_impl.h"
 #include "ps/net/internal/socket.h"
 #include "ps/net/internal/socket_file.h"
@@ -78,8 +80,11 @@ class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_f
   /// How many came in by ports, or by socket files. Each has the limits of the options to itself,
   /// so that strangers at a port can't keep out this machine's user.
   struct Door {
-    uint32_t accepted = 0;   // not gone yet
-    uint32_t half_open = 0;  // of these, never were kOpen
+    explicit Door(const EndpointOptions& options)
+        : half_open(options.half_open_max, options.half_open_patience) {}
+
+    uint32_t accepted = 0;  // not gone yet
+    HalfOpen half_open;     // of these, never were kOpen
   };
 
   struct Peer {
@@ -89,6 +94,7 @@ class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_f
     bool is_half_open = false;
     bool is_to_encrypt = false;  // connected from here, by TLS
     std::string address;
+    std::string host;  // the address without its port
     std::string node;
     proto::Term term = 0;
     ConnectId attempt;  // kAwaitsReply: its entry in attempts_
@@ -106,13 +112,24 @@ class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_f
   void OnAcceptFailed(const std::shared_ptr<Listener>& listener, const asio::error_code& error);
   void RefuseSocket(StreamSocket socket, const std::string& why);
   Peer& AddPeer(StreamSocket socket, TlsWish tls, State state);
+  bool MakeRoom(Door* door, const std::string& host);
   Status CheckStranger(const Peer& peer, const proto::Hello& hello) const;
   void Open(Peer& peer, const std::string& node);
   void CheckHello(Peer& peer, uint64_t request_id, const proto::Message& message);
   void CheckReply(Peer& peer, uint64_t request_id, const proto::Message& message);
   void OnConnectSocket(ConnectId attempt, StreamSocket socket);
   void FinishAttempt(ConnectId attempt, Result<proto::PeerId> result);
-  void LogEnd(const Peer& peer, State state, const Status& why) const;
+
+  /// Whether the peer of a connection from here has shown who it is, if it has to.
+  static bool IsTrusted(const Peer& peer) {
+    return !peer.is_to_encrypt || peer.connection->is_encrypted();
+  }
+
+  /// Why an attempt to connect has failed, for its policy. Whoever holds the port at the moment may
+  /// say anything before it has shown the certificate of the run, and may speak no protocol of
+  /// ours: that ends no attempts, whatever its code is.
+  static Status AttemptFailure(const Peer& peer, Status why);
+  void LogEnd(const Peer& peer, State state, const Status& why);
 
   // Constant after construction.
   Loop* const loop_;
@@ -131,6 +148,7 @@ class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_f
   uint64_t last_attempt_ = 0;
   Door ports_;
   Door files_;
+  LineBudget refusal_lines_;  // of those who never were kOpen
   bool is_closing_ = false;
   std::function<void()> closed_;  // CloseAll's
 };

@@ -10,6 +10,7 @@
 
 #include "ps/base/check.h"
 #include "ps/base/host_port.h"
+#include "ps/base/text.h"
 #include "ps/crypto/certificates.h"
 #include "ps/crypto/worker_token.h"
 #include "ps/net/internal/endpoint_impl.h"
@@ -155,14 +156,26 @@ void Endpoint::Impl::OnAcceptFailed(
       });
 }
 
-void Endpoint::Impl::OnAccepted(Door* door, StreamSocket socket) {
-  if (door->half_open >= options_.half_open_max) {
-    RefuseSocket(std::move(socket), "too many connections are in their handshake");
-    return;
+/// False: nobody gives way. What it displaces has not shown that it may be here.
+bool Endpoint::Impl::MakeRoom(Door* door, const std::string& host) {
+  const HalfOpen::Verdict verdict = door->half_open.Judge(host, SystemTime().Now());
+  if (verdict.displaced) {
+    door->half_open.Remove(*verdict.displaced);
+    peers_.at(*verdict.displaced)
+        .connection->Abort(Status::Overloaded("others wait for its place in the handshake"));
   }
+  return verdict.is_let_in;
+}
+
+void Endpoint::Impl::OnAccepted(Door* door, StreamSocket socket) {
   if (door->accepted >= options_.connections_max) {
     RefuseSocket(
         std::move(socket), fmt::format("all {} connections are taken", options_.connections_max));
+    return;
+  }
+  const std::string host = RemoteOf(socket).host;
+  if (!MakeRoom(door, host)) {
+    RefuseSocket(std::move(socket), "too many connections are in their handshake");
     return;
   }
   TlsWish tls;
@@ -173,13 +186,15 @@ void Endpoint::Impl::OnAccepted(Door* door, StreamSocket socket) {
   peer.door = door;
   peer.is_half_open = true;
   ++door->accepted;
-  ++door->half_open;
+  door->half_open.Add(peer.connection->id(), host, SystemTime().Now());
   peer.connection->CloseAfter(
       options_.handshake_timeout, Status::DeadlineExceeded("no Hello came in time"));
 }
 
 void Endpoint::Impl::RefuseSocket(StreamSocket socket, const std::string& why) {
-  logger_->Warning("connection_refused", {{"reason", why}});
+  if (const auto left_out = refusal_lines_.Take(SystemTime().Now())) {
+    logger_->Warning("connection_refused", {{"reason", why}, {"lines_left_out", *left_out}});
+  }
   const proto::EncodedMessage frame = proto::EncodeMessage(
       proto::Refusal{
           .code = StatusCode::kOverloaded, .message = why, .retry_after_ms = kRetryAfterMs},
@@ -307,7 +322,7 @@ void Endpoint::Impl::OnConnectSocket(ConnectId attempt, StreamSocket socket) {
 void Endpoint::Impl::CheckReply(Peer& peer, uint64_t request_id, const proto::Message& message) {
   Connection& connection = *peer.connection;
   const ConnectId attempt = peer.attempt;
-  const bool is_trusted = !peer.is_to_encrypt || connection.is_encrypted();
+  const bool is_trusted = IsTrusted(peer);
   if (const auto* reply = std::get_if<proto::HelloReply>(&message); reply && is_trusted) {
     peer.term = reply->term;
     Open(peer, reply->node);
@@ -330,7 +345,14 @@ void Endpoint::Impl::CheckReply(Peer& peer, uint64_t request_id, const proto::Me
   const Status why(code, refusal->message);
   connection.Close(why);
   const std::shared_ptr<Connector> connector = attempts_.at(attempt).connector;
-  connector->Fail(why, std::chrono::milliseconds(refusal->retry_after_ms));
+  const Duration retry_after = std::chrono::milliseconds(is_trusted ? refusal->retry_after_ms : 0);
+  connector->Fail(AttemptFailure(peer, why), retry_after);
+}
+
+Status Endpoint::Impl::AttemptFailure(const Peer& peer, Status why) {
+  const bool is_its_word = IsTrusted(peer) && why.code() != StatusCode::kCorruption;
+  return is_its_word || IsWorthRetrying(why.code()) ? std::move(why)
+                                                    : Status::Unavailable(Printable(why.message()));
 }
 
 void Endpoint::Impl::FinishAttempt(ConnectId attempt, Result<proto::PeerId> result) {

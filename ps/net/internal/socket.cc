@@ -31,15 +31,17 @@ Remote RemoteOf(const StreamSocket& socket) {
   asio::error_code error;
   const auto local = socket.local_endpoint(error);
   if (!error && local.protocol().family() == AF_UNIX) {
-    return {"socket file", true};
+    return {"socket file", "socket file", true};
   }
   asio::error_code remote_error;
   const tcp::endpoint remote = AsTcp(socket.remote_endpoint(remote_error));
   if (remote_error) {
-    return {"?", false};
+    return {"?", "?", false};
   }
+  const std::string host = remote.address().to_string();
   return {
-      FormatHostPort(remote.address().to_string(), remote.port()),
+      FormatHostPort(host, remote.port()),
+      host,
       !error && remote.address() == AsTcp(local).address()};
 }
 

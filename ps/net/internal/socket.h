@@ -19,6 +19,7 @@ using StreamSocket = asio::generic::stream_protocol::socket;
 /// The other side of a connected socket.
 struct Remote {
   std::string address;  // "HOST:PORT", "socket file"; "?" when it is gone already
+  std::string host;     // the same without the port
   bool is_same_machine = false;
 };
 
