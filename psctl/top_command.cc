@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 #include <poll.h>
 #include <sys/ioctl.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include "psctl/control.h"
 #include "psctl/event_log.h"
 #include "psctl/plan_watch.h"
+#include "psctl/raw_terminal.h"
 #include "psctl/top_view.h"
 
 namespace ps::psctl {
@@ -28,28 +28,15 @@ constexpr Duration kLookEvery = std::chrono::milliseconds(500);
 constexpr size_t kLossesMax = 64;
 constexpr size_t kEventsMax = 64;
 
-/// The alternate screen, without a cursor, with keys that come at once and are not echoed. The
-/// terminal is as it was when this is gone.
+/// What is shown, and the keys that come meanwhile.
 class Screen {
  public:
-  explicit Screen(const Console& console) : console_(console) {
-    is_set_ = ::tcgetattr(STDIN_FILENO, &former_) == 0;
-    termios keys = former_;
-    keys.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
-    keys.c_cc[VSUSP] = _POSIX_VDISABLE;  // whoever stops it would leave the terminal as it is
-    is_set_ = is_set_ && ::tcsetattr(STDIN_FILENO, TCSANOW, &keys) == 0;
-    console_.out("\x1b[?1049h\x1b[?25l");
-  }
-
-  ~Screen() {
-    console_.out("\x1b[?25h\x1b[?1049l");
-    if (is_set_) {
-      ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &former_);
-    }
-  }
+  explicit Screen(const Console& console) : console_(console) {}
 
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
+
+  bool IsInterrupted() const { return terminal_.IsInterrupted(); }
 
   void Draw(const TopSnapshot& snapshot) const {
     winsize size{};
@@ -81,8 +68,7 @@ class Screen {
 
  private:
   const Console& console_;
-  termios former_{};
-  bool is_set_ = false;
+  const RawTerminal terminal_;
 };
 
 /// The losses that the run has noted so far.
@@ -180,13 +166,12 @@ int RunTop(const TopCommand& /*command*/, const RunPaths& run, const Console& co
   if (console.out_width == 0 || ::isatty(STDIN_FILENO) == 0) {
     return PrintOnce(run, console);
   }
-  const InterruptGuard interrupts;
   Viewer viewer(run);
   bool has_ended = false;
   {
     const Screen screen(console);
     TimePoint next{};
-    while (!interrupts.IsInterrupted()) {
+    while (!screen.IsInterrupted()) {
       const TimePoint now = SystemTime().Now();
       if (now >= next) {
         viewer.Look().Ignore("the screen says so");
