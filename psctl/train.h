@@ -35,8 +35,9 @@ int Train(
     SupervisorLink* link);
 
 /// What the run of a coordinator that was killed goes on from. Errors: kNotFound (it had not
-/// begun), those of JobJournal::Open and LoadParts.
-Result<TrainStart> TakeUp(SupervisedRun run);
+/// begun), those of JobJournal::Open and LoadParts. `is_final`, unless null: whether another
+/// attempt would find the same.
+Result<TrainStart> TakeUp(SupervisedRun run, bool* is_final = nullptr);
 
 /// What the first coordinator of a run does; returns the exit code.
 using BeginRun = std::function<int(const Console& console, SupervisorLink* link)>;

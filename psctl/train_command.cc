@@ -1,8 +1,10 @@
 #include "psctl/train_command.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -17,6 +19,7 @@
 #include "psctl/summary.h"
 #include "psctl/train.h"
 #include "psctl/train_run.h"
+#include "psctl/try_again.h"
 
 namespace ps::psctl {
 namespace {
@@ -132,27 +135,22 @@ Result<std::unique_ptr<TrainRun>> PrepareRun(TrainStart* start, const Console& c
   return run;
 }
 
-}  // namespace
+/// Errors: those of JobJournal.
+Status RecoverJournal(TrainStart* start) {
+  PS_ASSIGN(start->journal, RunJournal::Open(*start->directory));
+  PS_ASSIGN(start->recovered, start->journal.journal->Recover());
+  return Status::Ok();
+}
 
-int Train(
-    TrainStart start,
+/// Trains, once the run is prepared, and leaves what it came to.
+int Conduct(
+    const TrainStart& start,
+    const Result<std::unique_ptr<TrainRun>>& prepared,
     const TrainCommand& command,
     const Console& console,
     const RunRegistry& registry,
     SupervisorLink* link) {
-  if (!start.directory) {
-    Result<RunDirectory> made = RunDirectory::Create(
-        start.job.config.run.directory,
-        start.job.config.name,
-        SystemTime().UnixMicros(),
-        proto::UsesTls(start.job.config));
-    if (!made.ok()) {
-      return Fail(console, made.status());
-    }
-    start.directory = std::move(made).value();
-  }
   const RunPaths& paths = start.directory->paths();
-  const Result<std::unique_ptr<TrainRun>> prepared = PrepareRun(&start, console);
   const Status told = prepared.ok() ? link->TellRun(*start.directory) : prepared.status();
   if (!told.ok()) {
     if (!start.recovered) {
@@ -182,12 +180,40 @@ int Train(
   return exit_code;
 }
 
-Result<TrainStart> TakeUp(SupervisedRun run) {
+}  // namespace
+
+int Train(
+    TrainStart start,
+    const TrainCommand& command,
+    const Console& console,
+    const RunRegistry& registry,
+    SupervisorLink* link) {
+  if (!start.directory) {
+    Result<RunDirectory> made = RunDirectory::Create(
+        start.job.config.run.directory,
+        start.job.config.name,
+        SystemTime().UnixMicros(),
+        proto::UsesTls(start.job.config));
+    if (!made.ok()) {
+      return Fail(console, made.status());
+    }
+    start.directory = std::move(made).value();
+  }
+  return Conduct(start, PrepareRun(&start, console), command, console, registry, link);
+}
+
+Result<TrainStart> TakeUp(SupervisedRun run, bool* is_final) {
   TrainStart start;
   const std::string root = run.paths.root;
   PS_ASSIGN(start.directory, RunDirectory::Reopen(std::move(run.paths), std::move(run.lock)));
-  PS_ASSIGN(start.journal, RunJournal::Open(*start.directory));
-  PS_ASSIGN(start.recovered, start.journal.journal->Recover());
+  const Status read = RecoverJournal(&start);
+  if (is_final != nullptr) {
+    // What the journal says does not change; whether it can be read does.
+    *is_final = read.ok()
+                    ? !start.recovered
+                    : read.code() != StatusCode::kUnavailable && read.code() != StatusCode::kIo;
+  }
+  PS_TRY(read);
   if (!start.recovered) {
     return Status::NotFound(fmt::format("the run of {} had not begun", root));
   }
@@ -195,6 +221,48 @@ Result<TrainStart> TakeUp(SupervisedRun run) {
   PS_ASSIGN(start.job.parts, LoadParts(start.job.config, start.directory->paths().config()));
   return start;
 }
+
+namespace {
+
+/// A run that another process goes on with, ready to train. The run refers to the start.
+struct TakenUpRun {
+  std::unique_ptr<TrainStart> start;
+  std::unique_ptr<TrainRun> run;
+};
+
+/// Takes the run up, and tries again for as long as its servers and workers wait.
+Status TakeUpInTime(
+    const SupervisedRun& run,
+    const std::optional<proto::Plan>& plan,
+    const Console& console,
+    TakenUpRun* taken) {
+  Duration grace = FromSeconds(double{proto::FleetConfig().orphan_grace_s});
+  const auto attempt = [&]() -> TryOutcome {
+    taken->start.reset();  // with its journal, which can be open once
+    UniqueFd lock(::fcntl(run.lock.fd(), F_DUPFD_CLOEXEC, 0));
+    if (!lock.is_open()) {
+      return {IoError("cannot share the lock of", run.paths.root)};
+    }
+    bool is_final = false;
+    Result<TrainStart> start = TakeUp({run.paths, FileLock(std::move(lock))}, &is_final);
+    if (!start.ok()) {
+      return {start.status(), is_final};
+    }
+    taken->start = std::make_unique<TrainStart>(std::move(start).value());
+    taken->start->job.plan = plan;
+    grace = FromSeconds(double{taken->start->job.config.fleet.orphan_grace_s});
+    Result<std::unique_ptr<TrainRun>> prepared = PrepareRun(taken->start.get(), console);
+    taken->run = prepared.ok() ? std::move(prepared).value() : nullptr;
+    return {prepared.status()};
+  };
+  const TryAgainWorld world{&SystemTime(), WaitUnlessStopped, [&console](const std::string& line) {
+                              console.err("psctl: " + line);
+                            }};
+  return TryAgain(
+      attempt, [&grace] { return grace; }, world);
+}
+
+}  // namespace
 
 int Coordinate(
     const BeginRun& begin,
@@ -205,12 +273,11 @@ int Coordinate(
   CoordinatorProcess process;
   process.begin = begin;
   process.go_on = [&](SupervisedRun run, const Console& own_console, SupervisorLink* link) {
-    Result<TrainStart> start = TakeUp(std::move(run));
-    if (!start.ok()) {
-      return Fail(own_console, start.status());
+    TakenUpRun taken;
+    if (const Status up = TakeUpInTime(run, plan, own_console, &taken); !up.ok()) {
+      return Fail(own_console, up);
     }
-    start->job.plan = plan;
-    return Train(std::move(start).value(), command, own_console, registry, link);
+    return Conduct(*taken.start, std::move(taken.run), command, own_console, registry, link);
   };
   return Supervise(process, command.is_detached, console);
 }

@@ -126,9 +126,11 @@ Status TrainRun::Prepare() {
   if (is_probed_) {
     fleet.probe_after = kProbeAfter;
   }
+  PS_TRY(directory_.WriteAddress(address_));
+  // Nothing may fail from here on: whoever has adopted the processes takes them along.
   fleet_ = std::make_unique<provisioner::LocalFleet>(std::move(fleet), launcher_.get(), &log_);
   fleet_->Adopt(launches_);
-  return directory_.WriteAddress(address_);
+  return Status::Ok();
 }
 
 void TrainRun::Announce() {

@@ -77,6 +77,24 @@ TEST_P(CoordinatorModeTest, ARunGoesOnWhenItsCoordinatorIsKilledAloneAndWithAWor
 
 INSTANTIATE_TEST_SUITE_P(Modes, CoordinatorModeTest, testing::Values("async", "bsp"));
 
+/// The folder of a network is gone for a moment, as a port may be in use for one.
+TEST_F(CoordinatorTest, ASuccessorThatFindsNoDataTriesAgainForAsLongAsTheOthersWait) {
+  const std::string data = job_.folder() + "/data";
+  std::filesystem::create_directory_symlink("/usr/share/datasets/fashion-mnist", data);
+  job_.Set(
+      "data", R"({"directory": ")" + data + R"(", "train_samples": 4096, "test_samples": 1000})");
+  TrainRun run(job_);
+  ASSERT_TRUE(run.WaitForSamples(512).has_value());
+  std::filesystem::rename(data, data + ".away");
+  ASSERT_EQ(::kill(static_cast<pid_t>(run.CoordinatorPid()), SIGKILL), 0);
+  ASSERT_TRUE(WaitUntil([&] { return Contains(run.psctl().Err(), "the run can't go on yet: "); }));
+  std::filesystem::rename(data + ".away", data);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  ExpectNothingRepeated(run, 3);
+  EXPECT_THAT(run.psctl().Err(), HasSubstr("no step is repeated"));
+  run.ExpectNothingLeft();
+}
+
 TEST_F(CoordinatorTest, ADetachedRunNeedsNeitherTerminalNorSupervisor) {
   job_.Set("train", R"({"epochs": 10000, "minibatch": 32, "evaluate_every_epochs": 0})");
   TrainRun run(job_, {.arguments = {"--detach"}});
