@@ -39,6 +39,10 @@ struct RunPaths {
   /// Of the coordinator: what another one goes on from.
   std::string journal() const { return root + "/journal"; }
 
+  /// Which class of the model is which label of the data: line n has the label of class n - 1.
+  /// Missing: a class is called as its number.
+  std::string classes() const { return root + "/classes.txt"; }
+
   std::string logs() const { return root + "/logs"; }
 
   std::string coordinator_log() const { return logs() + "/coordinator.log"; }

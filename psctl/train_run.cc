@@ -126,11 +126,21 @@ Status TrainRun::Prepare() {
   if (is_probed_) {
     fleet.probe_after = kProbeAfter;
   }
+  PS_TRY(WriteClasses());
   PS_TRY(directory_.WriteAddress(address_));
   // Nothing may fail from here on: whoever has adopted the processes takes them along.
   fleet_ = std::make_unique<provisioner::LocalFleet>(std::move(fleet), launcher_.get(), &log_);
   fleet_->Adopt(launches_);
   return Status::Ok();
+}
+
+/// Whoever uses the model needs it, maybe without the data.
+Status TrainRun::WriteClasses() const {
+  std::string text;
+  for (const std::string& name : parts_.data.class_names) {
+    text += name + "\n";
+  }
+  return text.empty() ? Status::Ok() : WriteFileAtomically(directory_.paths().classes(), text);
 }
 
 void TrainRun::Announce() {

@@ -52,6 +52,7 @@ class TrainRun final {
   double machine_busy() const { return BusyShare(training_from_, training_to_); }
 
  private:
+  Status WriteClasses() const;
   void Announce();
   void AnnounceAgain();
   bool MayClose();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include "ps/base/crc32c.h"
 #include "ps/base/file.h"
@@ -17,7 +18,8 @@ namespace {
 
 constexpr size_t kFileBytesMax = size_t{64} << 20;
 constexpr size_t kSeenMax = size_t{1} << 18;
-constexpr size_t kSeenBytesMax = 64;  // of a piece that is kept
+constexpr size_t kToldBytes = size_t{1} << 20;  // of a text, between two words on progress
+constexpr size_t kSeenBytesMax = 64;            // of a piece that is kept
 constexpr uint32_t kNone = ~uint32_t{0};
 constexpr char32_t kFirstMoved = 0x100;  // what spells the first byte that is not printable
 
@@ -204,9 +206,19 @@ Status Bpe::AddMerge(std::string_view line) {
 }
 
 void Bpe::Encode(std::string_view text, std::vector<uint32_t>* tokens) {
+  LoadProgress unasked;
+  Encode(text, tokens, &unasked).Ignore("nobody cancels it");
+}
+
+Status Bpe::Encode(std::string_view text, std::vector<uint32_t>* tokens, LoadProgress* progress) {
+  size_t untold = 0;
   while (!text.empty()) {
     const std::string_view piece = text.substr(0, PretokenBytes(text));
     text.remove_prefix(piece.size());
+    untold += piece.size();
+    if (untold >= kToldBytes || text.empty()) {
+      PS_TRY(progress->Advance(std::exchange(untold, 0)));
+    }
     if (const auto found = seen_.find(piece); found != seen_.end()) {
       tokens->insert(tokens->end(), found->second.begin(), found->second.end());
       continue;
@@ -217,6 +229,7 @@ void Bpe::Encode(std::string_view text, std::vector<uint32_t>* tokens) {
       seen_.emplace(piece, std::vector<uint32_t>(tokens->begin() + begin, tokens->end()));
     }
   }
+  return Status::Ok();
 }
 
 void Bpe::EncodePiece(std::string_view piece, std::vector<uint32_t>* tokens) {

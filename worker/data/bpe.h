@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ps/base/status.h"
+#include "worker/data/load_progress.h"
 
 namespace ps::worker {
 
@@ -43,6 +44,8 @@ class Bpe {
   /// Appends the tokens of a text, all below size(). Requires: UTF-8.
   /// Cost: a look-up for a piece that was seen before; else n log n of its n bytes.
   void Encode(std::string_view text, std::vector<uint32_t>* tokens);
+  /// The same, and tells `progress` of the text's bytes. Errors: kCancelled.
+  Status Encode(std::string_view text, std::vector<uint32_t>* tokens, LoadProgress* progress);
 
   /// The bytes that a token stands for. Requires: token < size().
   std::string_view BytesOf(uint32_t token) const { return tokens_[token]; }

@@ -74,8 +74,8 @@ void DataFile::UnpackerDeleter::operator()(Unpacker* unpacker) const {
   delete unpacker;
 }
 
-Result<DataFile> DataFile::Open(const std::string& path) {
-  DataFile opened(path);
+Result<DataFile> DataFile::Open(const std::string& path, LoadProgress* progress) {
+  DataFile opened(path, progress);
   opened.file_.reset(std::fopen(path.c_str(), "rb"));
   if (opened.file_ == nullptr) {
     const int error = errno;
@@ -97,6 +97,9 @@ Result<size_t> DataFile::ReadStored(std::span<uint8_t> out) {
   const size_t got = std::fread(out.data(), 1, out.size(), file_.get());
   if (got < out.size() && std::ferror(file_.get()) != 0) {
     return Status::Io(fmt::format("{}: byte {}: {}", path_, offset_, std::strerror(errno)));
+  }
+  if (progress_ != nullptr) {
+    PS_TRY(progress_->Advance(got));
   }
   return got;
 }

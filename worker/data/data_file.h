@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ps/base/status.h"
+#include "worker/data/load_progress.h"
 
 namespace ps::worker {
 
@@ -17,8 +18,9 @@ namespace ps::worker {
 /// byte, counted in the unpacked data.
 class DataFile {
  public:
+  /// `progress`, if any, is told what is read from disk, and ends reading with kCancelled.
   /// Errors: kNotFound, kIo.
-  static Result<DataFile> Open(const std::string& path);
+  static Result<DataFile> Open(const std::string& path, LoadProgress* progress = nullptr);
 
   /// Exactly out.size() bytes. Errors: kCorruption when the file ends before that or is damaged.
   Status Read(std::span<uint8_t> out);
@@ -45,9 +47,10 @@ class DataFile {
     void operator()(Unpacker* unpacker) const;
   };
 
-  explicit DataFile(std::string path) : path_(std::move(path)) {}
+  DataFile(std::string path, LoadProgress* progress)
+      : path_(std::move(path)), progress_(progress) {}
 
-  /// Up to out.size() bytes as they are on disk; 0 at the end. Errors: kIo.
+  /// Up to out.size() bytes as they are on disk; 0 at the end. Errors: kIo, kCancelled.
   Result<size_t> ReadStored(std::span<uint8_t> out);
   /// Reads on until `stored_` has `least` bytes, or all that are left. Errors: kIo.
   Status FillStored(size_t least);
@@ -57,6 +60,7 @@ class DataFile {
   Result<size_t> ReadPlain(std::span<uint8_t> out);
 
   std::string path_;
+  LoadProgress* progress_;  // may be null
   std::unique_ptr<std::FILE, FileCloser> file_;
   /// Null when the file is plain.
   std::unique_ptr<Unpacker, UnpackerDeleter> unpacker_;

@@ -11,17 +11,17 @@
 namespace ps::worker {
 namespace {
 
-Result<LoadedData> LoadFiles(const proto::DataConfig& config) {
+Result<LoadedData> LoadFiles(const proto::DataConfig& config, LoadProgress* progress) {
   switch (config.format) {
     case proto::DatasetFormat::kText:
-      return LoadText(config);
+      return LoadText(config, progress);
     case proto::DatasetFormat::kNpy:
-      return LoadNpy(config);
+      return LoadNpy(config, progress);
     case proto::DatasetFormat::kCsv:
     case proto::DatasetFormat::kTsv:
-      return LoadTable(config);
+      return LoadTable(config, progress);
     default:
-      return LoadImages(config);
+      return LoadImages(config, progress);
   }
 }
 
@@ -30,7 +30,8 @@ Result<DatasetInfo> InspectFiles(const proto::DataConfig& config) {
     case proto::DatasetFormat::kText:
     case proto::DatasetFormat::kCsv:
     case proto::DatasetFormat::kTsv: {  // what there is shows in all of it
-      PS_ASSIGN(const LoadedData data, LoadFiles(config));
+      LoadProgress unasked;
+      PS_ASSIGN(const LoadedData data, LoadFiles(config, &unasked));
       return data.info;
     }
     case proto::DatasetFormat::kNpy:
@@ -107,8 +108,9 @@ bool BatchLayout::Fits(const BatchMemory& memory, uint64_t samples) const {
          memory.bytes.size() == samples * bytes_ && memory.moves.size() == samples * moves_;
 }
 
-Result<Dataset> Dataset::Load(const proto::DataConfig& config) {
-  Result<LoadedData> data = LoadFiles(config);
+Result<Dataset> Dataset::Load(const proto::DataConfig& config, LoadProgress* progress) {
+  LoadProgress unasked;
+  Result<LoadedData> data = LoadFiles(config, progress == nullptr ? &unasked : progress);
   PS_TRY(data.status());
   PS_TRY(Augment(config.augment, &*data));
   return Dataset(std::move(data).value());

@@ -61,14 +61,16 @@ class Dataset {
   ///   kCifar100  train.bin, test.bin, each plain or with .gz
   ///   kText      *.txt and *.txt.gz; of config.tokenizer vocab.json and merges.txt
   ///   kCsv       train*.csv, test*.csv, each plain or with .gz; kTsv likewise
+  /// What of these is no data: see DataListing.
   ///   kNpy       train-inputs*.npy, train-labels*.npy, test-inputs*.npy, test-labels*.npy
   /// The classes of IDX data are 0 to k-1, all of which occur in training, whatever the limits.
   /// Bytes of images become floats on the way out, normalised per channel with mean and standard
   /// deviation of the training images (exact sums, so the same on every machine):
   /// value = (byte - mean) / deviation. Training pictures are changed as config.augment says.
-  /// Errors: kNotFound that says how to get the data; else as ReadIdx, ReadCifar, ReadText,
-  /// Bpe::Load, NpyFile::Open and AppendTable.
-  static Result<Dataset> Load(const proto::DataConfig& config);
+  /// Other threads may ask `progress`, if any, how far it is, and cancel it.
+  /// Errors: kCancelled; kNotFound that says how to get the data; else as ReadIdx, ReadCifar,
+  /// ReadText, Bpe::Load, NpyFile::Open and AppendTable.
+  static Result<Dataset> Load(const proto::DataConfig& config, LoadProgress* progress = nullptr);
 
   /// The same info; of IDX files without reading the pixels. Same errors, as far as it reads.
   static Result<DatasetInfo> Inspect(const proto::DataConfig& config);

@@ -84,8 +84,12 @@ Status CheckLabel(const DataFile& file, const char* what, uint8_t label, int64_t
 
 /// Appends the records of one file until there are `limit` samples (0: all).
 Status AppendFile(
-    const CifarKind& kind, const std::string& path, uint64_t limit, LabeledImages* images) {
-  PS_ASSIGN(DataFile file, DataFile::Open(path));
+    const CifarKind& kind,
+    const std::string& path,
+    uint64_t limit,
+    LoadProgress* progress,
+    LabeledImages* images) {
+  PS_ASSIGN(DataFile file, DataFile::Open(path, progress));
   std::vector<uint8_t> pixels(kPixelBytes);
   uint64_t records = 0;
   while (limit == 0 || images->count() < limit) {
@@ -131,9 +135,12 @@ Result<std::vector<uint8_t>> ReadIdxLabels(const std::string& labels_path) {
 }
 
 Result<LabeledImages> ReadIdx(
-    const std::string& images_path, const std::string& labels_path, uint64_t limit) {
+    const std::string& images_path,
+    const std::string& labels_path,
+    uint64_t limit,
+    LoadProgress* progress) {
   PS_ASSIGN(std::vector<uint8_t> labels, ReadIdxLabels(labels_path));
-  PS_ASSIGN(DataFile file, DataFile::Open(images_path));
+  PS_ASSIGN(DataFile file, DataFile::Open(images_path, progress));
   PS_ASSIGN(const ImageSetInfo info, ReadImageHeader(&file));
   if (info.count != labels.size()) {
     return file.Bad(
@@ -152,11 +159,14 @@ Result<LabeledImages> ReadIdx(
 }
 
 Result<LabeledImages> ReadCifar(
-    const CifarKind& kind, std::span<const std::string> paths, uint64_t limit) {
+    const CifarKind& kind,
+    std::span<const std::string> paths,
+    uint64_t limit,
+    LoadProgress* progress) {
   LabeledImages images;
   images.shape = kShape;
   for (const std::string& path : paths) {
-    PS_TRY(AppendFile(kind, path, limit, &images));
+    PS_TRY(AppendFile(kind, path, limit, progress, &images));
   }
   return images;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ps/base/status.h"
+#include "worker/data/load_progress.h"
 #include "worker/model/model.h"
 
 namespace ps::worker {
@@ -35,9 +36,13 @@ inline constexpr uint64_t kPixelBytesMax = uint64_t{1} << 33;
 ///   labels  u32 0x00000801, u32 count, then count bytes          (all u32 big-endian)
 /// `limit` keeps the first so many samples, or all there are; 0 keeps all. The whole label file is
 /// read either way. Errors: kNotFound, kIo, kCorruption with file and byte (wrong magic, sizes
-/// beyond the limits, truncated, bytes left over, no samples, counts that differ).
+/// beyond the limits, truncated, bytes left over, no samples, counts that differ), kCancelled by
+/// `progress`, if any.
 Result<LabeledImages> ReadIdx(
-    const std::string& images_path, const std::string& labels_path, uint64_t limit);
+    const std::string& images_path,
+    const std::string& labels_path,
+    uint64_t limit,
+    LoadProgress* progress = nullptr);
 
 /// The headers alone.
 Result<ImageSetInfo> InspectIdx(const std::string& images_path);
@@ -57,8 +62,11 @@ inline constexpr CifarKind kCifar100 = {.classes = 100, .label_bytes = 2};
 /// 3 * 32 * 32 pixel bytes (red, green, blue planes, row by row), all files one after the other.
 /// `limit` keeps the first so many samples, or all there are; 0 keeps all.
 /// Errors: kNotFound, kIo, kCorruption with file and byte (truncated record, label out of range,
-/// empty file).
+/// empty file), kCancelled by `progress`, if any.
 Result<LabeledImages> ReadCifar(
-    const CifarKind& kind, std::span<const std::string> paths, uint64_t limit);
+    const CifarKind& kind,
+    std::span<const std::string> paths,
+    uint64_t limit,
+    LoadProgress* progress = nullptr);
 
 }  // namespace ps::worker

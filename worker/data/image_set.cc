@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ps/base/crc32c.h"
+#include "worker/data/data_listing.h"
 #include "worker/data/image_files.h"
 #include "worker/data/samples.h"
 
@@ -105,39 +106,45 @@ Status ShapesDiffer(const std::string& directory, const Shape& train, const Shap
       "{}: training images are {}, test images {}", directory, train.ToString(), test.ToString()));
 }
 
-Result<Loaded> LoadIdx(const proto::DataConfig& config) {
+Result<Loaded> LoadIdx(const proto::DataConfig& config, LoadProgress* progress) {
   PS_ASSIGN(const IdxPaths paths, FindIdx(config));
+  progress->Expect(StoredBytes(paths.train_images) + StoredBytes(paths.test_images));
   Loaded data;
   PS_ASSIGN(data.classes, CountIdxClasses(paths));
-  PS_ASSIGN(data.train, ReadIdx(paths.train_images, paths.train_labels, config.train_samples));
-  PS_ASSIGN(data.test, ReadIdx(paths.test_images, paths.test_labels, config.test_samples));
+  PS_ASSIGN(
+      data.train, ReadIdx(paths.train_images, paths.train_labels, config.train_samples, progress));
+  PS_ASSIGN(
+      data.test, ReadIdx(paths.test_images, paths.test_labels, config.test_samples, progress));
   if (data.train.shape != data.test.shape) {
     return ShapesDiffer(config.directory, data.train.shape, data.test.shape);
   }
   return data;
 }
 
-Result<Loaded> LoadCifar10(const proto::DataConfig& config) {
+Result<Loaded> LoadCifar10(const proto::DataConfig& config, LoadProgress* progress) {
   std::vector<std::string> train;
   for (int i = 1; i <= 5; ++i) {
     PS_ASSIGN(std::string path, FindFile(config, fmt::format("data_batch_{}.bin", i)));
+    progress->Expect(StoredBytes(path));
     train.push_back(std::move(path));
   }
   PS_ASSIGN(const std::string test, FindFile(config, "test_batch.bin"));
+  progress->Expect(StoredBytes(test));
   Loaded data;
   data.classes = kCifar10.classes;
-  PS_ASSIGN(data.train, ReadCifar(kCifar10, train, config.train_samples));
-  PS_ASSIGN(data.test, ReadCifar(kCifar10, {&test, 1}, config.test_samples));
+  PS_ASSIGN(data.train, ReadCifar(kCifar10, train, config.train_samples, progress));
+  PS_ASSIGN(data.test, ReadCifar(kCifar10, {&test, 1}, config.test_samples, progress));
   return data;
 }
 
-Result<Loaded> LoadCifar100(const proto::DataConfig& config) {
+Result<Loaded> LoadCifar100(const proto::DataConfig& config, LoadProgress* progress) {
   PS_ASSIGN(const std::string train, FindFile(config, "train.bin"));
   PS_ASSIGN(const std::string test, FindFile(config, "test.bin"));
+  progress->Expect(StoredBytes(train) + StoredBytes(test));
   Loaded data;
   data.classes = kCifar100.classes;
-  PS_ASSIGN(data.train, ReadCifar(kCifar100, {&train, 1}, config.train_samples));
-  PS_ASSIGN(data.test, ReadCifar(kCifar100, {&test, 1}, config.test_samples));
+  PS_ASSIGN(data.train, ReadCifar(kCifar100, {&train, 1}, config.train_samples, progress));
+  PS_ASSIGN(data.test, ReadCifar(kCifar100, {&test, 1}, config.test_samples, progress));
   return data;
 }
 
@@ -252,13 +259,13 @@ class ImageSamples final : public Samples {
 
 }  // namespace
 
-Result<LoadedData> LoadImages(const proto::DataConfig& config) {
+Result<LoadedData> LoadImages(const proto::DataConfig& config, LoadProgress* progress) {
   using proto::DatasetFormat;
   PS_ASSIGN(
       Loaded data,
-      config.format == DatasetFormat::kIdx       ? LoadIdx(config)
-      : config.format == DatasetFormat::kCifar10 ? LoadCifar10(config)
-                                                 : LoadCifar100(config));
+      config.format == DatasetFormat::kIdx       ? LoadIdx(config, progress)
+      : config.format == DatasetFormat::kCifar10 ? LoadCifar10(config, progress)
+                                                 : LoadCifar100(config, progress));
   LoadedData loaded;
   loaded.info.shape = Padded(config, data.train.shape);
   loaded.info.classes = data.classes;
@@ -282,7 +289,8 @@ Result<LoadedData> LoadImages(const proto::DataConfig& config) {
 
 Result<DatasetInfo> InspectImages(const proto::DataConfig& config) {
   if (config.format != proto::DatasetFormat::kIdx) {
-    PS_ASSIGN(const LoadedData data, LoadImages(config));
+    LoadProgress unasked;
+    PS_ASSIGN(const LoadedData data, LoadImages(config, &unasked));
     return data.info;
   }
   PS_ASSIGN(const IdxPaths paths, FindIdx(config));

@@ -26,10 +26,12 @@ struct TypeRow {
   size_t size;
 };
 
-constexpr std::array<TypeRow, 6> kTypes = {
+constexpr std::array<TypeRow, 8> kTypes = {
     {{ElementType::kU8, "|u1", "uint8", 1},
      {ElementType::kU16, "<u2", "uint16", 2},
      {ElementType::kU32, "<u4", "uint32", 4},
+     {ElementType::kI8, "|i1", "int8", 1},
+     {ElementType::kI16, "<i2", "int16", 2},
      {ElementType::kI32, "<i4", "int32", 4},
      {ElementType::kI64, "<i8", "int64", 8},
      {ElementType::kF32, "<f4", "float32", 4}}};
@@ -48,8 +50,8 @@ T LittleEndian(const uint8_t* bytes) {
 /// Reads the header's text: a Python dictionary of three entries, in any order.
 class HeaderReader {
  public:
-  HeaderReader(const std::string& path, std::string_view text, size_t offset)
-      : path_(path), text_(text), offset_(offset) {}
+  HeaderReader(const std::string& path, NpyFile::Use use, std::string_view text, size_t offset)
+      : path_(path), use_(use), text_(text), offset_(offset) {}
 
   Status Read() {
     PS_TRY(Expect('{'));
@@ -108,9 +110,11 @@ class HeaderReader {
       }
     }
     return Bad(
-        "elements of type '" + Printable(descr.substr(0, 20)) +
-        "'; allowed: uint8, uint16, uint32, int32, int64, float32, so save "
-        "array.astype(numpy.float32) or another of them");
+        "elements of type '" + Printable(descr.substr(0, 20)) + "'; " +
+        (use_ == NpyFile::Use::kLabels
+             ? "labels are whole numbers, so save labels.astype(numpy.int64)"
+             : "allowed: uint8 for bytes of images, float32 for other values, int64 for tokens, so "
+               "save inputs.astype(numpy.float32) or another of them"));
   }
 
   Status Dimensions() {
@@ -190,6 +194,7 @@ class HeaderReader {
   }
 
   const std::string& path_;
+  const NpyFile::Use use_;
   const std::string_view text_;
   const size_t offset_;  // of the text in the file
   size_t at_ = 0;
@@ -209,7 +214,7 @@ NpyFile::NpyFile(MappedFile file, ElementType type, std::vector<int64_t> shape, 
   }
 }
 
-Result<NpyFile> NpyFile::Open(const std::string& path) {
+Result<NpyFile> NpyFile::Open(const std::string& path, Use use) {
   PS_ASSIGN(MappedFile file, MappedFile::Open(path));
   const std::span<const uint8_t> bytes = file.bytes();
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -235,7 +240,7 @@ Result<NpyFile> NpyFile::Open(const std::string& path) {
     return bad(
         kVersionAt + 2, fmt::format("a header of {} bytes does not fit in the file", header));
   }
-  HeaderReader reader(path, text.substr(begin, header), begin);
+  HeaderReader reader(path, use, text.substr(begin, header), begin);
   PS_TRY(reader.Read());
   NpyFile array(std::move(file), *reader.type, std::move(reader.shape), begin + header);
   const uint64_t expected = array.rows() * array.row_size() * RowOf(array.type()).size;
@@ -260,6 +265,10 @@ int64_t NpyFile::WholeAt(uint64_t i) const {
       return LittleEndian<uint16_t>(at);
     case ElementType::kU32:
       return LittleEndian<uint32_t>(at);
+    case ElementType::kI8:
+      return static_cast<int8_t>(*at);
+    case ElementType::kI16:
+      return LittleEndian<int16_t>(at);
     case ElementType::kI32:
       return LittleEndian<int32_t>(at);
     case ElementType::kI64:

@@ -12,7 +12,7 @@
 
 namespace ps::worker {
 
-enum class ElementType : uint8_t { kU8, kU16, kU32, kI32, kI64, kF32 };
+enum class ElementType : uint8_t { kU8, kU16, kU32, kI8, kI16, kI32, kI64, kF32 };
 
 /// "uint8", ...: numpy's name.
 std::string_view ElementTypeName(ElementType type);
@@ -23,14 +23,20 @@ std::string_view ElementTypeName(ElementType type);
 ///   u16 or u32 length of the header (u32 from version 2 on), little-endian
 ///   header     {'descr': '<f4', 'fortran_order': False, 'shape': (60000, 28, 28), } as text
 ///   elements   row by row, little-endian, to the end of the file
-/// The types taken are |u1, <u2, <u4, <i4, <i8 and <f4.
+/// The types taken are |u1, <u2, <u4, |i1, <i2, <i4, <i8 and <f4.
 class NpyFile {
  public:
   static constexpr size_t kDimsMax = 8;
 
+  /// What an array is for: its errors advise a type that it is then taken in.
+  enum class Use : uint8_t {
+    kInputs,
+    kLabels,
+  };
+
   /// Reads the header and compares the size of the file with it.
   /// Errors: kNotFound, kIo; kCorruption with file, byte and what to do.
-  static Result<NpyFile> Open(const std::string& path);
+  static Result<NpyFile> Open(const std::string& path, Use use = Use::kInputs);
 
   ElementType type() const { return type_; }
 

@@ -69,7 +69,7 @@ std::map<std::string, std::string> FilesOf(
 Status LabelsFit(const NpyFile& inputs, const NpyFile& labels) {
   if (labels.type() == ElementType::kF32) {
     return Status::Corruption(fmt::format(
-        "{}: byte 0: labels of type float32; save labels.astype(numpy.uint32)", labels.path()));
+        "{}: byte 0: labels of type float32; save labels.astype(numpy.int64)", labels.path()));
   }
   const bool is_each_token = KindOf(inputs) == InputKind::kTokens && labels.shape().size() == 2;
   if (labels.rows() == inputs.rows() &&
@@ -109,7 +109,7 @@ Result<Parts> OpenParts(const std::string& directory, const std::string& which) 
             number,
             path));
       }
-      PS_ASSIGN(NpyFile own, NpyFile::Open(found->second));
+      PS_ASSIGN(NpyFile own, NpyFile::Open(found->second, NpyFile::Use::kLabels));
       PS_TRY(LabelsFit(part.inputs, own));
       part.labels.push_back(std::move(own));
       labels.erase(found);
@@ -188,9 +188,23 @@ Result<Shape> ShapeOf(const Part& part, uint32_t vocabulary) {
   }
 }
 
-Status CheckBelow(const NpyFile& file, int64_t limit, const char* what, const char* remedy) {
-  const uint64_t count = file.rows() * file.row_size();
-  for (uint64_t i = 0; i < count; ++i) {
+/// Elements [begin, end).
+struct ElementRange {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+};
+
+uint64_t CountOf(const NpyFile& file) {
+  return file.rows() * file.row_size();
+}
+
+Status CheckBelow(
+    const NpyFile& file,
+    const ElementRange& range,
+    int64_t limit,
+    const char* what,
+    const char* remedy) {
+  for (uint64_t i = range.begin; i < range.end; ++i) {
     const int64_t value = file.WholeAt(i);
     if (value < 0 || value >= limit) {
       return file.BadElement(
@@ -202,9 +216,8 @@ Status CheckBelow(const NpyFile& file, int64_t limit, const char* what, const ch
   return Status::Ok();
 }
 
-Status CheckFinite(const NpyFile& file) {
-  const uint64_t count = file.rows() * file.row_size();
-  for (uint64_t i = 0; i < count; ++i) {
+Status CheckFinite(const NpyFile& file, const ElementRange& range) {
+  for (uint64_t i = range.begin; i < range.end; ++i) {
     if (!std::isfinite(file.FloatAt(i))) {
       return file.BadElement(
           i,
@@ -227,12 +240,12 @@ Result<int64_t> CountClasses(const proto::DataConfig& config, const NpyData& dat
         "data.vocabulary is 0, and data.directory has tokens; allowed: one more than the largest "
         "token");
   }
-  if (is_tokens && labels > 1) {
+  if (is_tokens && (model.labels.empty() || labels > 1)) {  // two stored tokens are one to learn
     return int64_t{config.vocabulary};
   }
   int64_t largest = 0;
   for (const Part& part : data.train.parts) {
-    PS_TRY(CheckBelow(part.labels[0], kClassesMax, "label", ""));
+    PS_TRY(CheckBelow(part.labels[0], {0, CountOf(part.labels[0])}, kClassesMax, "label", ""));
     for (uint64_t i = 0; i < part.labels[0].rows(); ++i) {
       largest = std::max(largest, part.labels[0].WholeAt(i));
     }
@@ -244,27 +257,53 @@ Result<int64_t> CountClasses(const proto::DataConfig& config, const NpyData& dat
   return largest + 1;
 }
 
-/// The whole of `limit` samples, or all: values that fit, and the checksums of inputs and labels.
-Status CheckValues(
-    const Parts& set,
-    const DatasetInfo& info,
-    uint32_t vocabulary,
-    uint32_t* inputs,
-    uint32_t* labels) {
-  constexpr const char* kRemedy = ", or a larger data.vocabulary";
-  for (const Part& part : set.parts) {
-    if (KindOf(part.inputs) == InputKind::kTokens) {
-      PS_TRY(CheckBelow(part.inputs, vocabulary, "token", kRemedy));
-    } else if (KindOf(part.inputs) == InputKind::kFloats) {
-      PS_TRY(CheckFinite(part.inputs));
-    }
-    *inputs = Crc32c(std::as_bytes(part.inputs.data()), *inputs);
-    for (const NpyFile& file : part.labels) {
-      PS_TRY(CheckBelow(file, info.classes, "label", "; the training labels say so"));
-      *labels = Crc32c(std::as_bytes(file.data()), *labels);
-    }
+/// Goes over a file block by block: `check` a range of its elements, and the checksum of all.
+template <typename Check>
+Status GoOver(const NpyFile& file, const Check& check, LoadProgress* progress, uint32_t* crc) {
+  constexpr uint64_t kBlock = uint64_t{1} << 18;  // elements
+  const uint64_t count = CountOf(file);
+  const uint64_t size = file.data().size() / count;
+  for (uint64_t begin = 0; begin < count; begin += kBlock) {
+    const ElementRange range{begin, std::min(begin + kBlock, count)};
+    PS_TRY(check(range));
+    const uint64_t bytes = (range.end - range.begin) * size;
+    *crc = Crc32c(std::as_bytes(file.data().subspan(range.begin * size, bytes)), *crc);
+    PS_TRY(progress->Advance(bytes));
   }
   return Status::Ok();
+}
+
+struct Checksums {
+  uint32_t inputs = 0;
+  uint32_t labels = 0;
+};
+
+/// The whole of a set: values that fit, and its checksums.
+Result<Checksums> CheckValues(
+    const Parts& set, const DatasetInfo& info, uint32_t vocabulary, LoadProgress* progress) {
+  Checksums sums;
+  for (const Part& part : set.parts) {
+    const NpyFile& inputs = part.inputs;
+    const auto check_inputs = [&](const ElementRange& range) {
+      switch (KindOf(inputs)) {
+        case InputKind::kTokens:
+          return CheckBelow(inputs, range, vocabulary, "token", ", or a larger data.vocabulary");
+        case InputKind::kFloats:
+          return CheckFinite(inputs, range);
+        case InputKind::kBytes:
+          break;
+      }
+      return Status::Ok();
+    };
+    PS_TRY(GoOver(inputs, check_inputs, progress, &sums.inputs));
+    for (const NpyFile& file : part.labels) {
+      const auto check_labels = [&](const ElementRange& range) {
+        return CheckBelow(file, range, info.classes, "label", "; the training labels say so");
+      };
+      PS_TRY(GoOver(file, check_labels, progress, &sums.labels));
+    }
+  }
+  return sums;
 }
 
 class NpySamples final : public Samples {
@@ -363,19 +402,23 @@ Result<NpyData> OpenNpy(const proto::DataConfig& config, DatasetInfo* info) {
 
 }  // namespace
 
-Result<LoadedData> LoadNpy(const proto::DataConfig& config) {
+Result<LoadedData> LoadNpy(const proto::DataConfig& config, LoadProgress* progress) {
   LoadedData loaded;
   PS_ASSIGN(NpyData data, OpenNpy(config, &loaded.info));
+  for (const Parts* const set : {&data.train, &data.test}) {
+    for (const Part& part : set->parts) {
+      progress->Expect(part.inputs.data().size());
+      progress->Expect(part.labels.empty() ? 0 : part.labels[0].data().size());
+    }
+  }
+  PS_ASSIGN(
+      const Checksums train, CheckValues(data.train, loaded.info, config.vocabulary, progress));
+  PS_ASSIGN(const Checksums test, CheckValues(data.test, loaded.info, config.vocabulary, progress));
   loaded.fingerprint = FingerprintOf(loaded.info);
-  proto::DatasetFingerprint& print = loaded.fingerprint;
-  PS_TRY(CheckValues(
-      data.train,
-      loaded.info,
-      config.vocabulary,
-      &print.train_images_crc,
-      &print.train_labels_crc));
-  PS_TRY(CheckValues(
-      data.test, loaded.info, config.vocabulary, &print.test_images_crc, &print.test_labels_crc));
+  loaded.fingerprint.train_images_crc = train.inputs;
+  loaded.fingerprint.train_labels_crc = train.labels;
+  loaded.fingerprint.test_images_crc = test.inputs;
+  loaded.fingerprint.test_labels_crc = test.labels;
   loaded.train = std::make_unique<NpySamples>(std::move(data.train), loaded.info.shape);
   loaded.test = std::make_unique<NpySamples>(std::move(data.test), loaded.info.shape);
   return loaded;

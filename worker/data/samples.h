@@ -10,6 +10,7 @@
 #include "ps/base/status.h"
 #include "ps/proto/job_config.h"
 #include "ps/proto/messages.h"
+#include "worker/data/load_progress.h"
 #include "worker/model/model.h"
 #include "worker/model/picture_format.h"
 
@@ -24,6 +25,10 @@ struct DatasetInfo {
   int64_t labels = 1;        // a sample's: one, or one for each of its tokens
   uint64_t train_count = 0;  // after DataConfig::train_samples
   uint64_t test_count = 0;
+  /// Of tables whose labels are no numbers from 0: which class is which, by number.
+  std::vector<std::string> class_names = {};
+  /// Names of files in data.directory that are called like data and were taken for none.
+  std::vector<std::string> left_out = {};
 
   friend bool operator==(const DatasetInfo&, const DatasetInfo&) = default;
 };
@@ -59,16 +64,16 @@ struct LoadedData {
   std::vector<float> black;  // of each channel of a picture; zeroes when empty
 };
 
-// Each Load reads and checks all that the config's limits leave; Inspect is as brief as the format
-// allows. Errors: as Dataset::Load.
+// Each Load reads and checks all that the config's limits leave, and tells `progress` how far it
+// is; Inspect is as brief as the format allows. Errors: as Dataset::Load.
 
 /// idx, cifar10, cifar100.
-Result<LoadedData> LoadImages(const proto::DataConfig& config);
+Result<LoadedData> LoadImages(const proto::DataConfig& config, LoadProgress* progress);
 Result<DatasetInfo> InspectImages(const proto::DataConfig& config);
-Result<LoadedData> LoadText(const proto::DataConfig& config);
-Result<LoadedData> LoadNpy(const proto::DataConfig& config);
+Result<LoadedData> LoadText(const proto::DataConfig& config, LoadProgress* progress);
+Result<LoadedData> LoadNpy(const proto::DataConfig& config, LoadProgress* progress);
 /// csv, tsv.
-Result<LoadedData> LoadTable(const proto::DataConfig& config);
+Result<LoadedData> LoadTable(const proto::DataConfig& config, LoadProgress* progress);
 Result<DatasetInfo> InspectNpy(const proto::DataConfig& config);
 
 /// Moves and mirrors the training samples as the config says; the tests stay. Errors:

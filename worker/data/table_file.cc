@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <unordered_map>
 #include <utility>
 
@@ -39,20 +40,15 @@ std::string ColumnName(const TableColumns& columns, size_t column) {
 
 /// "" when the cell is a finite number, else what is wrong with it.
 std::string ReadNumber(std::string_view cell, float* value) {
-  std::string_view text = Trimmed(cell);
-  if (text.empty()) {
+  if (Trimmed(cell).empty()) {
     return "is empty; every cell needs a number";
   }
-  if (text.size() > 1 && text[0] == '+' && text[1] != '-') {
-    text.remove_prefix(1);
-  }
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  *value = static_cast<float>(number);
-  if (end != text.data() + text.size() || error == std::errc::invalid_argument) {
+  const std::optional<double> number = NumberIn(cell);
+  if (!number) {
     return fmt::format("is {}, which is no number", Shown(cell));
   }
-  if (error == std::errc::result_out_of_range || !std::isfinite(*value)) {
+  *value = static_cast<float>(*number);
+  if (!std::isfinite(*value)) {
     return fmt::format("is {}; allowed: finite numbers that fit 32 bits", Shown(cell));
   }
   return {};
@@ -78,6 +74,38 @@ Result<size_t> FindLabel(
       Shown(label),
       columns.names.empty() ? "" : "a name of the header, or ",
       columns.count - 1));
+}
+
+/// Names of columns are numbers in one case: those that pandas gives columns without names.
+bool AreNumberedColumns(const std::vector<double>& numbers) {
+  constexpr size_t kLeast = 3;  // fewer may be a row by chance
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (numbers[i] != numbers.front() + static_cast<double>(i)) {
+      return false;
+    }
+  }
+  return numbers.size() >= kLeast && (numbers.front() == 0 || numbers.front() == 1);
+}
+
+/// A first row that was taken for the names of the columns would be lost in silence.
+Status CheckIsHeader(
+    const std::vector<std::string_view>& cells, size_t label, const TableFile& file) {
+  std::vector<double> numbers;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const std::optional<double> number = i == label ? std::nullopt : NumberIn(cells[i]);
+    if (i != label && !number) {
+      return Status::Ok();
+    }
+    if (number) {
+      numbers.push_back(*number);
+    }
+  }
+  return AreNumberedColumns(numbers)
+             ? Status::Ok()
+             : file.Bad(
+                   "the header has numbers where names of columns belong, so it may be a row; "
+                   "set data.header to false if the files have no header, else give the columns "
+                   "names such as x0");
 }
 
 Status SetColumns(
@@ -107,13 +135,28 @@ Status SameHeader(
         return Trimmed(a) == b;
       });
   return is_same ? Status::Ok()
-                 : file.Bad("another header than that of the first file; all parts share one");
+                 : file.Bad(
+                       "another header than that of the first file; all parts share one, or have "
+                       "none and data.header is false");
 }
 
 }  // namespace
 
-Result<TableFile> TableFile::Open(const std::string& path, char separator) {
-  PS_ASSIGN(DataFile file, DataFile::Open(path));
+std::optional<double> NumberIn(std::string_view cell) {
+  std::string_view text = Trimmed(cell);
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') {
+    text.remove_prefix(1);
+  }
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (end != text.data() + text.size() || error == std::errc::invalid_argument) {
+    return std::nullopt;
+  }
+  return error == std::errc::result_out_of_range ? std::numeric_limits<double>::infinity() : number;
+}
+
+Result<TableFile> TableFile::Open(const std::string& path, char separator, LoadProgress* progress) {
+  PS_ASSIGN(DataFile file, DataFile::Open(path, progress));
   return TableFile(path, separator, std::move(file));
 }
 
@@ -222,13 +265,42 @@ Result<std::string_view> TableFile::Quoted(size_t* at) {
   return Bad("a quote is not closed; a cell ends on the line on which it begins");
 }
 
+namespace {
+
+/// `may_be_header`: a first line that is none of numbers has names.
+Status AppendValues(
+    const std::vector<std::string_view>& cells,
+    const TableColumns& columns,
+    const TableFile& file,
+    bool may_be_header,
+    TableRows* rows) {
+  for (size_t i = 0; i < cells.size(); ++i) {
+    float value = 0;
+    if (i == columns.label) {
+      continue;
+    }
+    if (const std::string wrong = ReadNumber(cells[i], &value); !wrong.empty()) {
+      const bool is_header = may_be_header && file.line_number() == 1;
+      return file.Bad(
+          ColumnName(columns, i) + " " + wrong +
+          (is_header ? "; data.header is false: set it to true if this line names the columns"
+                     : ""));
+    }
+    rows->values.push_back(value);
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
 Status AppendTable(
     const std::string& path,
     const proto::DataConfig& config,
     TableColumns* columns,
-    TableRows* rows) {
+    TableRows* rows,
+    LoadProgress* progress) {
   const bool is_tsv = config.format == proto::DatasetFormat::kTsv;
-  PS_ASSIGN(TableFile file, TableFile::Open(path, is_tsv ? '\t' : ','));
+  PS_ASSIGN(TableFile file, TableFile::Open(path, is_tsv ? '\t' : ',', progress));
   std::unordered_map<std::string, uint32_t> known;
   for (uint32_t i = 0; i < rows->label_names.size(); ++i) {
     known[rows->label_names[i]] = i;
@@ -240,28 +312,20 @@ Status AppendTable(
     if (!has_row) {
       break;
     }
-    if (columns->count == 0) {
+    const bool is_first = columns->count == 0;
+    if (is_first) {
       PS_TRY(SetColumns(config, cells, file, columns));
-    } else if (is_header) {
-      PS_TRY(SameHeader(cells, file, *columns));
     }
     if (std::exchange(is_header, false)) {
+      PS_TRY(CheckIsHeader(cells, columns->label, file));
+      PS_TRY(is_first ? Status::Ok() : SameHeader(cells, file, *columns));
       continue;
     }
     if (cells.size() != columns->count) {
       return file.Bad(
           fmt::format("{} columns; the first line has {}", cells.size(), columns->count));
     }
-    for (size_t i = 0; i < cells.size(); ++i) {
-      float value = 0;
-      if (i == columns->label) {
-        continue;
-      }
-      if (const std::string wrong = ReadNumber(cells[i], &value); !wrong.empty()) {
-        return file.Bad(ColumnName(*columns, i) + " " + wrong);
-      }
-      rows->values.push_back(value);
-    }
+    PS_TRY(AppendValues(cells, *columns, file, !config.header, rows));
     const std::string label(Trimmed(cells[columns->label]));
     if (label.empty()) {
       return file.Bad(ColumnName(*columns, columns->label) + " is empty; every row needs a label");

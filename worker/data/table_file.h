@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,11 +25,15 @@ inline constexpr uint64_t kTableBytesMax = uint64_t{1} << 33;  // of the values 
 class TableFile {
  public:
   /// Errors: as DataFile::Open.
-  static Result<TableFile> Open(const std::string& path, char separator);
+  static Result<TableFile> Open(
+      const std::string& path, char separator, LoadProgress* progress = nullptr);
 
   /// The next line's cells into `cells`, valid until the next call; false at the end. Errors:
   /// kCorruption with file and line (too long, quotes that don't fit); as DataFile::ReadSome.
   Result<bool> Next(std::vector<std::string_view>* cells);
+
+  /// Of the last cells, from 1.
+  uint64_t line_number() const { return line_number_; }
 
   /// kCorruption: "<path>: line <of the last cells>: <message>".
   Status Bad(std::string_view message) const;
@@ -69,11 +74,17 @@ struct TableRows {
 
 /// Appends a file to rows. The first file sets the columns, which later ones have to share. Errors:
 /// kCorruption with file, line and column: another number of columns, a cell that is empty or no
-/// finite number, another header, no such label column; as TableFile.
+/// finite number, another header, a header that looks like a row, no such label column; kCancelled
+/// by `progress`, if any; as TableFile.
 Status AppendTable(
     const std::string& path,
     const proto::DataConfig& config,
     TableColumns* columns,
-    TableRows* rows);
+    TableRows* rows,
+    LoadProgress* progress = nullptr);
+
+/// The number that a cell is, with blanks around it or a plus before it; nothing: it is none. Other
+/// than in a column of values it may be infinite.
+std::optional<double> NumberIn(std::string_view cell);
 
 }  // namespace ps::worker

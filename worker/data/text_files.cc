@@ -3,19 +3,22 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <string_view>
+#include <utility>
 
 #include "ps/base/utf8.h"
 #include "worker/data/data_file.h"
+#include "worker/data/data_listing.h"
 
 namespace ps::worker {
 
-namespace fs = std::filesystem;
-
-Status AppendText(const std::string& path, uint32_t vocabulary, std::vector<uint8_t>* text) {
+Status AppendText(
+    const std::string& path,
+    uint32_t vocabulary,
+    std::vector<uint8_t>* text,
+    LoadProgress* progress) {
   constexpr size_t kPieceBytes = 1U << 16;
-  PS_ASSIGN(DataFile file, DataFile::Open(path));
+  PS_ASSIGN(DataFile file, DataFile::Open(path, progress));
   for (;;) {
     const size_t begin = text->size();
     const uint64_t file_begin = file.offset();
@@ -46,30 +49,21 @@ Status AppendText(const std::string& path, uint32_t vocabulary, std::vector<uint
 
 namespace {
 
-/// Every text of the folder, in the order of their names.
-Result<std::vector<std::string>> TextsOf(const std::string& directory) {
-  std::vector<std::string> paths;
-  std::error_code error;
-  for (fs::directory_iterator it(directory, error); !error && it != fs::directory_iterator();
-       it.increment(error)) {
-    const std::string path = it->path().string();
-    if (path.ends_with(".txt") || path.ends_with(".txt.gz")) {
-      paths.push_back(path);
-    }
-  }
-  if (error) {
-    return Status::Io(
-        fmt::format("data.directory \"{}\" cannot be listed: {}", directory, error.message()));
-  }
-  if (paths.empty()) {
+/// Every text of the folder. Each is gone over `passes` times.
+Result<DataListing> TextsOf(const std::string& directory, uint64_t passes, LoadProgress* progress) {
+  PS_ASSIGN(DataListing texts, ListDataFiles(directory, "", ".txt"));
+  if (texts.paths.empty()) {
     return Status::NotFound(fmt::format(
-        "data.directory \"{}\" has no .txt and no .txt.gz; put a text there, for example by: "
+        "data.directory \"{}\" has no .txt and no .txt.gz{}; put a text there, for example by: "
         "apt-get install bible-kjv && bible -f gen1:1-rev22:21 > \"{}/bible.txt\"",
         directory,
+        texts.left_out.empty() ? "" : " but " + texts.left_out.front(),
         directory));
   }
-  std::sort(paths.begin(), paths.end());
-  return paths;
+  for (const std::string& path : texts.paths) {
+    progress->Expect(passes * StoredBytes(path));
+  }
+  return texts;
 }
 
 Status CheckUtf8(std::string_view text, const std::string& path) {
@@ -90,22 +84,24 @@ Status CheckUtf8(std::string_view text, const std::string& path) {
 
 }  // namespace
 
-Result<std::vector<uint8_t>> ReadText(const std::string& directory, uint32_t vocabulary) {
-  PS_ASSIGN(const std::vector<std::string> paths, TextsOf(directory));
-  std::vector<uint8_t> text;
-  for (const std::string& path : paths) {
-    PS_TRY(AppendText(path, vocabulary, &text));
+Result<Texts<uint8_t>> ReadText(
+    const std::string& directory, uint32_t vocabulary, LoadProgress* progress) {
+  PS_ASSIGN(DataListing files, TextsOf(directory, 1, progress));
+  Texts<uint8_t> texts;
+  for (const std::string& path : files.paths) {
+    PS_TRY(AppendText(path, vocabulary, &texts.tokens, progress));
   }
-  return text;
+  texts.left_out = std::move(files.left_out);
+  return texts;
 }
 
-Result<std::vector<uint32_t>> ReadTokens(const std::string& directory, Bpe* bpe) {
-  PS_ASSIGN(const std::vector<std::string> paths, TextsOf(directory));
-  std::vector<uint32_t> tokens;
+Result<Texts<uint32_t>> ReadTokens(const std::string& directory, Bpe* bpe, LoadProgress* progress) {
+  PS_ASSIGN(DataListing files, TextsOf(directory, 2, progress));
+  Texts<uint32_t> texts;
   uint64_t bytes = 0;
-  for (const std::string& path : paths) {
+  for (const std::string& path : files.paths) {
     std::vector<uint8_t> file;
-    PS_TRY(AppendText(path, kBytesVocabulary, &file));
+    PS_TRY(AppendText(path, kBytesVocabulary, &file, progress));
     bytes += file.size();
     if (bytes > kTextBytesMax) {
       return Status::Corruption(fmt::format(
@@ -116,9 +112,12 @@ Result<std::vector<uint32_t>> ReadTokens(const std::string& directory, Bpe* bpe)
     }
     const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
     PS_TRY(CheckUtf8(text, path));
-    bpe->Encode(text, &tokens);
+    const uint64_t stored = StoredBytes(path);
+    progress->Expect(file.size() - std::min<uint64_t>(stored, file.size()));  // if it was packed
+    PS_TRY(bpe->Encode(text, &texts.tokens, progress));
   }
-  return tokens;
+  texts.left_out = std::move(files.left_out);
+  return texts;
 }
 
 }  // namespace ps::worker

@@ -69,8 +69,8 @@ uint64_t WindowsOf(uint64_t size, uint64_t context, bool is_masked) {
 
 /// The set that some tokens are. All are below `vocabulary`.
 template <typename Token>
-Result<LoadedData> Cut(
-    const proto::DataConfig& config, uint32_t vocabulary, std::vector<Token> train) {
+Result<LoadedData> Cut(const proto::DataConfig& config, uint32_t vocabulary, Texts<Token> texts) {
+  std::vector<Token> train = std::move(texts.tokens);
   const uint32_t context = config.context == 0 ? kContext : config.context;
   const bool is_masked = config.mask > 0;
   const auto test_tokens = static_cast<size_t>(
@@ -92,6 +92,7 @@ Result<LoadedData> Cut(
   loaded.info.shape = {1, context, 1, ShapeKind::kTokens, vocabulary + (is_masked ? 1 : 0)};
   loaded.info.classes = loaded.info.shape.vocabulary;
   loaded.info.labels = context;
+  loaded.info.left_out = std::move(texts.left_out);
   PS_TRY(ApplyLimits(config, train_windows, test_windows, &loaded.info));
   loaded.fingerprint = FingerprintOf(loaded.info);
   const auto crc = [&](const std::vector<Token>& tokens, uint64_t windows) {
@@ -109,7 +110,7 @@ Result<LoadedData> Cut(
 }
 
 /// Tokens of data.tokenizer.
-Result<LoadedData> LoadTokens(const proto::DataConfig& config) {
+Result<LoadedData> LoadTokens(const proto::DataConfig& config, LoadProgress* progress) {
   Result<Bpe> bpe = Bpe::Load(config.tokenizer);
   if (!bpe.ok()) {
     return Status(
@@ -125,8 +126,8 @@ Result<LoadedData> LoadTokens(const proto::DataConfig& config) {
         vocabulary,
         bpe->size()));
   }
-  PS_ASSIGN(std::vector<uint32_t> tokens, ReadTokens(config.directory, &*bpe));
-  PS_ASSIGN(LoadedData loaded, Cut(config, vocabulary, std::move(tokens)));
+  PS_ASSIGN(Texts<uint32_t> texts, ReadTokens(config.directory, &*bpe, progress));
+  PS_ASSIGN(LoadedData loaded, Cut(config, vocabulary, std::move(texts)));
   // What the labels mean: equal tokens of another tokenizer are another text.
   loaded.fingerprint.train_labels_crc = bpe->crc();
   loaded.fingerprint.test_labels_crc = bpe->crc();
@@ -135,13 +136,13 @@ Result<LoadedData> LoadTokens(const proto::DataConfig& config) {
 
 }  // namespace
 
-Result<LoadedData> LoadText(const proto::DataConfig& config) {
+Result<LoadedData> LoadText(const proto::DataConfig& config, LoadProgress* progress) {
   if (!config.tokenizer.empty()) {
-    return LoadTokens(config);
+    return LoadTokens(config, progress);
   }
   const uint32_t vocabulary = config.vocabulary == 0 ? kBytesVocabulary : config.vocabulary;
-  PS_ASSIGN(std::vector<uint8_t> bytes, ReadText(config.directory, vocabulary));
-  return Cut(config, vocabulary, std::move(bytes));
+  PS_ASSIGN(Texts<uint8_t> texts, ReadText(config.directory, vocabulary, progress));
+  return Cut(config, vocabulary, std::move(texts));
 }
 
 }  // namespace ps::worker

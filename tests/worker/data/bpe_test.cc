@@ -193,6 +193,14 @@ class TokenizedTextTest : public testing::Test {
   proto::DataConfig config_;
 };
 
+TEST_F(TokenizedTextTest, LoadingSaysHowFarItIsAndEndsWhenItIsToldTo) {
+  LoadProgress progress;
+  ASSERT_TRUE(Dataset::Load(config_, &progress).ok());
+  EXPECT_EQ(progress.share(), 1);
+  progress.Cancel();
+  EXPECT_EQ(Dataset::Load(config_, &progress).status().code(), StatusCode::kCancelled);
+}
+
 TEST_F(TokenizedTextTest, WindowsAreOfTokensAndTheVocabularyIsThatOfTheFiles) {
   const Dataset dataset = Dataset::Load(config_).value();
   EXPECT_EQ(dataset.info().shape.vocabulary, 600);

@@ -186,6 +186,46 @@ TEST_F(NpyTest, TokensWithoutLabelsAreLabelledWithTheNextOnes) {
   EXPECT_THAT(LoadError(), HasSubstr("train-inputs.npy: byte 113: token 5 is out of range"));
 }
 
+TEST_F(NpyTest, TwoTokensWithoutLabelsAreOneToLearn) {
+  folder_.Write("train-inputs.npy", Longs("2, 2", {0, 1, 2, 3}));
+  folder_.Write("test-inputs.npy", Longs("1, 2", {3, 1}));
+  config_.vocabulary = 4;
+  const Result<Dataset> dataset = Dataset::Load(config_);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ(dataset->info().labels, 1);
+  EXPECT_EQ(dataset->info().classes, 4);
+  std::vector<float> inputs(1);
+  std::vector<uint32_t> labels(1);
+  ASSERT_TRUE(dataset->FetchTest({0, 1}, {inputs, labels}).ok());
+  EXPECT_THAT(inputs, ElementsAre(3));
+  EXPECT_THAT(labels, ElementsAre(1));
+}
+
+TEST_F(NpyTest, ATypeThatAnErrorAdvisesIsTaken) {
+  WriteFloats();
+  for (const std::string descr : {"<f8", "|b1", "<u8", ">i4"}) {
+    folder_.Write("test-labels.npy", Npy(HeaderOf(descr, "1,"), Bytes(8)));
+    EXPECT_THAT(LoadError(), HasSubstr("save labels.astype(numpy.int64)")) << descr;
+  }
+  folder_.Write("test-labels.npy", Longs("1,", {2}));
+  EXPECT_TRUE(Dataset::Load(config_).ok());
+  folder_.Write("test-labels.npy", Npy(HeaderOf("<i2", "1,"), ElementsOf<int16_t>({2})));
+  EXPECT_TRUE(Dataset::Load(config_).ok());
+  folder_.Write("test-labels.npy", Npy(HeaderOf("<i2", "1,"), ElementsOf<int16_t>({-2})));
+  EXPECT_THAT(LoadError(), HasSubstr("label -2 is out of range"));
+  folder_.Write("test-labels.npy", Npy(HeaderOf("|i1", "1,"), ElementsOf<int8_t>({-2})));
+  EXPECT_THAT(LoadError(), HasSubstr("label -2 is out of range"));
+}
+
+TEST_F(NpyTest, LoadingEndsWhenItIsToldTo) {
+  WriteFloats();
+  LoadProgress progress;
+  ASSERT_TRUE(Dataset::Load(config_, &progress).ok());
+  EXPECT_EQ(progress.share(), 1);
+  progress.Cancel();
+  EXPECT_EQ(Dataset::Load(config_, &progress).status().code(), StatusCode::kCancelled);
+}
+
 TEST_F(NpyTest, ValuesThatCannotBeTrainedOnAreNamed) {
   WriteFloats();
   folder_.Write("train-inputs-1.npy", Floats("1, 2", {4, std::numeric_limits<float>::quiet_NaN()}));
@@ -198,7 +238,7 @@ TEST_F(NpyTest, ValuesThatCannotBeTrainedOnAreNamed) {
   folder_.Write("test-labels.npy", Longs("2,", {0, 1}));
   EXPECT_THAT(LoadError(), HasSubstr("2 x 1 labels for 1 samples"));
   folder_.Write("test-labels.npy", Floats("1,", {0}));
-  EXPECT_THAT(LoadError(), HasSubstr("save labels.astype(numpy.uint32)"));
+  EXPECT_THAT(LoadError(), HasSubstr("save labels.astype(numpy.int64)"));
   WriteFloats();
   folder_.Write("test-inputs.npy", Floats("1, 3", {6, 7, 8}));
   EXPECT_THAT(LoadError(), HasSubstr("all parts need the same"));

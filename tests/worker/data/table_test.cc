@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ namespace {
 using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 Bytes TableBytes(const std::string& text) {
   return {text.begin(), text.end()};
@@ -78,7 +80,12 @@ TEST_F(TableTest, NamedClassesAreNumberedInTheOrderOfTheirNames) {
       "\xef\xbb\xbfwidth,\"le\"\"ngth\",kind\r\n1.5, -2e1 ,rose\r\n+3,.25,\"iris\"\r\n");
   folder_.WritePacked("train-2.csv.gz", TableBytes("width,\"le\"\"ngth\",kind\n5,6,rose\n\n\n"));
   Write("test.csv", "width,\"le\"\"ngth\",kind\n7,8,iris");
-  const DatasetInfo expected{.shape = {2, 1, 1}, .classes = 2, .train_count = 3, .test_count = 1};
+  const DatasetInfo expected{
+      .shape = {2, 1, 1},
+      .classes = 2,
+      .train_count = 3,
+      .test_count = 1,
+      .class_names = {"iris", "rose"}};
   EXPECT_EQ(Dataset::Load(config_)->info(), expected);
   const All all = LoadAll();
   EXPECT_THAT(all.values, ElementsAre(1.5F, -20.0F, 3.0F, 0.25F, 5.0F, 6.0F));
@@ -101,6 +108,65 @@ TEST_F(TableTest, TheLabelColumnMayBeANumberAndClassesNumbers) {
   EXPECT_THAT(all.values, ElementsAre(0.5F, 1.0F, 4.0F, 2.0F));
   EXPECT_THAT(all.labels, ElementsAre(2U, 0U));
   EXPECT_EQ(Dataset::Load(config_)->info().classes, 3);
+}
+
+TEST_F(TableTest, LabelsThatAreNumbersAreOrderedAsNumbersHoweverTheyAreWritten) {
+  std::string rows = "a,b\n";
+  for (int label = 11; label >= 0; --label) {
+    rows += "0," + std::to_string(label) + ".0\n";
+  }
+  Write("train.csv", rows + "0,+3\n0,3\n");
+  Write("test.csv", "a,b\n0,1e1\n");
+  EXPECT_THAT(
+      LoadAll().labels, ElementsAre(11U, 10U, 9U, 8U, 7U, 6U, 5U, 4U, 3U, 2U, 1U, 0U, 3U, 3U));
+  EXPECT_EQ(Dataset::Load(config_)->info().classes, 12);
+  EXPECT_THAT(Dataset::Load(config_)->info().class_names, IsEmpty()) << "a class is its number";
+  // Not from 0, or no whole ones: in their order, which is not that of their texts.
+  Write("train.csv", "a,b\n0,10\n0,-1\n0,9.5\n0,1e1\n");
+  EXPECT_THAT(LoadAll().labels, ElementsAre(2U, 0U, 1U, 2U));
+  EXPECT_THAT(Dataset::Load(config_)->info().class_names, ElementsAre("-1", "9.5", "10"));
+}
+
+TEST_F(TableTest, ARowIsNotTakenForTheNamesOfTheColumns) {
+  for (const std::string row : {"5.1,3.5,1.4,0.2,setosa\n", "1,0\n", "0,1\n", "4,5,6,7\n"}) {
+    SCOPED_TRACE(row);
+    EXPECT_THAT(ErrorOf(row + row), HasSubstr("line 1: the header has numbers where names of"));
+  }
+  EXPECT_THAT(ErrorOf("1,0\n"), HasSubstr("set data.header to false"));
+  Write("train.csv", "a,b\n1,0\n2,1\n");
+  Write("test.csv", "1,0\n");
+  EXPECT_THAT(Dataset::Load(config_).status().ToString(), HasSubstr("set data.header to false"));
+  Write("train.csv", "0,1,2,label\n4,5,6,0\n4,5,6,1\n");  // as pandas names columns
+  Write("test.csv", "0,1,2,label\n4,5,6,1\n");
+  EXPECT_THAT(LoadAll().labels, ElementsAre(0U, 1U));
+  config_.header = false;
+  EXPECT_THAT(ErrorOf("a,b\n1,0\n"), HasSubstr("set it to true if this line names the columns"));
+}
+
+TEST_F(TableTest, AFileBesideItsPackedFormIsRefused) {
+  Write("train.csv", "a,b\n1,0\n2,1\n");
+  folder_.WritePacked("train.csv.gz", TableBytes("a,b\n1,0\n2,1\n"));
+  Write("test.csv", "a,b\n1,0\n");
+  const Status status = Dataset::Load(config_).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(status.ToString(), HasSubstr("train.csv and the same packed, "));
+  EXPECT_THAT(status.ToString(), HasSubstr("would count twice"));
+  std::filesystem::remove(folder_.path() + "/train.csv.gz");
+  for (const std::string name : {"train.csv~", "train.csv.part", "._train.csv", "trains.csv.tmp"}) {
+    Write(name, "no table");
+  }
+  std::filesystem::create_directory(folder_.path() + "/train-old.csv");
+  EXPECT_EQ(Dataset::Load(config_)->info().train_count, 2U);
+}
+
+TEST_F(TableTest, LoadingSaysHowFarItIsAndEndsWhenItIsToldTo) {
+  Write("train.csv", "a,b\n1,0\n2,1\n");
+  Write("test.csv", "a,b\n1,0\n");
+  LoadProgress progress;
+  ASSERT_TRUE(Dataset::Load(config_, &progress).ok());
+  EXPECT_EQ(progress.share(), 1);
+  progress.Cancel();
+  EXPECT_EQ(Dataset::Load(config_, &progress).status().code(), StatusCode::kCancelled);
 }
 
 TEST_F(TableTest, BadCellsAreErrorsWithFileAndLine) {

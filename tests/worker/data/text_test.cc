@@ -80,6 +80,22 @@ TEST_F(TextTest, AWindowIsLabelledWithTheTokensBehindEach) {
   }
 }
 
+TEST_F(TextTest, WhatTellsPeopleOfTheDataIsNoData) {
+  folder_.Write("a.txt", Bytes(40, 'x'));
+  const DatasetInfo alone = Load().info();
+  folder_.Write("README.txt", BytesOf("where the texts are from"));
+  folder_.Write("sha256sums.txt", BytesOf("0123  a.txt"));
+  folder_.Write("._a.txt", BytesOf("of another system"));
+  folder_.Write(".draft.txt", BytesOf("hidden"));
+  folder_.Write("a.txt~", BytesOf("of an editor"));
+  DatasetInfo info = Load().info();
+  EXPECT_THAT(info.left_out, ElementsAre("README.txt", "sha256sums.txt"));
+  info.left_out.clear();
+  EXPECT_EQ(info, alone);
+  folder_.WritePacked("a.txt.gz", Bytes(40, 'x'));
+  EXPECT_THAT(LoadError(), HasSubstr("a.txt and the same packed, "));
+}
+
 TEST_F(TextTest, HiddenTokensAreLearntAndNoOthers) {
   folder_.Write("a.txt", Bytes(4000, 'x'));
   config_.context = 100;

@@ -1,0 +1,100 @@
+#include "worker/data/data_listing.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+
+namespace ps::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPacked = ".gz";
+
+/// Of names without their ends, in small letters.
+constexpr std::array<std::string_view, 14> kForPeople = {
+    "readme",
+    "read_me",
+    "read-me",
+    "license",
+    "licence",
+    "copying",
+    "notice",
+    "authors",
+    "changelog",
+    "checksums",
+    "md5sums",
+    "sha1sums",
+    "sha256sums",
+    "sha512sums"};
+
+bool IsForPeople(std::string_view stem) {
+  std::string small(stem);
+  std::ranges::transform(
+      small, small.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return std::ranges::find(kForPeople, small) != kForPeople.end();
+}
+
+/// `name` without `end` and .gz; empty: it is not called so.
+std::string_view StemOf(std::string_view name, std::string_view prefix, std::string_view end) {
+  if (name.ends_with(kPacked)) {
+    name.remove_suffix(kPacked.size());
+  }
+  const bool is_called_so = name.starts_with(prefix) && name.ends_with(end);
+  return is_called_so ? name.substr(0, name.size() - end.size()) : std::string_view();
+}
+
+Status CheckPackedOnce(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    const std::string packed = path + std::string(kPacked);
+    if (std::ranges::find(paths, packed) != paths.end()) {
+      return Status::InvalidArgument(fmt::format(
+          "data.directory has {} and the same packed, {}: all that is in them would count twice; "
+          "allowed: one of the two, so move the other one away",
+          path,
+          packed));
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<DataListing> ListDataFiles(
+    const std::string& directory, std::string_view prefix, std::string_view end) {
+  DataListing listing;
+  std::error_code error;
+  for (fs::directory_iterator it(directory, error); !error && it != fs::directory_iterator();
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    const std::string_view stem = StemOf(name, prefix, end);
+    std::error_code ignored;  // what can't be looked at is an error when it is read
+    if (stem.empty() || stem.front() == '.' || it->is_directory(ignored)) {
+      continue;
+    }
+    if (IsForPeople(stem)) {
+      listing.left_out.push_back(name);
+    } else {
+      listing.paths.push_back(it->path().string());
+    }
+  }
+  if (error) {
+    return Status::Io(
+        fmt::format("data.directory \"{}\" cannot be listed: {}", directory, error.message()));
+  }
+  std::ranges::sort(listing.paths);
+  std::ranges::sort(listing.left_out);
+  PS_TRY(CheckPackedOnce(listing.paths));
+  return listing;
+}
+
+uint64_t StoredBytes(const std::string& path) {
+  std::error_code error;
+  const uintmax_t size = fs::file_size(path, error);
+  return error ? 0 : size;
+}
+
+}  // namespace ps::worker
