@@ -31,6 +31,7 @@ struct S3Page {
 /// What follows `prefix` in a key as a list has it: percent-encoded, as encoding-type=url asks for,
 /// with or without a plus for a blank, or as it is, since not every server does as it is asked. The
 /// rest has to be one of our keys, which no encoding changes. Nothing: it is another object's.
+/// Requires: `prefix` is empty or ends with a slash; then only one of these readings fits.
 std::optional<std::string> KeyBehind(std::string_view prefix, std::string_view listed);
 
 /// Errors: kCorruption.

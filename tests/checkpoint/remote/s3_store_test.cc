@@ -307,6 +307,8 @@ TEST(S3ReplyTest, KeysAreFoundHoweverTheyAreListed) {
   EXPECT_EQ(KeyBehind("a+b/", "a%2Bb/x"), "x");
   EXPECT_EQ(KeyBehind("a+@/", "a+%40/x"), "x");
   EXPECT_EQ(KeyBehind("%41/", "%2541/x"), "x");
+  EXPECT_EQ(KeyBehind("%/", "%25/x"), "x");
+  EXPECT_EQ(KeyBehind("%25/", "%2525/x"), "x");
   EXPECT_EQ(KeyBehind("", "x"), "x");
   EXPECT_EQ(KeyBehind("a/", "b/x"), std::nullopt);
 }
