@@ -6,9 +6,11 @@
 
 #include <array>
 #include <cerrno>
+#include <filesystem>
 #include <utility>
 
 #include "ps/base/check.h"
+#include "ps/base/durable_file.h"
 #include "ps/base/file.h"
 #include "ps/base/unique_fd.h"
 
@@ -70,6 +72,7 @@ Result<std::unique_ptr<Mark>> OpenFileMark(const std::string& path) {
   auto mark = std::make_unique<FileMark>(std::move(fd), path);
   if (bytes < static_cast<off_t>(kFileBytes)) {
     PS_TRY(mark->TakeSpace());
+    PS_TRY(SyncDirectory(std::filesystem::path(path).parent_path().string()));
   }
   return std::unique_ptr<Mark>(std::move(mark));
 }

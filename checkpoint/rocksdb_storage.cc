@@ -16,7 +16,7 @@
 
 #include "checkpoint/file_mark.h"
 #include "checkpoint/rocksdb_options.h"
-#include "ps/base/file.h"
+#include "ps/base/durable_file.h"
 #include "ps/base/unique_fd.h"
 
 namespace ps::checkpoint {
@@ -316,26 +316,6 @@ bool IsLockFailure(const rocksdb::Status& status) {
 Status InUse(const std::string& directory, const rocksdb::Status& status) {
   return Status::Unavailable(
       fmt::format("{} is in use by {}", directory, HolderOf(directory, status)));
-}
-
-/// Creates what is missing of a path, so that it survives the machine.
-Status CreateDirectories(const std::filesystem::path& path) {
-  if (path.empty() || std::filesystem::is_directory(path)) {
-    return Status::Ok();
-  }
-  const std::filesystem::path parent = path.parent_path();
-  PS_TRY(CreateDirectories(parent));
-  std::error_code error;
-  std::filesystem::create_directory(path, error);
-  if (error) {
-    return Status::Io(fmt::format("cannot create {}: {}", path.string(), error.message()));
-  }
-  const std::string parent_name = parent.empty() ? "." : parent.string();
-  const UniqueFd fd(::open(parent_name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.is_open() || ::fsync(fd.get()) != 0) {
-    return IoError("cannot sync", parent_name);
-  }
-  return Status::Ok();
 }
 
 class RocksDbStorage final : public Storage {

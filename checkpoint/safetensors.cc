@@ -14,6 +14,7 @@
 
 #include "checkpoint/half.h"
 #include "ps/base/check.h"
+#include "ps/base/durable_file.h"
 #include "ps/base/file.h"
 #include "ps/base/text.h"
 
@@ -54,17 +55,6 @@ Status ReadAt(int fd, std::span<std::byte> bytes, uint64_t at, const std::string
     }
     bytes = bytes.subspan(static_cast<size_t>(n));
     at += static_cast<uint64_t>(n);
-  }
-  return Status::Ok();
-}
-
-/// The name of a file is durable when its directory is.
-Status SyncDirectoryOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  const UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.is_open() || ::fsync(fd.get()) != 0) {
-    return IoError("cannot sync the directory", directory);
   }
   return Status::Ok();
 }
@@ -198,11 +188,8 @@ Status SafetensorsWriter::Finish() {
   if (::fsync(fd_.get()) != 0) {
     return IoError("cannot write", draft_path_);
   }
-  if (::rename(draft_path_.c_str(), path_.c_str()) != 0) {
-    return IoError("cannot write", path_);
-  }
   fd_.Reset();
-  return SyncDirectoryOf(path_);
+  return MoveIntoPlace(draft_path_, path_);
 }
 
 Result<SafetensorsReader> SafetensorsReader::Open(const std::string& path) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "provisioner/fleet/local_launcher.h"
+#include "ps/base/durable_file.h"
 #include "ps/base/file.h"
 #include "ps/base/process_start.h"
 #include "ps/base/time.h"
@@ -57,7 +58,7 @@ Result<ChildRun> ChildRuns::Run(proto::JobConfig config, bool is_probed) {
   }
   std::error_code error;
   const std::string folder = fmt::format("{}/run{}", folder_, ++count_);
-  fs::create_directories(folder, error);
+  PS_TRY(CreateDirectories(folder));
   config.run.directory = folder + "/runs";
   PS_TRY(WriteFileAtomically(folder + "/job.json", proto::PrintJobConfig(config)));
   const Status end = Train(folder, config.run.seconds_max, is_probed);

@@ -12,6 +12,7 @@
 #include "checkpoint/reader.h"
 #include "checkpoint/rocksdb_storage.h"
 #include "checkpoint/shard_store.h"
+#include "ps/base/durable_file.h"
 #include "ps/base/file.h"
 #include "ps/coordinator/job_disk.h"
 #include "ps/proto/job_config.h"
@@ -37,8 +38,7 @@ proto::KeptCheckpoint KeptOf(checkpoint::CheckpointId id, checkpoint::JobStore* 
 Result<RunCheckpoints> Lock(const std::string& path) {
   RunCheckpoints checkpoints;
   checkpoints.storage = checkpoint::MakeRocksDbStorage();
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
+  PS_TRY(CreateDirectories(path).Annotate("checkpoint.path"));
   Result<std::unique_ptr<checkpoint::JobStore>> store =
       checkpoint::JobStore::Open(*checkpoints.storage, path, OpenMode::kWrite);
   if (store.status().code() == StatusCode::kUnavailable) {

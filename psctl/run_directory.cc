@@ -13,6 +13,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "ps/base/durable_file.h"
 #include "ps/base/file.h"
 #include "ps/crypto/token_file.h"
 
@@ -52,6 +53,7 @@ Result<std::string> MakeUniqueDirectory(const std::string& stem) {
   for (int attempt = 1; attempt <= kAttemptsMax; ++attempt) {
     const std::string path = attempt == 1 ? stem : fmt::format("{}-{}", stem, attempt);
     if (::mkdir(path.c_str(), 0755) == 0) {
+      PS_TRY(SyncDirectory(std::filesystem::path(path).parent_path().string()));
       return path;
     }
     if (errno != EEXIST) {
@@ -116,11 +118,8 @@ Result<std::string> MakeToken() {
 Result<RunDirectory> RunDirectory::Create(
     const std::string& parent, const std::string& name, int64_t unix_micros, bool is_encrypted) {
   const std::string absolute_parent = AbsolutePath(parent);
-  std::error_code error;
-  std::filesystem::create_directories(absolute_parent, error);
-  if (error) {
-    return WithAdvice(Status::Io(
-        fmt::format("cannot make the directory {}: {}", absolute_parent, error.message())));
+  if (const Status made = CreateDirectories(absolute_parent); !made.ok()) {
+    return WithAdvice(made);
   }
   Result<std::string> root = MakeUniqueDirectory(
       absolute_parent + "/" + FileNameOf(name) + "-" + RunTimestamp(unix_micros));

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "ps/base/durable_file.h"
 #include "ps/base/file.h"
 #include "ps/base/unique_fd.h"
 
@@ -18,14 +19,6 @@ namespace {
 
 /// Ends the name of a file that is being written. No key has a dot.
 constexpr std::string_view kUnfinished = ".part";
-
-Status SyncDirectory(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.is_open() || ::fsync(fd.get()) != 0) {
-    return IoError("cannot sync", path);
-  }
-  return Status::Ok();
-}
 
 class DirectoryStore final : public ObjectStore {
  public:
@@ -37,22 +30,17 @@ class DirectoryStore final : public ObjectStore {
     PS_TRY(CheckObjectKey(key));
     const std::string path = PathOf(key);
     const std::string folder = std::filesystem::path(path).parent_path().string();
-    std::error_code error;
-    std::filesystem::create_directories(folder, error);
-    if (error) {
-      return Status::Io(fmt::format("cannot create {}: {}", folder, error.message()));
-    }
+    PS_TRY(CreateDirectories(folder));
     // Two processes that write the same object do not meet under one name.
     const std::string unfinished = fmt::format("{}.{}{}", path, ::getpid(), kUnfinished);
     Status written = Write(unfinished, bytes);
-    if (written.ok() && ::rename(unfinished.c_str(), path.c_str()) != 0) {
-      written = IoError("cannot replace", path);
+    if (written.ok()) {
+      written = MoveIntoPlace(unfinished, path);
     }
     if (!written.ok()) {
       ::unlink(unfinished.c_str());
-      return written;
     }
-    return SyncDirectory(folder);
+    return written;
   }
 
   Result<std::vector<std::byte>> Get(std::string_view key, size_t bytes_max) override {

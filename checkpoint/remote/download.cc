@@ -17,6 +17,7 @@
 #include "checkpoint/job_store.h"
 #include "checkpoint/remote/copies.h"
 #include "checkpoint/remote/index.h"
+#include "ps/base/durable_file.h"
 #include "ps/base/file.h"
 #include "ps/base/text.h"
 #include "ps/base/unique_fd.h"
@@ -107,11 +108,7 @@ class Fetch {
  private:
   Status FetchDatabase(const CopiedDatabase& database) {
     const std::string folder = fmt::format("{}/{}", path_, database.directory);
-    std::error_code error;
-    std::filesystem::create_directories(folder, error);
-    if (error) {
-      return Status::Io(fmt::format("cannot create {}: {}", folder, error.message()));
-    }
+    PS_TRY(CreateDirectories(folder));
     PS_TRY(RemoveOthers(folder, database));
     for (const CopiedFile& file : database.files) {
       const std::string path = fmt::format("{}/{}", folder, file.name);
@@ -122,8 +119,7 @@ class Fetch {
         PS_TRY(FetchFile(path, file));
       }
     }
-    const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    return fd.is_open() && ::fsync(fd.get()) == 0 ? Status::Ok() : IoError("cannot sync", folder);
+    return SyncDirectory(folder);
   }
 
   /// Of an attempt at another checkpoint.

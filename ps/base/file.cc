@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "ps/base/durable_file.h"
 #include "ps/base/unique_fd.h"
 
 namespace ps {
@@ -67,9 +68,12 @@ Status WriteFileAtomically(const std::string& path, std::string_view text, unsig
   Status status = ::fchmod(fd.get(), static_cast<mode_t>(mode)) == 0
                       ? WriteAll(fd.get(), text, draft)
                       : IoError("cannot chmod", draft);
+  if (status.ok() && ::fsync(fd.get()) != 0 && errno != EINVAL) {
+    status = IoError("cannot sync", draft);
+  }
   fd.Reset();
-  if (status.ok() && ::rename(draft.c_str(), path.c_str()) != 0) {
-    status = IoError("cannot write", path);
+  if (status.ok()) {
+    status = MoveIntoPlace(draft, path);
   }
   if (!status.ok()) {
     ::unlink(draft.c_str());

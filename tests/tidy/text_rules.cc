@@ -40,6 +40,12 @@ const std::vector<BannedName>& BannedNames() {
        "the config: there are no environment variables"},
       // Two tests with one file's name disturb each other.
       {"testing::TempDir", {"tests/checkpoint/format_test.cc"}, "TemporaryFolder"},
+      {"::rename",
+       {"ps/base/durable_file.cc", "tests/"},
+       "MoveIntoPlace of ps/base/durable_file.h: a new name needs its directory synced"},
+      {"create_directories",
+       {"tests/"},
+       "CreateDirectories of ps/base/durable_file.h: new directories need the ones above synced"},
       {"throw", {"tests/"}, "Status"},
       {"std::cout", {"psctl/", "tests/"}, "the logger; results are psctl's to print"},
       {"using namespace std;", {}, "std::"},
