@@ -7,6 +7,8 @@
 // - A sample range is leased again only when every shard has fenced its former holder.
 // - A connection is granted at most one incarnation.
 // - Input is never trusted: what does not fit is refused, and nothing has changed then.
+// - A claim counts from the role that it is about, which the shell has checked: terms from servers,
+//   incarnations and seats from workers, requests about the job from control.
 
 #include "ps/coordinator/coordinator_core.h"
 
@@ -86,27 +88,29 @@ void CoordinatorCore::StartMissing(std::span<const proto::LaunchRecord> launches
 
 void CoordinatorCore::OnPeerConnected(
     proto::PeerId peer, const proto::Hello& hello, TimePoint now, proto::Outbox* out) {
-  if (hello.term > term()) {
+  if (hello.term > term() && hello.role == proto::Role::kShard) {
     is_outranked_ = true;
     parts_->job.log->Error(
         "outranked", {{"node", hello.node}, {"term", term()}, {"known", hello.term}});
     return;
   }
   ForgiveOwnSilence(now);
+  const bool is_worker = hello.role == proto::Role::kWorker;
+  const Incarnation incarnation = is_worker ? hello.incarnation : Incarnation();
   const Call call{peer, 0, now, out};
   const std::optional<WorkerId> own_seat = crypto::SeatOfToken(hello.token);
-  if (const Member* const member = parts_->job.membership.Find(hello.incarnation);
+  if (const Member* const member = parts_->job.membership.Find(incarnation);
       own_seat && member != nullptr && member->record->seat != *own_seat) {
     parts_->job.peers.Add(peer, {hello.role, hello.node, Incarnation(), own_seat});
     parts_->job.Refuse(call, StatusCode::kInvalidArgument, OtherSeatText(*own_seat));
     out->Close(peer);
     return;
   }
-  parts_->job.peers.Add(peer, {hello.role, hello.node, hello.incarnation, own_seat});
+  parts_->job.peers.Add(peer, {hello.role, hello.node, incarnation, own_seat});
   if (!parts_->job.is_working()) {
     parts_->phases.TellToLeave(call, hello.role);
-  } else if (hello.role == proto::Role::kWorker && hello.incarnation != Incarnation()) {
-    parts_->joins.OnReconnected(call, hello.incarnation);
+  } else if (incarnation != Incarnation()) {
+    parts_->joins.OnReconnected(call, incarnation);
     parts_->shards.OnMemberConnected(call);
     Settle(call);
   }
@@ -374,6 +378,23 @@ void CoordinatorCore::ForgiveOwnSilence(TimePoint now) {
   }
   for (Shard& shard : parts_->job.shards.all()) {
     shard.last_heard += gap;
+  }
+}
+
+void CoordinatorCore::NoteCrowd(TimePoint now) {
+  const proto::Timing& timing = parts_->job.timing;
+  if (now - std::exchange(crowd_at_, now) > timing.detect) {
+    crowd_forgiven_ = Duration::zero();
+  }
+  if (crowd_forgiven_ >= timing.orphan) {
+    return;
+  }
+  crowd_forgiven_ += timing.tick;
+  for (auto& [incarnation, member] : parts_->job.membership.members()) {
+    member.last_heard += member.peer == proto::PeerId() ? timing.tick : Duration::zero();
+  }
+  for (Shard& shard : parts_->job.shards.all()) {
+    shard.last_heard += shard.peer == proto::PeerId() ? timing.tick : Duration::zero();
   }
 }
 

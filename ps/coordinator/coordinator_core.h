@@ -79,6 +79,10 @@ class CoordinatorCore {
   void OnDrained(proto::PeerId peer, TimePoint now, proto::Outbox* out);
   void OnProcessExited(const proto::ProcessEnd& end, TimePoint now, proto::Outbox* out);
   void OnTick(TimePoint now, proto::Outbox* out);
+  /// In the last tick some who wanted to connect found no room: members and shards that are away
+  /// may be kept out by others, and are not blamed for that tick. While there is a crowd they get
+  /// Timing::orphan more in all, for which they themselves try.
+  void NoteCrowd(TimePoint now);
   // The disk's answers to what was asked of CoordinatorOptions::manifests.
   void OnManifestWritten(
       uint64_t checkpoint, const Status& status, TimePoint now, proto::Outbox* out);
@@ -121,8 +125,9 @@ class CoordinatorCore {
 
   static proto::Term TermOf(const proto::JobState& state) { return state.restarts + 1; }
 
-  /// A server or a worker has met a coordinator of this job with a later term: the job is that
-  /// one's, and this core is to be thrown away without a word to anybody.
+  /// A server has met a coordinator of this job with a later term: the job is that one's, and this
+  /// core is to be thrown away without a word to anybody. Workers are not believed: any of them
+  /// could end the run.
   bool is_outranked() const { return is_outranked_; }
 
   /// For process exit: 0 done or stopped, 1 failed.
@@ -192,6 +197,8 @@ class CoordinatorCore {
   proto::CopyStatus copies_;
   bool is_outranked_ = false;
   TimePoint last_event_{};
+  TimePoint crowd_at_{};
+  Duration crowd_forgiven_{};
 };
 
 }  // namespace ps::coordinator

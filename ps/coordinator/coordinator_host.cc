@@ -29,6 +29,11 @@ net::EndpointOptions EndpointOptionsOf(const CoordinatorHost::Options& options) 
   endpoint.roles = {proto::Role::kWorker, proto::Role::kShard};
   endpoint.file_roles = {proto::Role::kControl};
   endpoint.seed = options.job.config.train.seed;
+  if (options.recovered) {
+    for (const proto::ShardRecord& shard : options.recovered->state.shards) {
+      endpoint.known_addresses.push_back(shard.host);  // a name does no harm
+    }
+  }
   return endpoint;
 }
 
@@ -254,6 +259,9 @@ void CoordinatorHost::OnDrained(proto::PeerId peer) {
 }
 
 void CoordinatorHost::Tick() {
+  if (endpoint_.turned_away() != std::exchange(turned_away_, endpoint_.turned_away())) {
+    core_->NoteCrowd(Now());
+  }
   core_->OnTick(Now(), &held_);
   Commit();
   if (core_->is_finished() && !is_closing_ && owner_.may_close() && AreCopiesMade()) {

@@ -118,4 +118,8 @@ uint32_t Endpoint::connection_count() const {
   return impl_->connection_count();
 }
 
+uint64_t Endpoint::turned_away() const {
+  return impl_->turned_away();
+}
+
 }  // namespace ps::net

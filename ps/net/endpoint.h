@@ -209,6 +209,9 @@ class Endpoint final : public proto::Outbox {
   /// Of all connections since the start.
   Traffic TotalTraffic() const;
   uint32_t connection_count() const;
+  /// Newcomers that found no room, and handshakes that had to make some, since the start. While it
+  /// grows, who does not come may be kept out by others.
+  uint64_t turned_away() const;
 
  private:
   class Impl;

@@ -44,6 +44,27 @@ TEST_F(DeathTest, TheRestOfTheLeaseGoesBackWhenEveryShardHasFencedIt) {
   EXPECT_EQ(next->end, 20U);
 }
 
+/// Strangers fill the coordinator's port: that is not the fault of a worker that wants to come
+/// back.
+TEST_F(DeathTest, WhoMayBeKeptOutByACrowdHasMoreTimeToComeBackButNotForEver) {
+  CoordinatorOptions options = Options();
+  options.config.fleet.orphan_grace_s = 4;
+  Harness harness(options);
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  harness.AskAll(&workers);
+  CloseAll(&harness, {workers[0]});
+  const auto wait_in_a_crowd = [&](Duration duration) {
+    for (const TimePoint end = harness.now + duration; harness.now < end;) {
+      harness.core->NoteCrowd(harness.now);
+      harness.Wait(harness.timing.tick, {workers[1]});
+    }
+  };
+  wait_in_a_crowd(harness.timing.detect * 2);
+  EXPECT_EQ(harness.core->member_count(), 2U);
+  wait_in_a_crowd(std::chrono::seconds(2));
+  EXPECT_EQ(harness.core->member_count(), 1U);
+}
+
 TEST_F(DeathTest, AnUnreportedStepThatAllShardsHaveCounts) {
   harness_.Complete(workers_[0], 2);
   Kill();

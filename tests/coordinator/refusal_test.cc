@@ -54,6 +54,29 @@ TEST_F(RefusalTest, MessagesOfAnotherRole) {
   EXPECT_EQ(harness_.status().state, "training");
 }
 
+/// A worker could end the run with it.
+TEST_F(RefusalTest, ATermIsBelievedFromServersAlone) {
+  const auto say = [&](proto::Role role) {
+    const proto::Hello hello{role, "", "liar", Incarnation(), 1'000'000};
+    harness_.core->OnPeerConnected(proto::PeerId(9999), hello, harness_.now, harness_.out());
+    return harness_.core->is_outranked();
+  };
+  EXPECT_FALSE(say(proto::Role::kWorker));
+  EXPECT_FALSE(say(proto::Role::kControl));
+  EXPECT_TRUE(say(proto::Role::kShard));
+}
+
+TEST_F(RefusalTest, AnIncarnationIsBelievedFromWorkersAlone) {
+  const Incarnation me = workers_[0].incarnation;
+  for (const proto::Role role : {proto::Role::kShard, proto::Role::kControl}) {
+    const proto::PeerId peer = harness_.Connect(role, me);
+    harness_.core->OnPeerClosed(peer, harness_.now, harness_.out());
+  }
+  EXPECT_FALSE(harness_.is_closed(workers_[0].peer));
+  const std::optional<proto::LeaseGrant> grant = harness_.Ask(&workers_[0]);
+  EXPECT_TRUE(grant.has_value());
+}
+
 TEST_F(RefusalTest, SomebodyElsesIncarnation) {
   const Incarnation victim = workers_[0].incarnation;
   for (const proto::Message& message :

@@ -235,6 +235,7 @@ TEST_P(HandshakeLimitsTest, ConnectionsThatSayNothingGiveWayToNewcomers) {
   TestNode client(TestOptions("client"));
   client.MustConnect(door);
   EXPECT_TRUE(silent[0]->ReadsEnd()) << "the oldest";
+  server.Do([](Endpoint& endpoint) { EXPECT_EQ(endpoint.turned_away(), 1U); });
   silent[1]->WriteMessage(TestHello("awake"));
   EXPECT_TRUE(silent[1]->Read().ok());
 }

@@ -56,6 +56,8 @@ class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_f
 
   uint32_t connection_count() const;
 
+  uint64_t turned_away() const { return turned_away_; }
+
   void OnFrame(Connection& connection, uint64_t request_id, proto::Message&& message) override;
   void OnDrained(Connection& connection) override;
   void OnRoom() override;
@@ -146,6 +148,7 @@ class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_f
   std::map<ConnectId, Attempt> attempts_;
   uint64_t last_peer_ = 0;
   uint64_t last_attempt_ = 0;
+  uint64_t turned_away_ = 0;
   Door ports_;
   Door files_;
   LineBudget refusal_lines_;  // of those who never were kOpen

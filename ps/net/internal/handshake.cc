@@ -24,6 +24,7 @@ using asio::ip::tcp;
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 constexpr uint32_t kRetryAfterMs = 500;
 constexpr uint32_t kPortMax = 65535;
+constexpr size_t kNodeShown = 64;
 constexpr uint64_t kOtherDescriptors = 256;  // files, pipes, connections made from here
 
 Status ListenError(const std::string& address, const asio::error_code& error) {
@@ -159,6 +160,7 @@ void Endpoint::Impl::OnAcceptFailed(
 /// False: nobody gives way. What it displaces has not shown that it may be here.
 bool Endpoint::Impl::MakeRoom(Door* door, const std::string& host) {
   const HalfOpen::Verdict verdict = door->half_open.Judge(host, SystemTime().Now());
+  turned_away_ += !verdict.is_let_in || verdict.displaced ? 1 : 0;
   if (verdict.displaced) {
     door->half_open.Remove(*verdict.displaced);
     peers_.at(*verdict.displaced)
@@ -169,6 +171,7 @@ bool Endpoint::Impl::MakeRoom(Door* door, const std::string& host) {
 
 void Endpoint::Impl::OnAccepted(Door* door, StreamSocket socket) {
   if (door->accepted >= options_.connections_max) {
+    ++turned_away_;
     RefuseSocket(
         std::move(socket), fmt::format("all {} connections are taken", options_.connections_max));
     return;
@@ -238,7 +241,7 @@ void Endpoint::Impl::CheckHello(Peer& peer, uint64_t request_id, const proto::Me
             proto::MessageTypeName(proto::MessageTypeOf(message)))));
     return;
   }
-  peer.node = hello->node;
+  peer.node = Clip(hello->node, kNodeShown);  // of a stranger, perhaps, for the log
   const bool came_by_file = peer.door == &files_;
   if (Status problem = came_by_file ? Status::Ok() : CheckStranger(peer, *hello); !problem.ok()) {
     connection.Refuse(request_id, std::move(problem));
