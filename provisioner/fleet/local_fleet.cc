@@ -210,10 +210,15 @@ void LocalFleet::KillWorker(WorkerId seat) {
   }
 }
 
-void LocalFleet::KillServer(uint32_t server) {
-  DropWaiting(server);
+void LocalFleet::KillServer(uint32_t server, LaunchId keep) {
+  const auto waiting = waiting_servers_.find(server);
+  if (waiting != waiting_servers_.end() && (keep == LaunchId() || waiting->second != keep)) {
+    DropWaiting(server);
+  }
   for (auto& [handle, process] : processes_) {
-    if (process.launch.kind == ProcessKind::kServer && process.launch.index == server) {
+    const proto::LaunchRecord& launch = process.launch;
+    if (launch.kind == ProcessKind::kServer && launch.index == server &&
+        (keep == LaunchId() || launch.launch != keep)) {
       Kill(handle, &process);
     }
   }

@@ -60,7 +60,7 @@ class LocalFleet final : public proto::FleetActions {
   void StartServer(uint32_t server, LaunchId launch) override;
   void StartWorker(WorkerId seat, LaunchId launch, const proto::WorkerGroup& group) override;
   void KillWorker(WorkerId seat) override;
-  void KillServer(uint32_t server) override;
+  void KillServer(uint32_t server, LaunchId keep) override;
   bool HasServer(uint32_t server) const override;
 
   /// Goes on with the processes of an earlier fleet. TakeEnds tells of those that have ended.

@@ -403,6 +403,7 @@ void CoordinatorCore::OnTick(TimePoint now, proto::Outbox* out) {
   ForgiveOwnSilence(now);
   parts_->job.cost.Add(parts_->job.UsdPerHour(), now);
   if (IsGoingBack()) {
+    LimitGoingBack(call);
     Settle(call);
     return;
   }

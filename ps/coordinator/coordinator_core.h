@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -157,6 +158,7 @@ class CoordinatorCore {
   void OnStopRequest(const Call& call, const proto::StopRequest& message);
   void ForgiveOwnSilence(TimePoint now);
   bool IsGoingBack() const;
+  void LimitGoingBack(const Call& call);
   void AdvanceGoingBack(const Call& call);
   void BeginAgain(JobState state, const Call& call);
   void ChangeShardsIfWanted(const Call& call);
@@ -197,6 +199,7 @@ class CoordinatorCore {
   proto::CopyStatus copies_;
   bool is_outranked_ = false;
   TimePoint last_event_{};
+  std::optional<TimePoint> going_back_since_;
   TimePoint crowd_at_{};
   Duration crowd_forgiven_{};
 };

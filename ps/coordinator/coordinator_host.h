@@ -113,7 +113,9 @@ class CoordinatorHost final : private net::EndpointHandler, private proto::Fleet
 
   void KillWorker(WorkerId seat) override { owner_.fleet->KillWorker(seat); }
 
-  void KillServer(uint32_t server) override { owner_.fleet->KillServer(server); }
+  void KillServer(uint32_t server, LaunchId keep) override {
+    owner_.fleet->KillServer(server, keep);
+  }
 
   bool HasServer(uint32_t server) const override { return owner_.fleet->HasServer(server); }
 
@@ -141,6 +143,7 @@ class CoordinatorHost final : private net::EndpointHandler, private proto::Fleet
   std::unique_ptr<CoordinatorCore> core_;       // from Listen on
   std::unique_ptr<JobDisk> disk_;               // from Listen on, if there is a store
   std::unique_ptr<checkpoint::Copier> copier_;  // from Run on, if there is checkpoint.copy_to
+  uint64_t turned_away_ = 0;                    // by the endpoint, until the last tick
   bool has_said_wait_ = false;
   std::optional<LimitReached> limit_reached_;
   bool is_stopping_ = false;

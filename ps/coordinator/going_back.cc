@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "ps/coordinator/coordinator_core.h"
@@ -33,6 +34,26 @@ void CoordinatorCore::AdvanceGoingBack(const Call& call) {
   } else {
     const JobState present = StateAt(call.now);
     BeginAgain(GoBack(present, nullptr, proto::KeptCheckpoint()), call);
+  }
+}
+
+/// Until then nobody is heard, so that a disk that hangs would hold all up for ever.
+void CoordinatorCore::LimitGoingBack(const Call& call) {
+  if (!going_back_since_) {
+    going_back_since_ = call.now;
+  }
+  const Duration limit = std::max(
+      FromSeconds(double{parts_->job.options.config.fleet.join_timeout_s}),
+      parts_->job.timing.server_detect);
+  if (call.now - *going_back_since_ > limit) {
+    parts_->phases.Fail(
+        Status::Unavailable(fmt::format(
+            "a server was lost, and the coordinator's disk has not given the manifest of "
+            "checkpoint {} for {:.0f} s: look at the disk of checkpoint.path; psctl resume goes on "
+            "from it",
+            parts_->job.state.checkpoints.newest().checkpoint,
+            Seconds(limit))),
+        call);
   }
 }
 
@@ -118,6 +139,7 @@ void CoordinatorCore::ChangeShardsIfWanted(const Call& call) {
 /// The job goes on from `state`. Everybody comes anew: what is on its way from the undone time
 /// would be taken for new otherwise.
 void CoordinatorCore::BeginAgain(JobState state, const Call& call) {
+  going_back_since_.reset();
   const proto::CheckpointsState undone = parts_->job.state.checkpoints;
   Peers staying = CloseConnections(
       state, "the job went back to an earlier state, since a server was lost", call);

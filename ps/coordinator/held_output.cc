@@ -30,8 +30,8 @@ void HeldOutput::KillWorker(WorkerId seat) {
   held_.emplace_back(Kill{seat});
 }
 
-void HeldOutput::KillServer(uint32_t server) {
-  held_.emplace_back(ServerKill{server});
+void HeldOutput::KillServer(uint32_t server, LaunchId keep) {
+  held_.emplace_back(ServerKill{server, keep});
 }
 
 void HeldOutput::Release() {
@@ -45,7 +45,7 @@ void HeldOutput::Release() {
               fleet_->StartWorker(start.seat, start.launch, start.group);
             },
             [this](const Kill& kill) { fleet_->KillWorker(kill.seat); },
-            [this](const ServerKill& kill) { fleet_->KillServer(kill.server); }},
+            [this](const ServerKill& kill) { fleet_->KillServer(kill.server, kill.keep); }},
         held);
   }
 }

@@ -27,7 +27,7 @@ class HeldOutput final : public proto::Outbox, public proto::FleetActions {
   void StartServer(uint32_t server, LaunchId launch) override;
   void StartWorker(WorkerId seat, LaunchId launch, const proto::WorkerGroup& group) override;
   void KillWorker(WorkerId seat) override;
-  void KillServer(uint32_t server) override;
+  void KillServer(uint32_t server, LaunchId keep) override;
 
   bool HasServer(uint32_t server) const override { return fleet_->HasServer(server); }
 
@@ -64,6 +64,7 @@ class HeldOutput final : public proto::Outbox, public proto::FleetActions {
 
   struct ServerKill {
     uint32_t server = 0;
+    LaunchId keep;
   };
 
   proto::Outbox* const out_;

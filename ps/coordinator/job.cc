@@ -199,6 +199,7 @@ LaunchId Job::NextLaunch() {
 void Job::StartServer(uint32_t server) {
   const LaunchId launch = NextLaunch();
   shards.Await(server, launch);
+  fleet->KillServer(server, LaunchId());
   fleet->StartServer(server, launch);
 }
 

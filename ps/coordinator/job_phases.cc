@@ -46,8 +46,10 @@ void JobPhases::StartMissing(std::span<const proto::LaunchRecord> launches, Time
     return launch != LaunchId() &&
            std::ranges::find(launches, launch, &proto::LaunchRecord::launch) != launches.end();
   };
-  std::map<uint32_t, LaunchId> servers;  // somebody has to register
+  std::map<uint32_t, LaunchId> places;   // of each server's process
+  std::map<uint32_t, LaunchId> servers;  // of these, somebody has to register
   for (const Shard& shard : job_->shards.all()) {
+    places[job_->shards.ServerOf(shard.shard)] = shard.record->launch;
     if (!shard.record->is_registered && !job_->state.park.is_on) {
       servers[job_->shards.ServerOf(shard.shard)] = shard.record->launch;
     }
@@ -60,6 +62,9 @@ void JobPhases::StartMissing(std::span<const proto::LaunchRecord> launches, Time
   for (uint32_t server = 0; server < job_->shards.server_count(); ++server) {
     if (job_->shards.HasSuccessor(server) && !is_started(job_->shards.SuccessorOf(server))) {
       job_->shards.SetSuccessor(server, LaunchId());
+    }
+    if (is_started(places[server]) && !job_->shards.HasSuccessor(server)) {
+      job_->fleet->KillServer(server, places[server]);  // one that was lost may run on
     }
   }
   for (const WorkerId seat : std::set<WorkerId>(job_->seats.expected())) {

@@ -55,7 +55,7 @@ void ParkDesk::OnTick(const Call& call) {
   if (call.now >= *kill_at_) {
     kill_at_ = TimePoint::max();
     for (uint32_t server = 0; server < job_->shards.server_count(); ++server) {
-      job_->fleet->KillServer(server);
+      job_->fleet->KillServer(server, LaunchId());
     }
   }
 }

@@ -8,8 +8,19 @@ namespace ps::coordinator {
 namespace {
 
 constexpr uint32_t kRestartsMax = 5;  // of a server, until it has worked for a while
+/// Slower than any disk and network that anybody would train with; of parameters, whose optimizer
+/// may have three times as much beside them.
+constexpr double kRestoredBytesPerSecond = 2.5e6;
 
 }  // namespace
+
+/// A process that waits for a lock, or for a disk that hangs, goes on to say that it is there.
+Duration ServerWatch::SetUpLimit(const Shard& shard) const {
+  const double join_s = double{job_->options.config.fleet.join_timeout_s};
+  const auto bytes = static_cast<double>(shard.has_chunks ? job_->shards.largest_bytes() : 0);
+  return std::max(FromSeconds(join_s), job_->timing.server_detect) +
+         FromSeconds(bytes / kRestoredBytesPerSecond);
+}
 
 Status ServerWatch::CheckSilence(const Call& call) {
   if (job_->state.park.is_on) {
@@ -35,7 +46,16 @@ Status ServerWatch::CheckSilence(const Call& call) {
     if (is_away && !shard.record->is_registered && away > join_limit) {
       const std::string why =
           fmt::format("it was started again and did not come within {:.0f} s", Seconds(away));
-      job_->fleet->KillServer(server);  // it may wait in a queue for a node
+      return OnServerLost(server, why, call);
+    }
+    const Duration set_up_for = call.now - shard.SetUpSince();
+    if (is_away && shard.record->is_registered && set_up_for > SetUpLimit(shard)) {
+      const std::string why = fmt::format(
+          "it was not set up from checkpoint {} within {:.0f} s{}{}",
+          shard.record->restore.checkpoint,
+          Seconds(set_up_for),
+          shard.trouble.empty() ? "" : ": ",
+          shard.trouble);
       return OnServerLost(server, why, call);
     }
   }
@@ -120,6 +140,7 @@ Status ServerWatch::OnServerLost(uint32_t server, const std::string& why, const 
   if (const LaunchId successor = job_->shards.SuccessorOf(server); successor != LaunchId()) {
     job_->shards.SetSuccessor(server, LaunchId());
     job_->shards.Await(server, successor);  // it is there, and registers again and again
+    job_->fleet->KillServer(server, successor);
   } else {
     job_->StartServer(server);
   }

@@ -8,6 +8,10 @@
 namespace ps::coordinator {
 
 /// Servers that are silent or gone: whether they can come back, and that they do.
+///
+/// A lost server comes back or the run ends: every wait for it has a limit, to be heard, to
+/// register, to be set up, and it is started again so often and no more. Whatever runs of it still
+/// is killed before the next process is started.
 class ServerWatch {
  public:
   explicit ServerWatch(Job* job) : job_(job) {}
@@ -25,6 +29,7 @@ class ServerWatch {
   }
 
  private:
+  Duration SetUpLimit(const Shard& shard) const;
   Status OnSilence(const Shard& shard, const Call& call);
   Status LostForGood(uint32_t server, const std::string& why) const;
   std::string WhyNotBack(uint32_t server) const;

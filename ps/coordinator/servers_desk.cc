@@ -211,6 +211,7 @@ void ServersDesk::StartMissing(const Call& call) {
       if (call.now >= next_start_) {
         const LaunchId launch = job_->NextLaunch();
         started_[server] = {launch, call.now};
+        job_->fleet->KillServer(server, LaunchId());  // one that was not wanted, or fell silent
         job_->fleet->StartServer(server, launch);
       }
     } else if (call.now - started->second.at > limit) {

@@ -5,9 +5,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "ps/base/text.h"
 #include "ps/proto/limits.h"
 
 namespace ps::coordinator {
+namespace {
+
+constexpr size_t kTroubleMax = 300;  // characters of what a shard says
+
+}  // namespace
 
 /// The shard that `call` comes from, or null. What comes before its registration is dropped: it
 /// will be sent again.
@@ -87,6 +93,10 @@ void ShardDesk::On(const Call& call, const proto::RegisterShard& message) {
   }
   job_->shards.Connect(shard, call.from);
   ShardRecord& edit = job_->shards.Edit(*shard);
+  if (!edit.is_registered) {
+    shard->registered_at = call.now;
+    shard->trouble.clear();
+  }
   edit.is_registered = true;
   edit.host = message.host;
   edit.port = message.port;
@@ -219,10 +229,13 @@ void ShardDesk::On(const Call& call, proto::ShardHeartbeat&& message) {
 }
 
 Status ShardDesk::OnRefusal(const Call& call, const proto::Refusal& message) {
-  const Shard* const shard = job_->shards.FindPeer(call.from);
+  Shard* const shard = job_->shards.FindPeer(call.from);
   const bool is_retried = message.code == StatusCode::kUnavailable ||
                           message.code == StatusCode::kOverloaded ||
                           message.code == StatusCode::kDeadlineExceeded;
+  if (shard != nullptr && is_retried && !shard->record->is_ready) {
+    shard->trouble = Printable(Clip(message.message, kTroubleMax));
+  }
   if (shard == nullptr || is_retried || message.code == StatusCode::kOk) {
     return Status::Ok();
   }

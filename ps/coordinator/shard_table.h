@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -31,8 +32,10 @@ struct Shard {
   double sent_bytes_per_s = 0;
   std::vector<proto::Wait> waits;
   TimePoint waits_at{};
-  TimePoint lost_at{};    // it is to come back since
-  uint32_t restarts = 0;  // since it has worked for a while
+  TimePoint lost_at{};        // it is to come back since
+  TimePoint registered_at{};  // the process that is to be set up
+  std::string trouble;        // why it is not set up yet, as it said last
+  uint32_t restarts = 0;      // since it has worked for a while
   TimePoint ready_at{};
 
   // What it has not acknowledged is sent again when these are due.
@@ -45,6 +48,9 @@ struct Shard {
     return record->is_registered && !record->is_ready && peer != proto::PeerId() &&
            record->restore.checkpoint == 0;
   }
+
+  /// Since when the process that is there has had the time to be set up.
+  TimePoint SetUpSince() const { return std::max(lost_at, registered_at); }
 
   /// For how long nothing has come from it; 0 while nothing has to.
   Duration SilenceAt(TimePoint now) const {

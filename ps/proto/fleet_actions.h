@@ -16,7 +16,9 @@ class FleetActions {
  public:
   virtual ~FleetActions() = default;
   /// Start server process `server` of 0 .. servers.count - 1 as `launch`; it hosts the shards
-  /// server * shards_per_server and following.
+  /// server * shards_per_server and following. Earlier processes of it are left alone: one that is
+  /// frozen has the lock of its store, its port and its slot, so whoever starts another one in its
+  /// place kills it first.
   virtual void StartServer(uint32_t server, LaunchId launch) = 0;
   /// Start a worker that asks for `seat`, as `launch`. `group.count` is 1, `group.minibatch` is
   /// resolved, and `group.zones` has the zone to start it in, or none: the one without a name. A
@@ -24,9 +26,10 @@ class FleetActions {
   virtual void StartWorker(WorkerId seat, LaunchId launch, const WorkerGroup& group) = 0;
   /// Kill the process in `seat` at once. Nothing happens when there is none.
   virtual void KillWorker(WorkerId seat) = 0;
-  /// Kill the processes of the server that it has started, at once. Nothing happens when there are
-  /// none.
-  virtual void KillServer(uint32_t server) = 0;
+  /// Kill the processes of the server that it has started, at once, but for the launch `keep`
+  /// (none: all). Nothing happens when there are none. One that can't die, in the kernel or on a
+  /// machine that nobody reaches, is not waited for.
+  virtual void KillServer(uint32_t server, LaunchId keep) = 0;
   /// Whether a process of the server that it has started, or adopted, is there.
   virtual bool HasServer(uint32_t server) const = 0;
 };

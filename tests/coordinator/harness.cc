@@ -308,6 +308,9 @@ void Harness::Exit(ProcessKind kind, uint32_t index, int64_t pid, const std::str
 
 void Harness::Exit(
     ProcessKind kind, uint32_t index, LaunchId launch, const std::string& description) {
+  if (kind == ProcessKind::kServer) {
+    fleet.killed.insert(launch);  // there is nothing left to kill
+  }
   core->OnProcessExited({kind, index, launch, description, false, ""}, now, this);
   Exchange();
 }

@@ -36,7 +36,14 @@ class FakeFleet final : public proto::FleetActions {
 
   void KillWorker(WorkerId seat) override { kills.push_back(seat); }
 
-  void KillServer(uint32_t server) override { server_kills.push_back(server); }
+  /// Only those of which a process may be there.
+  void KillServer(uint32_t server, LaunchId keep) override {
+    for (const LaunchId launch : launches[{ProcessKind::kServer, server}]) {
+      if (launch != keep && killed.insert(launch).second) {
+        server_kills.push_back(server);
+      }
+    }
+  }
 
   bool HasServer(uint32_t server) const override { return !foreign.contains(server); }
 
@@ -57,8 +64,9 @@ class FakeFleet final : public proto::FleetActions {
   std::vector<uint32_t> servers;
   std::vector<std::pair<WorkerId, proto::WorkerGroup>> workers;
   std::vector<WorkerId> kills;
-  std::vector<uint32_t> server_kills;
-  std::set<uint32_t> foreign;  // servers that somebody else has started
+  std::vector<uint32_t> server_kills;  // of each launch once
+  std::set<LaunchId> killed;           // launches of servers
+  std::set<uint32_t> foreign;          // servers that somebody else has started
 };
 
 /// A shard made of answers: it acknowledges at once what it gets, unless told to hold its tongue.

@@ -242,13 +242,14 @@ class NoOutbox final : public proto::Outbox {
 TEST(HeldOutputTest, NothingLeavesBeforeItIsReleasedAndThenInOrder) {
   NoOutbox out;
   FakeFleet fleet;
+  fleet.launches[{ProcessKind::kServer, 3}] = {LaunchId(1), LaunchId(2)};
   HeldOutput held(&out, &fleet);
   const size_t ack = proto::Message(proto::StepAck{}).index();
   held.Send(proto::PeerId(1), 0, proto::StepAck{});
   held.StartServer(2, LaunchId(5));
   held.StartWorker(WorkerId(3), LaunchId(6), {});
   held.KillWorker(WorkerId(4));
-  held.KillServer(3);
+  held.KillServer(3, LaunchId(1));
   held.Close(proto::PeerId(1));
   EXPECT_THAT(out.sent, ElementsAre());
   EXPECT_TRUE(fleet.servers.empty() && fleet.workers.empty() && fleet.kills.empty());

@@ -344,6 +344,74 @@ TEST_F(LostServerTest, AServerThatDoesNotComeIsStartedAgainAndNotForEver) {
   EXPECT_THAT(std::string(harness_.core->outcome().message()), HasSubstr("did not come"));
 }
 
+/// It may be frozen, and would keep the lock of its store for ever.
+TEST_F(LostServerTest, AServerThatFallsSilentIsKilledBeforeAnotherOneIsStarted) {
+  Begin();
+  Wait(kEvery);
+  Written();
+  const LaunchId frozen = harness_.fleet.NewestOf(ProcessKind::kServer, 1);
+  harness_.shards[1].is_silent = true;
+  Wait(harness_.timing.server_detect + harness_.timing.detect);
+  EXPECT_NE(harness_.fleet.NewestOf(ProcessKind::kServer, 1), frozen);
+  EXPECT_THAT(harness_.fleet.killed, ElementsAre(frozen));
+}
+
+TEST_F(LostServerTest, WhoeverWaitsForThePlaceOfASilentServerIsNotKilledWithIt) {
+  Begin();
+  Wait(kEvery);
+  Written();
+  const LaunchId frozen = harness_.fleet.NewestOf(ProcessKind::kServer, 1);
+  const proto::PeerId control = harness_.Connect(proto::Role::kControl);
+  harness_.shards[1].is_silent = true;
+  harness_.Give(control, proto::NoticeRequest{WorkerId(1), 3'600'000, true, false});
+  const LaunchId successor = harness_.fleet.NewestOf(ProcessKind::kServer, 1);
+  ASSERT_NE(successor, frozen);
+  Wait(harness_.timing.server_detect + harness_.timing.detect);
+  EXPECT_THAT(harness_.fleet.killed, ElementsAre(frozen));
+  EXPECT_EQ(harness_.fleet.NewestOf(ProcessKind::kServer, 1), successor);
+}
+
+/// The coordinator had ended after it had written that the server is lost, and before it killed it.
+TEST_F(LostServerTest, AnotherCoordinatorKillsTheLostServer) {
+  Begin();
+  harness_.shards[1].is_silent = true;
+  Wait(harness_.timing.server_detect + harness_.timing.detect);
+  const std::vector<LaunchId> launches = harness_.fleet.launches[{ProcessKind::kServer, 1}];
+  ASSERT_EQ(launches.size(), 2U);
+  harness_.Restart();
+  harness_.fleet.killed.clear();
+  const proto::LaunchRecord frozen{ProcessKind::kServer, 1, launches[0], 501, 1};
+  const proto::LaunchRecord next{ProcessKind::kServer, 1, launches[1], 777, 1};
+  harness_.core->StartMissing(std::vector{frozen, next}, harness_.now);
+  EXPECT_THAT(harness_.fleet.killed, ElementsAre(launches[0]));
+}
+
+/// What was killed may not die while its disk hangs, and keeps the lock: the next one says that it
+/// is there and waits.
+TEST_F(LostServerTest, AServerThatIsNeverSetUpIsStartedAgainAndNotForEver) {
+  Begin();
+  Wait(kEvery);
+  Written();
+  const auto patience =
+      FromSeconds(double{harness_.options.config.fleet.join_timeout_s}) + harness_.timing.detect;
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  for (int64_t pid = 601; pid < 606; ++pid) {
+    ASSERT_TRUE(harness_.core->outcome().ok()) << harness_.core->outcome();
+    harness_.shards[1].is_mute = true;
+    harness_.shards[1].life = 0;
+    harness_.RegisterShard(1, pid);
+    proto::Refusal refusal{StatusCode::kUnavailable, "shard-1 is in use by process 501", 0, 0};
+    harness_.Give(harness_.shards[1].peer, std::move(refusal));
+    const size_t started = harness_.fleet.servers.size();
+    Wait(patience);
+    EXPECT_EQ(harness_.fleet.servers.size(), started + (pid < 605 ? 1 : 0));
+  }
+  EXPECT_EQ(harness_.status().state, "failed");
+  EXPECT_THAT(
+      std::string(harness_.core->outcome().message()),
+      HasSubstr("was not set up from checkpoint 1 within 30 s: shard-1 is in use by process 501"));
+}
+
 TEST_F(LostServerTest, AnOldProcessOfAShardIsSentAway) {
   Begin();
   harness_.Exit(ProcessKind::kServer, 1, 501, "no way to it");

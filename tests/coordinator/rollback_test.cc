@@ -128,6 +128,19 @@ TEST_F(RollbackTest, AManifestThatIsBeingWrittenIsWaitedFor) {
   FinishRun();
 }
 
+TEST_F(RollbackTest, ADiskThatHangsWhileAllGoBackEndsTheRun) {
+  BeginAndWrite();
+  Lose(1);
+  ASSERT_FALSE(disk_.reads.empty());
+  Wait(FromSeconds(double{harness_.options.config.fleet.join_timeout_s}));
+  EXPECT_TRUE(harness_.core->outcome().ok());
+  Wait(std::chrono::seconds(1));
+  EXPECT_EQ(harness_.status().state, "failed");
+  EXPECT_THAT(
+      std::string(harness_.core->outcome().message()),
+      ::testing::HasSubstr("has not given the manifest of checkpoint 1 for 30 s"));
+}
+
 TEST_F(RollbackTest, AManifestThatCannotBeWrittenIsNotGoneBackTo) {
   BeginAndOpen();
   Lose(1);

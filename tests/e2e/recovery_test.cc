@@ -59,6 +59,24 @@ TEST_F(RecoveryTest, AServerThatIsKilledComesBackWhileTheOthersGoOn) {
   run.ExpectNothingLeft();
 }
 
+/// A frozen process keeps the lock of its store, and the next one would wait for it for ever.
+TEST_F(RecoveryTest, AServerThatIsFrozenIsKilledAndAnotherOneComesInItsPlace) {
+  job_.Set("fleet", R"({"max_detect_s": 2})").Set("servers", R"({"count": 2, "max_detect_s": 2})");
+  TrainRun run(job_);
+  const auto before = run.WaitFor(HasCheckpoint);
+  ASSERT_TRUE(before.has_value());
+  const int64_t frozen = before->shards[1].pid;
+  ASSERT_EQ(::kill(static_cast<pid_t>(frozen), SIGSTOP), 0);
+  const auto after = run.WaitFor([&](const proto::JobStatus& status) {
+    return status.shards[1].state == "ready" && status.shards[1].pid != frozen;
+  });
+  ASSERT_TRUE(after.has_value());
+  EXPECT_TRUE(WaitUntil([&] { return !IsAlive(frozen); }));
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectExactLedger();
+  run.ExpectNothingLeft();
+}
+
 TEST_F(RecoveryTest, AllServersAndTheCoordinatorAreKilledAtOneInstantAndAServerAgain) {
   job_.SetData(10000, 1000);
   TrainRun run(job_);

@@ -20,7 +20,7 @@ class NoFleet final : public proto::FleetActions {
 
   void KillWorker(WorkerId /*seat*/) override {}
 
-  void KillServer(uint32_t /*server*/) override {}
+  void KillServer(uint32_t /*server*/, LaunchId /*keep*/) override {}
 
   bool HasServer(uint32_t /*server*/) const override { return true; }
 };

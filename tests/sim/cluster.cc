@@ -52,7 +52,7 @@ class Cluster final : public proto::FleetActions, public Network::Observer {
 
   void KillWorker(WorkerId seat) override { fleet_.KillSeat(seat); }
 
-  void KillServer(uint32_t server) override { servers_.KillAllOf(server); }
+  void KillServer(uint32_t server, LaunchId keep) override { servers_.KillAllOf(server, keep); }
 
   bool HasServer(uint32_t server) const override { return servers_.Has(server); }
 

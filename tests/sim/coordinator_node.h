@@ -78,7 +78,9 @@ class CoordinatorNode final : public Node, private proto::FleetActions {
 
   void KillWorker(WorkerId seat) override { world_.fleet->KillWorker(seat); }
 
-  void KillServer(uint32_t server) override { world_.fleet->KillServer(server); }
+  void KillServer(uint32_t server, LaunchId keep) override {
+    world_.fleet->KillServer(server, keep);
+  }
 
   bool HasServer(uint32_t server) const override { return world_.fleet->HasServer(server); }
 

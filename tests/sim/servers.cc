@@ -109,13 +109,20 @@ void Servers::Kill(Process* process) {
   }
 }
 
-void Servers::KillAllOf(uint32_t server) {
+void Servers::KillAllOf(uint32_t server, LaunchId keep) {
   for (const auto& process : processes_) {
-    if (process->is_alive && process->shard.value == server) {
-      process->is_alive = false;
-      process->shard_node->Kill(false);
-      ReportEnd(*process, "killed");
+    if (!process->is_alive || process->shard.value != server || process->launch == keep) {
+      continue;
     }
+    const bool is_at_once = world_.random->Below(2) == 0;
+    const auto delay =
+        std::chrono::milliseconds(is_at_once ? 0 : world_.random->Below(kLateReportMsMax));
+    world_.queue->After(delay, [this, victim = process.get()] {
+      if (std::exchange(victim->is_alive, false)) {
+        victim->shard_node->Kill(false);
+        ReportEnd(*victim, "killed");
+      }
+    });
   }
 }
 

@@ -65,8 +65,9 @@ class Servers {
   /// a quarter by nothing but silence. In silence the machine goes with its unsynced writes.
   void Kill(Process* process);
 
-  /// As a launcher kills the processes of a server.
-  void KillAllOf(uint32_t server);
+  /// As a launcher kills the processes of a server, but for the launch `keep`: half of them at
+  /// once, the others when their machine is reached.
+  void KillAllOf(uint32_t server, LaunchId keep);
 
   /// A process of the server is there.
   bool Has(uint32_t server) const;

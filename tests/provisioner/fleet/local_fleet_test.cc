@@ -362,7 +362,7 @@ TEST_F(LocalFleetTest, AServerWithoutAFreeSlotIsStartedWhenThereIsOne) {
   EXPECT_EQ(launcher_.started[1].launch, LaunchId(3));
 
   StartServer(2);
-  fleet_->KillServer(2);
+  fleet_->KillServer(2, LaunchId());
   EXPECT_FALSE(fleet_->HasServer(2));
   const auto ends = fleet_->TakeEnds();
   ASSERT_EQ(ends.size(), 1U);
@@ -645,15 +645,22 @@ TEST_F(LocalFleetTest, KillingAServerKillsAllThatItStartedOfIt) {
   StartWorker(WorkerId(0), {});
   EXPECT_TRUE(fleet_->HasServer(0));
   EXPECT_FALSE(fleet_->HasServer(2));
-  fleet_->KillServer(0);
+  fleet_->KillServer(0, LaunchId());
   EXPECT_THAT(launcher_.killed, ElementsAre(1U, 3U));
   launcher_.exits = {
       {ProcessHandle(1), ProcessKind::kServer, 0, true, false, "killed by signal 9 (Killed)"},
       {ProcessHandle(3), ProcessKind::kServer, 0, true, false, "killed by signal 9 (Killed)"}};
   EXPECT_EQ(fleet_->TakeEnds().size(), 2U);
   EXPECT_FALSE(fleet_->HasServer(0));
-  fleet_->KillServer(0);
+  fleet_->KillServer(0, LaunchId());
   EXPECT_THAT(launcher_.killed, ElementsAre(1U, 3U));
+}
+
+TEST_F(LocalFleetTest, TheProcessThatTakesAServersPlaceIsKeptWhenTheServerIsKilled) {
+  StartServer(0);
+  StartServer(0);
+  fleet_->KillServer(0, LaunchId(2));
+  EXPECT_THAT(launcher_.killed, ElementsAre(1U));
 }
 
 TEST_F(LocalFleetTest, AnEndNamesTheLaunchAndTheLastLineOfOneThatFailed) {
