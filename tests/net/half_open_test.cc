@@ -11,7 +11,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr uint32_t kPlaces = 4;
-constexpr Duration kPatience = milliseconds(500);
+constexpr Duration kHalfOpenPatience = milliseconds(500);
 
 class HalfOpenTest : public testing::Test {
  protected:
@@ -27,7 +27,7 @@ class HalfOpenTest : public testing::Test {
     return proto::PeerId(last_);
   }
 
-  HalfOpen table_{kPlaces, kPatience};
+  HalfOpen table_{kPlaces, kHalfOpenPatience};
   TimePoint now_{std::chrono::seconds(100)};
   uint64_t last_ = 0;
 };
@@ -48,8 +48,8 @@ TEST_F(HalfOpenTest, AnAddressThatHasAllPlacesKeepsOutNoOther) {
 
 TEST_F(HalfOpenTest, ACrowdOfOneAddressIsServedInTurn) {
   Fill("10.0.0.9");
-  EXPECT_FALSE(table_.Judge("10.0.0.9", now_ + kPatience).is_let_in);
-  const HalfOpen::Verdict later = table_.Judge("10.0.0.9", now_ + kPatience + Duration(1));
+  EXPECT_FALSE(table_.Judge("10.0.0.9", now_ + kHalfOpenPatience).is_let_in);
+  const HalfOpen::Verdict later = table_.Judge("10.0.0.9", now_ + kHalfOpenPatience + Duration(1));
   EXPECT_TRUE(later.is_let_in);
   EXPECT_EQ(later.displaced, proto::PeerId(1));
 }
@@ -59,7 +59,7 @@ TEST_F(HalfOpenTest, IdleConnectionsOfManyAddressesKeepOutNobodyForLong) {
     Add("10.0.0." + std::to_string(i));
   }
   EXPECT_FALSE(table_.Judge("10.0.1.1", now_).is_let_in);
-  EXPECT_TRUE(table_.Judge("10.0.1.1", now_ + kPatience * 2).is_let_in);
+  EXPECT_TRUE(table_.Judge("10.0.1.1", now_ + kHalfOpenPatience * 2).is_let_in);
 }
 
 TEST_F(HalfOpenTest, AKnownAddressComesInAtOnceAndNoUnknownOneTakesItsPlace) {
@@ -73,7 +73,7 @@ TEST_F(HalfOpenTest, AKnownAddressComesInAtOnceAndNoUnknownOneTakesItsPlace) {
   table_.Remove(*verdict.displaced);
   const proto::PeerId known = Add("10.0.0.1");
   for (int i = 0; i < 10; ++i) {
-    now_ += kPatience * 2;
+    now_ += kHalfOpenPatience * 2;
     const HalfOpen::Verdict next = table_.Judge("10.0.2." + std::to_string(i), now_);
     ASSERT_TRUE(next.displaced.has_value());
     EXPECT_NE(next.displaced, known);
@@ -85,7 +85,7 @@ TEST_F(HalfOpenTest, AKnownAddressComesInAtOnceAndNoUnknownOneTakesItsPlace) {
 TEST_F(HalfOpenTest, WhereAllAreKnownAnUnknownNewcomerWaits) {
   table_.Know("10.0.0.9");
   Fill("10.0.0.9");
-  EXPECT_FALSE(table_.Judge("10.0.0.1", now_ + kPatience * 2).is_let_in);
+  EXPECT_FALSE(table_.Judge("10.0.0.1", now_ + kHalfOpenPatience * 2).is_let_in);
 }
 
 TEST_F(HalfOpenTest, WhoeverWasRefusedAndLingersGoesFirst) {
