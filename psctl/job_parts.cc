@@ -5,6 +5,7 @@
 #include "ps/coordinator/model_file.h"
 #include "ps/coordinator/placement.h"
 #include "ps/proto/job_limits.h"
+#include "worker/model/norm_batches.h"
 
 namespace ps::psctl {
 namespace {
@@ -26,6 +27,7 @@ Result<JobParts> PartsOf(const proto::JobConfig& config) {
   PS_ASSIGN(
       parts.model,
       worker::MakeModel(config.model, parts.data.shape, parts.data.classes, parts.data.labels));
+  PS_TRY(worker::CheckTrainBatches(config, parts.model));
   PS_TRY(proto::CheckModelLimits(config, parts.model.tensors));
   PS_TRY(proto::CheckRoundLimits(config, LargestShardBytes(config, parts.model)));
   if (!config.model.from.empty()) {

@@ -2,9 +2,13 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "ps/base/host_port.h"
 #include "ps/base/text.h"
 #include "ps/proto/timing.h"
+#include "worker/model/norm_batches.h"
 
 namespace ps::psctl {
 namespace {
@@ -27,6 +31,26 @@ std::string_view HowServersStart(const proto::ServerConfig& servers) {
   return kHow[static_cast<size_t>(servers.launcher)];
 }
 
+/// "0 = iris, 1 = rose"
+std::string ClassesText(const std::vector<std::string>& names) {
+  constexpr size_t kShownMax = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kShownMax); ++i) {
+    text += fmt::format("{}{} = {}", i == 0 ? "" : ", ", i, Printable(names[i]));
+  }
+  const std::string more = FormatCount(names.size() - std::min(names.size(), kShownMax));
+  return text + (names.size() > kShownMax ? fmt::format(" and {} more", more) : "");
+}
+
+/// "README.txt: called like data, and left out"
+std::string LeftOutText(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    text += (text.empty() ? "" : ", ") + Printable(name);
+  }
+  return text + ": left out, since files that are called so tell people of the data";
+}
+
 std::string ServerCommand(
     const proto::ServerConfig& servers, const std::string& common, uint32_t server) {
   std::string text = fmt::format("  ps_server {} --id {}", common, server);
@@ -39,6 +63,32 @@ std::string ServerCommand(
   return text + "\n";
 }
 
+/// What is allowed and may give other results than somebody expects.
+std::vector<std::string> JobNotes(const proto::JobConfig& config, const JobParts& parts) {
+  std::vector<std::string> notes;
+  const bool is_bsp = config.train.mode == proto::Mode::kBsp;
+  const bool has_rounds = is_bsp && WorkersStarted(config) != 1;
+  if (has_rounds && config.optimizer.clip_norm > 0) {
+    notes.emplace_back(
+        "bsp with optimizer.clip_norm: each worker clips its own gradient before they are "
+        "averaged, so a round is not quite one step on one big minibatch");
+  }
+  if (has_rounds && worker::HasBatchNorm(parts.model)) {
+    notes.emplace_back(
+        "bsp with batch_norm: each worker normalises over its own minibatch, so a round is not "
+        "quite one step on one big minibatch");
+  }
+  const auto least = static_cast<uint64_t>(worker::LeastTrainBatch(parts.model));
+  const uint64_t rest = parts.data.train_count % std::max<uint32_t>(config.train.minibatch, 1);
+  if (rest > 0 && rest < least) {
+    notes.emplace_back(fmt::format(
+        "the last minibatch of an epoch has one sample, from which a batch_norm of this model can "
+        "learn nothing; with data.train_samples={} there is none such",
+        parts.data.train_count - rest));
+  }
+  return notes;
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> DescribeJob(
@@ -47,7 +97,7 @@ std::vector<std::pair<std::string, std::string>> DescribeJob(
   const uint32_t workers = WorkersStarted(config);
   const std::string faults =
       config.faults.empty() ? "" : ", " + Plural(config.faults.size(), "planned disturbance");
-  return {
+  std::vector<std::pair<std::string, std::string>> pairs = {
       {"job", Printable(config.name)},
       {"model",
        FormatCount(static_cast<uint64_t>(parts.model.parameter_count())) + " parameters in " +
@@ -64,6 +114,16 @@ std::vector<std::pair<std::string, std::string>> DescribeJob(
        "a silent worker is lost after " + FormatDuration(Seconds(timing.detect)) +
            ", a server after " + FormatDuration(Seconds(timing.server_detect)) +
            ", heartbeat every " + FormatDuration(Seconds(timing.heartbeat))}};
+  if (!parts.data.class_names.empty()) {
+    pairs.emplace_back("classes", ClassesText(parts.data.class_names));
+  }
+  if (!parts.data.left_out.empty()) {
+    pairs.emplace_back("no data", LeftOutText(parts.data.left_out));
+  }
+  for (std::string& note : JobNotes(config, parts)) {
+    pairs.emplace_back("note", std::move(note));
+  }
+  return pairs;
 }
 
 std::string RenderHandStart(const proto::JobConfig& config, const HandStart& start) {

@@ -7,6 +7,7 @@
 #include "worker/data/dataset.h"
 #include "worker/model/model.h"
 #include "worker/model/network.h"
+#include "worker/model/norm_batches.h"
 
 namespace ps::worker {
 namespace {
@@ -107,6 +108,9 @@ class BackendTrainer final : public Trainer {
     PS_ASSIGN(const BatchMemory memory, prefetcher_.Take({task.epoch, {task.begin, task.end}}));
     Split(tensors.parameters, &parameters_);
     Split(tensors.gradient, &gradients_);
+    if (task.end - task.begin < static_cast<uint64_t>(LeastTrainBatch(model_))) {
+      return PassOver(memory, ready);
+    }
     // Dropout differs from step to step and from worker to worker, and is the same when repeated.
     const uint64_t dropout_step = (uint64_t{task.epoch} << 40) ^ task.begin;
     PS_ASSIGN(
@@ -145,6 +149,21 @@ class BackendTrainer final : public Trainer {
     const BatchLayout layout = dataset_.LayoutOf(form_);
     PS_TRY(Grow(layout.BytesFor(samples), &tests_));
     return layout.At(tests_->data(), samples);
+  }
+
+  /// Of so few samples nothing can be learnt: parameters and running statistics stay as they are.
+  Result<client::ComputeResult> PassOver(
+      const BatchMemory& memory, const std::function<void(uint32_t)>& ready) {
+    PS_ASSIGN(const BatchLoss loss, network_->Evaluate(parameters_, BatchOf(memory)));
+    for (uint32_t tensor = static_cast<uint32_t>(elements_.size()); tensor-- > 0;) {
+      if (model_.tensors[tensor].rule == UpdateRule::kAverage) {
+        std::ranges::copy(parameters_[tensor], gradients_[tensor].begin());
+      } else {
+        std::ranges::fill(gradients_[tensor], 0.0F);
+      }
+      ready(tensor);
+    }
+    return client::ComputeResult{loss.loss_sum, static_cast<uint64_t>(loss.correct), 0};
   }
 
   static Batch BatchOf(const BatchMemory& memory) {
@@ -194,10 +213,13 @@ class BackendTrainer final : public Trainer {
 }  // namespace
 
 Result<std::unique_ptr<Trainer>> Trainer::Make(
-    const proto::JobConfig& config, std::vector<std::shared_ptr<kernels::Backend>> backends) {
-  PS_ASSIGN(Dataset dataset, Dataset::Load(config.data));
+    const proto::JobConfig& config,
+    std::vector<std::shared_ptr<kernels::Backend>> backends,
+    LoadProgress* progress) {
+  PS_ASSIGN(Dataset dataset, Dataset::Load(config.data, progress));
   const DatasetInfo& info = dataset.info();
   PS_ASSIGN(Model model, MakeModel(config.model, info.shape, info.classes, info.labels));
+  PS_TRY(CheckTrainBatches(config, model));
   std::vector<kernels::Backend*> devices;
   for (const auto& backend : backends) {
     devices.push_back(backend.get());

@@ -11,6 +11,7 @@
 #include "ps/base/status.h"
 #include "ps/client/worker_core.h"
 #include "ps/proto/job_config.h"
+#include "worker/data/load_progress.h"
 #include "worker/data/prefetcher.h"
 
 namespace ps::worker {
@@ -32,9 +33,12 @@ struct TaskTensors {
 /// a time, unless a function says otherwise.
 class Trainer {
  public:
-  /// Loads the data and builds the model. Errors: as Dataset::Load, MakeModel and Network::Make.
+  /// Loads the data and builds the model. `progress`, if any, as of Dataset::Load. Errors: as
+  /// Dataset::Load, MakeModel, CheckTrainBatches and Network::Make.
   static Result<std::unique_ptr<Trainer>> Make(
-      const proto::JobConfig& config, std::vector<std::shared_ptr<kernels::Backend>> backends);
+      const proto::JobConfig& config,
+      std::vector<std::shared_ptr<kernels::Backend>> backends,
+      LoadProgress* progress = nullptr);
 
   virtual ~Trainer() = default;
 

@@ -54,5 +54,47 @@ TEST(JobViewTest, LoopbackIsNoPlaceForOtherMachines) {
       HasSubstr("reach ::1: for them set run.listen to an address of this machine, or"));
 }
 
+/// The values of the rows that are called so.
+std::string RowsOf(const proto::JobConfig& config, const JobParts& parts, const std::string& name) {
+  std::string text;
+  for (const auto& [key, value] : DescribeJob(config, parts)) {
+    text += key == name ? value + "\n" : "";
+  }
+  return text;
+}
+
+TEST(JobViewTest, WhatMakesARoundAnotherThanOneBigMinibatchIsNoted) {
+  proto::JobConfig config;
+  config.workers.resize(1);
+  config.workers[0].count = 2;
+  config.train.mode = proto::Mode::kBsp;
+  JobParts parts;
+  parts.data.train_count = 128;
+  EXPECT_EQ(RowsOf(config, parts, "note"), "");
+  config.optimizer.clip_norm = 1;
+  EXPECT_THAT(RowsOf(config, parts, "note"), HasSubstr("each worker clips its own gradient"));
+  config.workers[0].count = 1;
+  EXPECT_EQ(RowsOf(config, parts, "note"), "") << "one worker's minibatch is the round's";
+  config.workers[0].count = 2;
+  config.optimizer.clip_norm = 0;
+  worker::Layer norm;
+  norm.kind = proto::LayerKind::kBatchNorm;
+  parts.model.layers = {norm};
+  EXPECT_THAT(RowsOf(config, parts, "note"), HasSubstr("normalises over its own minibatch"));
+  config.train.mode = proto::Mode::kAsync;
+  EXPECT_EQ(RowsOf(config, parts, "note"), "");
+  parts.data.train_count = 129;
+  EXPECT_THAT(RowsOf(config, parts, "note"), HasSubstr("with data.train_samples=128 there is"));
+}
+
+TEST(JobViewTest, TheOrderOfNamedClassesAndWhatIsNoDataAreSaid) {
+  JobParts parts;
+  EXPECT_EQ(RowsOf({}, parts, "classes") + RowsOf({}, parts, "no data"), "");
+  parts.data.class_names = {"iris", "rose"};
+  parts.data.left_out = {"README.txt"};
+  EXPECT_EQ(RowsOf({}, parts, "classes"), "0 = iris, 1 = rose\n");
+  EXPECT_THAT(RowsOf({}, parts, "no data"), HasSubstr("README.txt: left out"));
+}
+
 }  // namespace
 }  // namespace ps::psctl

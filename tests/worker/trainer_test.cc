@@ -124,6 +124,32 @@ TEST(TrainerTest, TheJobSaysInWhichPrecisionIsMultiplied) {
   EXPECT_LT(std::sqrt(difference), 1e-2 * whole.norm());
 }
 
+/// The last minibatch of an epoch: nothing that a batch norm would make of its one sample counts.
+TEST(TrainerTest, OneSampleBeforeABatchNormChangesNothing) {
+  const DataFolder folder;
+  WriteIdxSet(folder, 20, 7);
+  proto::JobConfig config;
+  config.data.directory = folder.path();
+  config.model.layers = {Flatten(), Linear(3), BatchNorm(0.1F)};
+  const auto trainer = Trainer::Make(config, {kernels::MakeCpuBackend()}).value();
+  const proto::TensorLayout layout(trainer->TensorElements());
+  const std::vector<float> parameters(static_cast<size_t>(layout.element_count()), 0.25F);
+  std::vector<float> gradient(parameters.size(), 7);
+  client::ComputeTask task;
+  task.begin = 19;
+  task.end = 20;
+  std::vector<uint32_t> ready;
+  const auto done = trainer->Step(
+      task, {parameters, gradient}, [&](uint32_t tensor) { ready.push_back(tensor); });
+  ASSERT_TRUE(done.ok()) << done.status();
+  EXPECT_GT(done->loss_sum, 0);
+  EXPECT_EQ(ready, (std::vector<uint32_t>{5, 4, 3, 2, 1, 0}));
+  for (size_t tensor = 0; tensor < 6; ++tensor) {
+    const bool is_running = tensor >= 4;  // the mean and the variance, which stay as they are
+    EXPECT_EQ(gradient[static_cast<size_t>(layout.OffsetOf(tensor))], is_running ? 0.25F : 0.0F);
+  }
+}
+
 TEST(TrainerTest, AForeseenMinibatchHasTheSameGradient) {
   const DataFolder folder;
   WriteIdxSet(folder, 20, 7);

@@ -17,12 +17,16 @@ struct Division {
   int64_t n = 0;
   int64_t share = 0;  // of each device, in a row; the last one may have fewer
   int64_t piece = 0;
+  bool has_pairs = false;  // no piece has one sample
 
   /// Devices get equal shares, and none when there are too few samples. `piece_max` of 0: a share
-  /// at once.
-  static Division Of(int64_t n, size_t device_count, int64_t piece_max) {
+  /// at once. Of at least 2 samples in pieces of at least 3 `has_pairs` can be had.
+  static Division Of(int64_t n, size_t device_count, int64_t piece_max, bool has_pairs = false) {
     const auto count = static_cast<int64_t>(device_count);
-    Division division{.n = n, .share = (n + count - 1) / count};
+    Division division{.n = n, .share = (n + count - 1) / count, .has_pairs = has_pairs};
+    while (has_pairs && division.share < n && (division.share == 1 || n % division.share == 1)) {
+      ++division.share;
+    }
     division.piece = piece_max > 0 ? std::min(piece_max, division.share) : division.share;
     return division;
   }
@@ -39,11 +43,17 @@ struct Division {
     return {begin, std::min(begin + share, n)};
   }
 
-  /// The piece that begins so far into a device's share; may be empty.
+  /// The piece that begins so far into a device's share, a multiple of `piece`; may be empty. Where
+  /// one sample is left over for the last piece, it gets another one of the piece before.
   PieceRange RangeOf(size_t device, int64_t offset) const {
     const PieceRange own = ShareOf(device);
     const int64_t begin = std::min(own.begin + offset, own.end);
-    return {begin, std::min(begin + piece, own.end)};
+    const int64_t end = std::min(begin + piece, own.end);
+    const int64_t left = own.end - begin;
+    if (!has_pairs || own.end - own.begin == 1 || (left != 1 && left != piece + 1)) {
+      return {begin, end};
+    }
+    return left == 1 ? PieceRange{begin - 1, end} : PieceRange{begin, end - 1};
   }
 
   /// A device's last piece, which may be shorter than the others.

@@ -18,6 +18,7 @@
 #include "worker/model/batch_check.h"
 #include "worker/model/division.h"
 #include "worker/model/gradient_return.h"
+#include "worker/model/norm_batches.h"
 #include "worker/model/picture_format.h"
 #include "worker/model/replica.h"
 
@@ -127,7 +128,8 @@ class DeviceNetwork final : public Network {
     const TrainingStep step{
         options,
         batch,
-        Division::Of(SamplesOf(batch), replicas_.size(), options.micro_batch),
+        Division::Of(
+            SamplesOf(batch), replicas_.size(), options.micro_batch, LeastTrainBatch(model_) > 1),
         LabelledOf(batch)};
     const Division& division = step.division;
     PS_TRY(Prepare(parameters, batch, division, true));
@@ -287,9 +289,14 @@ class DeviceNetwork final : public Network {
   Status ReserveAll(const Division& division, bool training, size_t* device) {
     PS_TRY(Reserve(division, division.piece, training, device));
     for (*device = 0; *device < division.devices(); ++*device) {
-      const PieceRange last = division.LastOf(*device);
-      if (last.end - last.begin < division.piece) {
-        PS_TRY(replicas_[*device]->Reserve(last.end - last.begin, training, 1));
+      const int64_t end = division.ShareOf(*device).end - division.ShareOf(*device).begin;
+      for (int64_t offset = std::max<int64_t>((end - 1) / division.piece - 1, 0) * division.piece;
+           offset < end;
+           offset += division.piece) {
+        const PieceRange range = division.RangeOf(*device, offset);
+        if (range.end - range.begin < division.piece) {
+          PS_TRY(replicas_[*device]->Reserve(range.end - range.begin, training, 1));
+        }
       }
     }
     return Status::Ok();
