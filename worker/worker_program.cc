@@ -19,6 +19,7 @@ namespace {
 constexpr Duration kFirstMaxDetect = std::chrono::seconds(3);
 /// The core decides when to give up, the transport does not.
 constexpr uint32_t kEndless = std::numeric_limits<uint32_t>::max();
+constexpr Duration kLoadingToldEvery = std::chrono::seconds(10);
 
 std::string NameOf(WorkerId seat) {
   return fmt::format("w{}", seat.value);
@@ -55,9 +56,14 @@ WorkerProgram::WorkerProgram(Options options, const Logger* log)
             OnComputeDone(task, result);
           },
           [this](const Status& why) { OnComputeFailed(why); }});
+  loader_ = std::make_unique<Loader>(&loop_, options_.make_trainer, [this] {
+    log_->Info("loaded", {{"seconds", Seconds(SystemTime().Now() - loading_since_)}});
+    core_->OnLoaded(SystemTime().Now(), outbox());
+  });
 }
 
 WorkerProgram::~WorkerProgram() {
+  loader_->Stop();
   compute_->Stop();
 }
 
@@ -67,6 +73,7 @@ Status WorkerProgram::Run() {
   core_->Start(SystemTime().Now());
   loop_.Run();
   watchers_.clear();
+  loader_->Stop();
   compute_->Stop();
   if (trainer_ != nullptr) {
     const Prefetcher::Figures& data = trainer_->data_figures();
@@ -109,8 +116,24 @@ void WorkerProgram::TellProbes() const {
 void WorkerProgram::StartTicking(const proto::Timing& timing) {
   timing_ = timing;
   loop_.Cancel(tick_timer_);
-  tick_timer_ =
-      loop_.RunEvery(timing.tick, [this] { core_->OnTick(SystemTime().Now(), outbox()); });
+  tick_timer_ = loop_.RunEvery(timing.tick, [this] {
+    core_->OnTick(SystemTime().Now(), outbox());
+    LogLoading();
+  });
+}
+
+void WorkerProgram::LogLoading() {
+  const TimePoint now = SystemTime().Now();
+  if (loader_->is_loading() && now - loading_told_ >= kLoadingToldEvery) {
+    loading_told_ = now;
+    log_->Info("loading", {{"what", LoadingText()}, {"seconds", Seconds(now - loading_since_)}});
+  }
+}
+
+std::string WorkerProgram::LoadingText() const {
+  return loader_->is_loading()
+             ? fmt::format("{}, {:.0f} %", data_directory_, 100 * loader_->share())
+             : data_directory_;
 }
 
 Status WorkerProgram::WatchForNotices() {
@@ -142,15 +165,44 @@ proto::Hello WorkerProgram::MakeHello(Incarnation incarnation) const {
   return {proto::Role::kWorker, options_.token, name_, incarnation, core_->term()};
 }
 
-Result<client::WorkerSettings> WorkerProgram::Configure(const proto::JoinReply& reply) {
-  name_ = NameOf(reply.worker);
+void WorkerProgram::Name(WorkerId seat) {
+  name_ = NameOf(seat);
   if (options_.on_named) {
     options_.on_named(name_);
   }
-  compute_->Settle();  // the tensors go, and the trainer may
+}
+
+/// Loads once for each config. What is being loaded when another one is asked for is waited for.
+Result<std::optional<proto::Timing>> WorkerProgram::Load(const proto::JoinReply& reply) {
+  Name(reply.worker);
+  if (loader_->is_loading()) {
+    return std::optional(timing_);
+  }
   PS_TRY(ChooseDevice(reply));
+  const bool is_here = reply.config_json == config_json_ || reply.config_json == loaded_json_;
+  if (is_here) {
+    return std::optional<proto::Timing>();
+  }
+  PS_ASSIGN(
+      const proto::JobConfig config,
+      proto::ParseJobConfig(reply.config_json, "the coordinator's config"));
+  loader_->Take().status().Ignore("it is of a config that is not asked for any more");
+  loaded_json_ = reply.config_json;
+  data_directory_ = config.data.directory;
+  loading_since_ = SystemTime().Now();
+  loading_told_ = loading_since_;
+  loader_->Start(config, device_.backends);
+  StartTicking(proto::Timing::Of(config));
+  return std::optional(timing_);
+}
+
+Result<client::WorkerSettings> WorkerProgram::Configure(const proto::JoinReply& reply) {
+  compute_->Settle();  // the tensors go, and the trainer may
   if (reply.config_json != config_json_) {
-    PS_TRY(BuildTrainer(reply.config_json));
+    PS_ASSIGN(
+        const proto::JobConfig config,
+        proto::ParseJobConfig(reply.config_json, "the coordinator's config"));
+    PS_TRY(TakeTrainer(config));
     config_json_ = reply.config_json;
   }
   compute_->SetDevice(
@@ -170,6 +222,7 @@ Status WorkerProgram::ChooseDevice(const proto::JoinReply& reply) {
   PS_ASSIGN(device_, options_.open_device(choice, reply.worker));
   device_choice_ = choice;
   config_json_.clear();  // its trainer is of the old device
+  loaded_json_.clear();
   settings_.device = device_.name;
   for (const auto& backend : device_.backends) {
     log_->Info("device", {{"name", backend->Name()}});
@@ -180,12 +233,9 @@ Status WorkerProgram::ChooseDevice(const proto::JoinReply& reply) {
   return Status::Ok();
 }
 
-/// Reads the dataset, which takes seconds when it is large: once for each config.
-Status WorkerProgram::BuildTrainer(const std::string& config_json) {
-  PS_ASSIGN(
-      const proto::JobConfig config,
-      proto::ParseJobConfig(config_json, "the coordinator's config"));
-  PS_ASSIGN(std::unique_ptr<Trainer> trainer, Trainer::Make(config, device_.backends));
+Status WorkerProgram::TakeTrainer(const proto::JobConfig& config) {
+  loaded_json_.clear();
+  PS_ASSIGN(std::unique_ptr<Trainer> trainer, loader_->Take());
   // The norm is known only when the whole gradient is, so nothing can leave early or be scaled
   // late.
   settings_.overlap = config.train.overlap && config.optimizer.clip_norm == 0;

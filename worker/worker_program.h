@@ -20,6 +20,7 @@
 #include "worker/compute_thread.h"
 #include "worker/device.h"
 #include "worker/link_probe.h"
+#include "worker/loader.h"
 
 namespace ps::worker {
 
@@ -39,6 +40,7 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
     int threads = 0;                                   // 0: what the job says of the seat
     std::string device;                                // empty: likewise
     DeviceOpener open_device;
+    Loader::Make make_trainer = Trainer::Make;
     /// Times passes and exchanges, and says at the end what they took, in the log; so many of each
     /// at the beginning do not count.
     std::optional<uint64_t> probe_after;
@@ -53,6 +55,8 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
 
  private:
   // client::WorkerHost.
+  Result<std::optional<proto::Timing>> Load(const proto::JoinReply& reply) override;
+  std::string LoadingText() const override;
   Result<client::WorkerSettings> Configure(const proto::JoinReply& reply) override;
   void ConnectCoordinator(Incarnation incarnation) override;
   void ConnectShard(const proto::ShardAddress& address, Incarnation incarnation) override;
@@ -77,7 +81,11 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
   /// Of an earlier session: none of its connections reaches the core any more.
   void GiveUpShards();
   Status ChooseDevice(const proto::JoinReply& reply);
-  Status BuildTrainer(const std::string& config_json);
+  void Name(WorkerId seat);
+  /// Puts what was loaded for the config in the place of the trainer before it.
+  Status TakeTrainer(const proto::JobConfig& config);
+  /// Now and then, how far loading is.
+  void LogLoading();
   void OnComputeFailed(const Status& why);
   /// In the log and on stderr.
   void Warn(const char* event, const std::string& text) const;
@@ -98,12 +106,17 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
   std::unique_ptr<net::Endpoint> endpoint_;
   std::optional<LinkProbe> link_probe_;
   std::unique_ptr<ComputeThread> compute_;
+  std::unique_ptr<Loader> loader_;
   notice::SignalSource signals_;
   std::vector<std::unique_ptr<notice::NoticeWatcher>> watchers_;
   proto::Timing timing_;
   net::TimerId tick_timer_;
   // What the last JoinReply's config led to. A worker that joins anew has the same.
   std::string config_json_;
+  std::string loaded_json_;     // what the loader is at, or has
+  std::string data_directory_;  // of that
+  TimePoint loading_since_{};
+  TimePoint loading_told_{};
   std::optional<proto::DeviceChoice> device_choice_;
   Device device_;
   Trainer* trainer_ = nullptr;  // the compute thread's

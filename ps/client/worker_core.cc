@@ -64,7 +64,7 @@ void WorkerCore::OnCoordinatorConnected(
     return;
   }
   // A new connection after a lost one: unanswered requests are sent again at the next tick.
-  for (RetryTimer* retry : {&lease_retry_, &report_retry_, &goodbye_retry_}) {
+  for (RetryTimer* retry : {&join_retry_, &lease_retry_, &report_retry_, &goodbye_retry_}) {
     if (retry->is_armed()) {
       retry->DueAt(now);
     }
@@ -161,6 +161,17 @@ void WorkerCore::OnJoinReply(const proto::JoinReply& reply, TimePoint now, proto
     return;  // a repetition
   }
   join_retry_.Stop();
+  const Result<std::optional<proto::Timing>> loading = host_->Load(reply);
+  if (!loading.ok()) {
+    RefuseToJoin(Status(loading.status()).Annotate("set up the model"), out);
+    return;
+  }
+  if (*loading) {
+    BecomeMember(reply, **loading, now);
+    state_ = State::kLoading;
+    log_->Info("loading", {{"worker", worker_.value}, {"what", host_->LoadingText()}});
+    return;
+  }
   Result<WorkerSettings> settings = host_->Configure(reply);
   if (!settings.ok()) {
     RefuseToJoin(std::move(settings).status().Annotate("set up the model"), out);
@@ -174,24 +185,14 @@ void WorkerCore::OnJoinReply(const proto::JoinReply& reply, TimePoint now, proto
   }
   settings_ = std::move(settings).value();
   layout_ = std::move(layout).value();
-  worker_ = reply.worker;
-  incarnation_ = reply.incarnation;
-  generation_ = reply.generation;
   minibatch_ = std::max<uint32_t>(reply.minibatch, 1);
   // With overlap one gradient travels while another is computed.
   if (Status status = host_->Prepare(layout_, settings_.overlap ? 2 : 1); !status.ok()) {
     RefuseToJoin(std::move(status).Annotate("set up the model"), out);
     return;
   }
-  const proto::Timing& timing = settings_.timing;
-  lease_retry_ = RetryTimer(timing.retry_first, timing.retry_limit);
-  report_retry_ = lease_retry_;
-  goodbye_retry_ = lease_retry_;
+  BecomeMember(reply, settings_.timing, now);
   state_ = State::kRunning;
-  waiting_since_ = now;
-  next_heartbeat_ = now;
-  rate_since_ = now;
-  placement_ = reply.placement.version;
   for (const proto::ShardAddress& address : reply.shards) {
     AddLink(address);
   }
@@ -206,6 +207,31 @@ void WorkerCore::OnJoinReply(const proto::JoinReply& reply, TimePoint now, proto
     host_->ConnectShard(address, incarnation_);
   }
   Advance(now, out);
+}
+
+void WorkerCore::BecomeMember(
+    const proto::JoinReply& reply, const proto::Timing& timing, TimePoint now) {
+  worker_ = reply.worker;
+  incarnation_ = reply.incarnation;
+  generation_ = reply.generation;
+  placement_ = reply.placement.version;
+  settings_.timing = timing;
+  lease_retry_ = RetryTimer(timing.retry_first, timing.retry_limit);
+  report_retry_ = lease_retry_;
+  goodbye_retry_ = lease_retry_;
+  waiting_since_ = now;
+  next_heartbeat_ = now;
+  rate_since_ = now;
+}
+
+/// Shards may have moved meanwhile, and the incarnation may have been fenced: the answer to another
+/// request tells both.
+void WorkerCore::OnLoaded(TimePoint now, proto::Outbox* out) {
+  if (state_ != State::kLoading || is_rejoining_) {
+    return;  // of an earlier session; the next answer finds all there
+  }
+  state_ = State::kJoining;
+  SendJoin(now, out);
 }
 
 /// With the chunks that are the shard's by the layout.
@@ -224,8 +250,8 @@ void WorkerCore::AddLink(const proto::ShardAddress& address) {
 /// A shard that came back as another process is elsewhere. What it had not answered is sent again.
 void WorkerCore::OnShardAddresses(
     const proto::ShardAddresses& message, TimePoint now, proto::Outbox* out) {
-  if (state_ == State::kConnecting || state_ == State::kJoining) {
-    return;  // of an earlier session
+  if (is_beginning()) {
+    return;  // of an earlier session, or told again by the answer that comes after loading
   }
   if (message.version > placement_ && message.base <= placement_) {
     TakePlacement(message, now, out);
@@ -364,8 +390,8 @@ void WorkerCore::OnNotice(
   log_->Info("notice", {{"reason", reason}, {"grace", Seconds1(deadline - now)}});
   deadline_ = deadline;
   leave_reason_ = reason;
-  if (state_ != State::kRunning) {
-    Exit(Status::Revoked(reason));  // holds nothing yet
+  if (is_beginning() && incarnation_ == Incarnation()) {
+    Exit(Status::Revoked(reason));  // no member yet
     return;
   }
   state_ = State::kDraining;
@@ -383,7 +409,7 @@ void WorkerCore::OnNotice(
 
 void WorkerCore::OnDeviceLost(const Status& why, TimePoint now, proto::Outbox* out) {
   is_host_busy_ = false;
-  if (is_rejoining_ || state_ == State::kConnecting || state_ == State::kJoining) {
+  if (is_rejoining_ || is_beginning()) {
     Exit(Status::Revoked(std::string(why.message())));  // holds nothing
     return;
   }

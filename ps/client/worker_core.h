@@ -63,6 +63,18 @@ struct ComputeResult {
 class WorkerHost {
  public:
   virtual ~WorkerHost() = default;
+
+  /// Has all in memory that Configure needs of the reply. Where that takes long the host begins it
+  /// on another thread and returns the job's times; WorkerCore::OnLoaded follows, and the core asks
+  /// anew. So heartbeats go on, and notices are heard, however long it takes. Nothing: all is
+  /// there. An error is as one of Configure.
+  virtual Result<std::optional<proto::Timing>> Load(const proto::JoinReply& /*reply*/) {
+    return std::optional<proto::Timing>();
+  }
+
+  /// What is being loaded and how far it is, for people: "/data, 34 %".
+  virtual std::string LoadingText() const { return {}; }
+
   /// Builds the model. An error is the reason why this program cannot take part, and ends it.
   virtual Result<WorkerSettings> Configure(const proto::JoinReply& reply) = 0;
   /// Connects, and again whenever the connection is lost, until Exit. `incarnation` goes into
@@ -124,6 +136,9 @@ class WorkerCore {
       proto::Outbox* out);
   void OnTick(TimePoint now, proto::Outbox* out);
 
+  /// What WorkerHost::Load has begun is over, well or not.
+  void OnLoaded(TimePoint now, proto::Outbox* out);
+
   /// The gradient of `tensor` has its final value; optional, lets a push begin during backward.
   void OnTensorReady(uint64_t session, uint32_t tensor, TimePoint now, proto::Outbox* out);
   /// A train task is done, all of its gradient included.
@@ -154,7 +169,15 @@ class WorkerCore {
   proto::WorkerStats Stats(TimePoint now) const;
 
  private:
-  enum class State : uint8_t { kConnecting, kJoining, kRunning, kDraining, kLeaving, kExited };
+  enum class State : uint8_t {
+    kConnecting,
+    kJoining,
+    kLoading,  // a member; what it knows of shards and chunks it asks for when it is done
+    kRunning,
+    kDraining,
+    kLeaving,
+    kExited
+  };
 
   struct Lease {
     proto::LeaseGrant grant;
@@ -178,6 +201,13 @@ class WorkerCore {
   };
 
   void OnJoinReply(const proto::JoinReply& reply, TimePoint now, proto::Outbox* out);
+  void BecomeMember(const proto::JoinReply& reply, const proto::Timing& timing, TimePoint now);
+
+  /// It has no shards, no leases and no parameters yet.
+  bool is_beginning() const {
+    return state_ == State::kConnecting || state_ == State::kJoining || state_ == State::kLoading;
+  }
+
   /// Tells the coordinator why, and ends.
   void RefuseToJoin(const Status& why, proto::Outbox* out);
   void OnLeaseGrant(const proto::LeaseGrant& grant, TimePoint now);

@@ -11,7 +11,9 @@ namespace ps::client {
 void WorkerCore::SendJoin(TimePoint now, proto::Outbox* out) {
   join_retry_ = RetryTimer(options_.timing.retry_limit, options_.timing.lease);
   join_retry_.Start(now, &random_);
-  out->Send(coordinator_, ++next_request_id_, options_.join);
+  if (coordinator_ != proto::PeerId()) {
+    out->Send(coordinator_, ++next_request_id_, options_.join);
+  }
 }
 
 /// Without a connection they go out on the next one.
@@ -51,9 +53,10 @@ void WorkerCore::SendGoodbye(TimePoint now, proto::Outbox* out) {
 void WorkerCore::SendHeartbeat(TimePoint now, proto::Outbox* out) {
   proto::WorkerHeartbeat beat;
   beat.incarnation = incarnation_;
-  beat.state = state_ == State::kRunning
-                   ? (is_host_busy_ ? proto::WorkerState::kComputing : proto::WorkerState::kWaiting)
-                   : proto::WorkerState::kDraining;
+  beat.state = is_beginning()              ? proto::WorkerState::kJoining
+               : state_ != State::kRunning ? proto::WorkerState::kDraining
+               : is_host_busy_             ? proto::WorkerState::kComputing
+                                           : proto::WorkerState::kWaiting;
   const double window = Seconds(now - rate_since_);
   if (window >= 1.0) {
     stats_.samples_per_s = static_cast<double>(stats_.samples - rate_samples_) / window;
@@ -101,7 +104,7 @@ proto::WorkerStats WorkerCore::Stats(TimePoint now) const {
     stats.bytes_pulled += link->bytes_pulled();
     stats.retries += link->retries();
   }
-  if (!is_host_busy_ && state_ != State::kExited && incarnation_ != Incarnation()) {
+  if (!is_host_busy_ && state_ != State::kExited && !is_beginning()) {
     stats.wait_s += Seconds(now - waiting_since_);
   }
   return stats;
@@ -110,6 +113,11 @@ proto::WorkerStats WorkerCore::Stats(TimePoint now) const {
 std::vector<proto::Wait> WorkerCore::Waits(TimePoint now) const {
   std::vector<proto::Wait> waits;
   const std::string me = fmt::format("w{}", worker_.value);
+  if (state_ == State::kLoading) {
+    const std::string what = host_->LoadingText();
+    waits.push_back(
+        {me, "its data", "loading " + what, Seconds(now - waiting_since_), generation_});
+  }
   for (const auto& [shard, link] : links_) {
     if (link->is_push_done() && link->is_pull_done()) {
       continue;

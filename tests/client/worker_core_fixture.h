@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,12 @@ using std::chrono::seconds;
 /// A worker's process without arithmetic and sockets: keeps what the core asks of it.
 class FakeHost final : public WorkerHost {
  public:
+  Result<std::optional<proto::Timing>> Load(const proto::JoinReply& /*reply*/) override {
+    return loading;
+  }
+
+  std::string LoadingText() const override { return "/data, 34 %"; }
+
   Result<WorkerSettings> Configure(const proto::JoinReply& /*reply*/) override { return settings; }
 
   void ConnectCoordinator(Incarnation incarnation) override {
@@ -72,6 +79,7 @@ class FakeHost final : public WorkerHost {
 
   void Exit(const Status& status) override { exits.push_back(status); }
 
+  std::optional<proto::Timing> loading;  // while data are loaded
   WorkerSettings settings;
   std::vector<Incarnation> coordinator_connects;
   std::vector<ShardId> shard_connects;

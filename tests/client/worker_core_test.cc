@@ -32,6 +32,67 @@ TEST_F(WorkerCoreTest, AStepIsPulledComputedPushedAndReported) {
   EXPECT_EQ(host_.FirstParameter(), 1.0F);
 }
 
+class LoadingTest : public WorkerCoreTest {
+ protected:
+  LoadingTest() {
+    host_.loading = proto::Timing::FromMaxDetect(milliseconds(2400));
+    Begin(proto::Mode::kAsync, false);
+  }
+
+  void Finish() {
+    host_.loading.reset();
+    core_->OnLoaded(now_, &out_);
+  }
+};
+
+TEST_F(LoadingTest, AWorkerThatLoadsIsHeardOfAndJoinsWhenItIsDone) {
+  EXPECT_TRUE(host_.shard_connects.empty());
+  for (int i = 0; i < 60; ++i) {
+    TickFor(seconds(1));
+    FromCoordinator(proto::HeartbeatReply{Generation(2)});
+  }
+  EXPECT_GE(out_.All<proto::WorkerHeartbeat>().size(), 100U);
+  const proto::WorkerHeartbeat beat = out_.All<proto::WorkerHeartbeat>().back();
+  EXPECT_EQ(beat.state, proto::WorkerState::kJoining);
+  EXPECT_EQ(beat.stats.wait_s, 0) << "it waits for nobody";
+  ASSERT_EQ(beat.waits.size(), 1U);
+  EXPECT_EQ(beat.waits[0].what, "loading /data, 34 %");
+  const size_t joins = out_.All<proto::JoinRequest>().size();
+  // Its connection is lost when it has loaded: it asks on the next one.
+  core_->OnPeerClosed(kCoordinator, now_);
+  Finish();
+  EXPECT_EQ(out_.All<proto::JoinRequest>().size(), joins);
+  core_->OnCoordinatorConnected(kCoordinator, 1, now_, &out_);
+  EXPECT_EQ(out_.All<proto::JoinRequest>().size(), joins + 1);
+  FromCoordinator(Join(Incarnation(4)));
+  EXPECT_EQ(host_.shard_connects.size(), 1U);
+  core_->OnShardConnected(ShardId(0), kShard, now_, &out_);
+  EXPECT_EQ(out_.All<proto::LeaseRequest>().size(), 1U);
+}
+
+TEST_F(LoadingTest, ANoticeWhileItLoadsIsAGoodbyeAtOnce) {
+  core_->OnNotice(now_ + seconds(30), "its machine is taken back", now_, &out_);
+  ASSERT_EQ(out_.All<proto::Goodbye>().size(), 1U);
+  FromCoordinator(proto::GoodbyeReply{Incarnation(4)});
+  ASSERT_EQ(host_.exits.size(), 1U);
+  EXPECT_EQ(host_.exits[0].code(), StatusCode::kRevoked);
+  Finish();
+  EXPECT_EQ(out_.All<proto::JoinRequest>().size(), 1U) << "the first one";
+}
+
+TEST_F(LoadingTest, OneThatIsFencedWhileItLoadsJoinsAnewAndGoesOnLoading) {
+  proto::Refusal fenced;
+  fenced.code = StatusCode::kStale;
+  FromCoordinator(fenced);
+  core_->OnCoordinatorConnected(kCoordinator, 1, now_, &out_);
+  FromCoordinator(Join(Incarnation(5)));
+  TickFor(seconds(1));
+  EXPECT_EQ(out_.All<proto::WorkerHeartbeat>().back().incarnation, Incarnation(5));
+  Finish();
+  FromCoordinator(Join(Incarnation(5)));
+  EXPECT_EQ(host_.shard_connects.size(), 1U);
+}
+
 TEST_F(WorkerCoreTest, ALeasesStepsHaveTheMinibatchThatItWasGrantedWith) {
   Begin(proto::Mode::kAsync, true);
   proto::LeaseGrant grant = Grant(1, 0, 12);

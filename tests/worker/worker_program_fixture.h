@@ -68,6 +68,7 @@ class WorkerProgramTest : public testing::Test {
     options.coordinator_port = reserved_.port();
     options.token = net::kTestToken;
     options.open_device = OpenDevice;
+    options.make_trainer = make_trainer_;
     options.device = device;
     thread_ = std::thread([this, options] {
       WorkerProgram program(options, &log_);
@@ -88,6 +89,17 @@ class WorkerProgramTest : public testing::Test {
     EXPECT_EQ(connected.hello.incarnation, Incarnation()) << "a session that is over connects";
     const net::Event join = coordinator_->Next();
     EXPECT_TRUE(std::holds_alternative<proto::JoinRequest>(join.message));
+    coordinator_->Send(connected.peer, join.request_id, ReplyOf(incarnation));
+    return connected.peer;
+  }
+
+  /// It has loaded its data, and is told anew where everything is.
+  void LetJoinAgain(proto::PeerId peer, uint64_t incarnation) {
+    static_cast<void>(NextOf<proto::JoinRequest>());
+    coordinator_->Send(peer, 0, ReplyOf(incarnation));
+  }
+
+  proto::JoinReply ReplyOf(uint64_t incarnation) const {
     proto::JoinReply reply;
     reply.worker = WorkerId(7);
     reply.incarnation = Incarnation(incarnation);
@@ -99,8 +111,7 @@ class WorkerProgramTest : public testing::Test {
         {MakeChunkKey(0, 0), 18, 0, ShardId(0)}, {MakeChunkKey(1, 0), 3, 0, ShardId(0)}};
     reply.minibatch = 4;
     reply.device = "cpu";
-    coordinator_->Send(connected.peer, join.request_id, reply);
-    return connected.peer;
+    return reply;
   }
 
   /// The next message of this kind to the coordinator. Nobody may connect meanwhile.
@@ -118,6 +129,14 @@ class WorkerProgramTest : public testing::Test {
     }
   }
 
+  /// Until the worker's process has ended.
+  Status WaitForOutcome() {
+    std::future<Status> outcome = outcome_.get_future();
+    EXPECT_EQ(outcome.wait_for(std::chrono::seconds(30)), std::future_status::ready);
+    return outcome.get();
+  }
+
+  Loader::Make make_trainer_ = Trainer::Make;
   const DataFolder folder_;
   proto::JobConfig config_;
   const net::ReservedPort reserved_;
