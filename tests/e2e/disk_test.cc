@@ -22,7 +22,7 @@ class DiskTest : public E2eTest {
  protected:
   DiskTest() {
     job_.Set("train", R"({"epochs": 4, "minibatch": 32})")
-        .Set("workers", R"([{"count": 2, "slowdown": 6}])")
+        .Set("workers", R"([{"count": 2, "step_ms": 12}])")
         .Set("run", R"({"directory": ")" + job_.runs() + R"(", "metrics_every_s": 0.05})");
   }
 };

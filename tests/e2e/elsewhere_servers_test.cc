@@ -37,13 +37,6 @@ class ElsewhereServersTest : public ElsewhereTest {
     }));
     return pid;
   }
-
-  static void ExpectDone(TrainRun* run) {
-    EXPECT_EQ(run->WaitForEnd(), ProcessEnd{});
-    run->ExpectNothingLeft();
-    run->ExpectExactLedger();
-    EXPECT_EQ(run->Summary()["state"].text(), "done");
-  }
 };
 
 TEST_F(ElsewhereServersTest, AServerWhoseSshConnectionIsKilledIsReplacedOnAnotherHost) {
@@ -75,7 +68,7 @@ TEST_F(ElsewhereServersTest, AServerWhoseSshConnectionIsKilledIsReplacedOnAnothe
   EXPECT_THAT(
       RunToEnd(scale, kRunPatience).err,
       testing::HasSubstr("that would be 4 servers, and servers.hosts has 3 slots"));
-  ExpectDone(&run);
+  StopCleanly(&run);
   EXPECT_THAT(run.psctl().Err(), testing::HasSubstr("server 0 was lost: ps_agent: 127.0.0.1: "));
 }
 
@@ -85,7 +78,7 @@ TEST_F(ElsewhereServersTest, AWorkerIsPreemptedAndTheServersJobIsCancelled) {
     return;
   }
   UsePartitions();
-  job_.Set("train", R"({"epochs": 200, "minibatch": 32})").Set("checkpoint", R"({"every_s": 0.5})");
+  job_.Set("checkpoint", R"({"every_s": 0.5})");
   TrainRun run(job_, options_);
   AwaitWorker(&run);
   const int64_t server = AwaitServer(&run, 0);
@@ -122,7 +115,6 @@ TEST_F(ElsewhereServersTest, TheCoordinatorIsAJobOfThePartitionThatStays) {
     return;
   }
   UsePartitions();
-  job_.Set("train", R"({"epochs": 1, "minibatch": 32})");
   const std::string script = folder_ / "train.sh";
   WriteText(script, "#!/bin/sh\nexec " + ProgramPath("psctl") + " \"$@\"\n");
   options_.before = {
@@ -139,13 +131,15 @@ TEST_F(ElsewhereServersTest, TheCoordinatorIsAJobOfThePartitionThatStays) {
       Shell(folder_, "squeue --noheader --format='%P %j'"),
       testing::AllOf(
           testing::HasSubstr("ondemand coordinator\n"), testing::HasSubstr("-server0-")));
-  EXPECT_THAT(
-      Shell(
-          folder_,
-          "srun --overlap --jobid=$(squeue --noheader --name=coordinator --format=%i) " +
-              ProgramPath("psctl") + " status " + run.Root()),
-      testing::HasSubstr("training"));
-  ExpectDone(&run);
+  const std::string psctl =
+      "srun --overlap --jobid=$(squeue --noheader --name=coordinator --format=%i) " +
+      ProgramPath("psctl");
+  EXPECT_THAT(Shell(folder_, psctl + " status " + run.Root()), testing::HasSubstr("training"));
+  Shell(folder_, psctl + " stop " + run.Root());
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectNothingLeft();
+  EXPECT_EQ(run.Summary()["state"].text(), "stopped");
+  ExpectConsistentLedger(run.Summary());
 }
 
 }  // namespace

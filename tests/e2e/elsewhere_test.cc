@@ -18,7 +18,7 @@ TEST_F(ElsewhereTest, AWorkerWhoseSshConnectionIsKilledIsReplacedOnAnotherHost) 
   const pid_t sshd = SshdOf(worker.pid);
   ASSERT_GT(sshd, 0) << worker.pid;
   ::kill(sshd, SIGKILL);
-  ExpectReplacedAndDone(&run, worker.pid);
+  ExpectReplacedAndStop(&run, worker.pid);
   EXPECT_THAT(run.psctl().Err(), testing::HasSubstr("worker 0 lost (no notice)"));
 }
 
@@ -35,7 +35,7 @@ TEST_F(ElsewhereTest, AWorkerWhoseSlurmJobIsCancelledIsReplacedByAnotherJob) {
   EXPECT_EQ(Shell(folder_, "squeue --noheader --format='%A %j' | sort"), jobs) << "none was added";
   Shell(
       folder_, "squeue --noheader --format='%i %j' | awk '/-worker0-/ {print $1}' | xargs scancel");
-  ExpectReplacedAndDone(&run, worker.pid);
+  ExpectReplacedAndStop(&run, worker.pid);
   EXPECT_TRUE(WaitUntil([&] { return Shell(folder_, "squeue --noheader").empty(); }));
 }
 
@@ -46,8 +46,7 @@ TEST_F(ElsewhereTest, AWorkerThatSlurmPreemptsLeavesAtItsNoticeAndIsReplaced) {
     return;
   }
   ::setenv("SLURM_CONF", (place_folder_ / "slurm.conf").c_str(), 1);
-  job_.Set("train", R"({"epochs": 12, "minibatch": 32})")
-      .Set("launch", R"({"launcher": "slurm", "sbatch": "--partition=spot"})");
+  job_.Set("launch", R"({"launcher": "slurm", "sbatch": "--partition=spot"})");
   TrainRun run(job_, options_);
   AwaitWorker(&run);
   const std::string tasks = Shell(folder_, "squeue --noheader --format='%i' | sort");
@@ -61,10 +60,7 @@ TEST_F(ElsewhereTest, AWorkerThatSlurmPreemptsLeavesAtItsNoticeAndIsReplaced) {
   Shell(folder_, "scancel " + urgent);
   EXPECT_TRUE(run.WaitFor([](const proto::JobStatus& status) { return Alive(status).size() == 2; }))
       << "another job has its place";
-  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
-  run.ExpectNothingLeft();
-  run.ExpectExactLedger();
-  const Json summary = run.Summary();
+  const Json summary = StopCleanly(&run);
   EXPECT_EQ(summary["revocations_noticed"].number(), 1);
   EXPECT_EQ(summary["revocations_unnoticed"].number(), 0);
   EXPECT_EQ(summary["steps_lost"].number(), 0);

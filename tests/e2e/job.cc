@@ -41,6 +41,11 @@ Job& Job::Set(const std::string& field, const std::string& json) {
   return *this;
 }
 
+Job& Job::SetEndless(const std::string& more) {
+  const std::string fields = R"({"epochs": 100000, "minibatch": 32, "evaluate_every_epochs": 0)";
+  return Set("train", fields + (more.empty() ? "" : ", ") + more + "}");
+}
+
 Job& Job::SetData(uint64_t train_samples, uint64_t test_samples) {
   return Set(
       "data",

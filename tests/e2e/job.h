@@ -20,6 +20,11 @@ class Job {
 
   /// Replaces a whole section: Set("workers", R"([{"count": 4}])").
   Job& Set(const std::string& field, const std::string& json);
+  /// A train section for a job that does not end by itself; `more` are further fields of it. Every
+  /// test that waits for something while a run trains has such a job, and ends it with StopCleanly:
+  /// of a job with an end, a faster machine would be done before what the test waits for, and a
+  /// slower one takes longer for both.
+  Job& SetEndless(const std::string& more = "");
   /// The default data section with other sizes.
   Job& SetData(uint64_t train_samples, uint64_t test_samples);
 

@@ -37,8 +37,9 @@ std::string Ask(const std::string& command, const TrainRun& run, const Temporary
 class FaultTest : public E2eTest, public testing::WithParamInterface<std::string> {};
 
 TEST_P(FaultTest, NoticeKillAndAddFromTheConfigAreSurvivedAndCounted) {
+  // Those that are added have most of what is left to do, and all the time until it is done.
   job_.Set("train", R"({"epochs": 6, "minibatch": 32, "mode": ")" + GetParam() + R"("})")
-      .Set("workers", R"([{"count": 2, "slowdown": 4}, {"minibatch": 16, "slowdown": 8}])")
+      .Set("workers", R"([{"count": 2, "step_ms": 20}, {"minibatch": 16, "step_ms": 10}])")
       .Set("faults", R"([{"at": 0.15, "kind": "notice", "worker": 0, "grace_s": 5},
                          {"at": 0.3, "kind": "kill", "worker": 1},
                          {"at": 0.45, "kind": "add", "add": {"count": 2}}])");
@@ -64,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(
 class LossTest : public E2eTest {};
 
 TEST_F(LossTest, WithoutWorkersTheRunWaitsSaysSoAndGoesOnWhenOneJoins) {
-  job_.Set("workers", R"([{"count": 2, "slowdown": 4}])");
+  job_.SetEndless().Set("workers", R"([{"count": 2, "slowdown": 4}])");
   TrainRun run(job_);
   const auto training = run.WaitForSamples(512);
   ASSERT_TRUE(training.has_value());
@@ -81,11 +82,11 @@ TEST_F(LossTest, WithoutWorkersTheRunWaitsSaysSoAndGoesOnWhenOneJoins) {
   EXPECT_TRUE(run.psctl().IsRunning());
 
   const auto worker = run.StartWorker();
-  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  EXPECT_TRUE(run.WaitForSamples(waiting->samples_counted + 512));
+  EXPECT_TRUE(WaitUntil([&] { return Contains(run.psctl().Err(), "training goes on"); }));
+  const Json summary = StopCleanly(&run);
   EXPECT_EQ(worker->Wait(), ProcessEnd{});
-  run.ExpectExactLedger();
-  EXPECT_EQ(run.Summary()["revocations_unnoticed"].number(), 2);
-  EXPECT_THAT(run.psctl().Err(), HasSubstr("training goes on"));
+  EXPECT_EQ(summary["revocations_unnoticed"].number(), 2);
 }
 
 /// Its machine says so late, or somebody looked at an older status.
@@ -311,7 +312,7 @@ TEST_F(ProviderTest, ANoticeToTheProcessOfAServerIsAHandover) {
 }
 
 TEST_F(LossTest, AStoppedWorkerIsDeclaredLostFencedAndTakesItsOwnSeatAgain) {
-  job_.Set("train", R"({"epochs": 30, "minibatch": 32})")
+  job_.SetEndless()
       .Set("workers", R"([{"count": 2, "slowdown": 4}, {"slowdown": 4, "minibatch": 16}])")
       .Set("fleet", R"({"max_detect_s": 1})");
   TrainRun run(job_);
@@ -338,11 +339,8 @@ TEST_F(LossTest, AStoppedWorkerIsDeclaredLostFencedAndTakesItsOwnSeatAgain) {
     });
   });
   EXPECT_TRUE(again.has_value()) << "it does not join again as what it was";
-  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
-  run.ExpectExactLedger();
-  const Json summary = run.Summary();
+  const Json summary = StopCleanly(&run);
   EXPECT_GE(summary["revocations_unnoticed"].number(), 2);
-  ExpectConsistentLedger(summary);
   double steps = 0;
   for (size_t i = 0; i < summary["workers"].size(); ++i) {
     steps += summary["workers"][i]["steps"].number();
@@ -352,7 +350,7 @@ TEST_F(LossTest, AStoppedWorkerIsDeclaredLostFencedAndTakesItsOwnSeatAgain) {
 
 TEST_F(LossTest, AStoppedWorkerHoldsNobodyBackInSsp) {
   // The other one may lead by two steps only; it goes on once the silent one is declared lost.
-  job_.Set("train", R"({"epochs": 2, "minibatch": 32, "mode": "ssp", "staleness_max": 2})")
+  job_.SetEndless(R"("mode": "ssp", "staleness_max": 2)")
       .Set("workers", R"([{"count": 2, "slowdown": 4}])")
       .Set("fleet", R"({"max_detect_s": 1})");
   TrainRun run(job_);
@@ -360,9 +358,8 @@ TEST_F(LossTest, AStoppedWorkerHoldsNobodyBackInSsp) {
   ASSERT_TRUE(training.has_value());
   const auto pid = static_cast<pid_t>(Alive(*training).front().pid);
   ASSERT_EQ(::kill(pid, SIGSTOP), 0);
-  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
-  run.ExpectExactLedger();
-  run.ExpectNothingLeft();
+  EXPECT_TRUE(run.WaitForSamples(training->samples_counted + 2048));
+  StopCleanly(&run);
 }
 
 }  // namespace

@@ -164,7 +164,7 @@ TEST_F(RecoveryTest, InBspAllServersGoBackAndTheModelIsThatOfAnUndisturbedRun) {
 }
 
 TEST_F(RecoveryTest, AServerThatIsGivenNoticeLeavesACheckpointAndIsReplaced) {
-  job_.Set("checkpoint", R"({"every_s": 600})");
+  job_.SetEndless().Set("checkpoint", R"({"every_s": 600})");
   TrainRun run(job_);
   const auto before = run.WaitForSamples(256);
   ASSERT_TRUE(before.has_value());
@@ -181,13 +181,11 @@ TEST_F(RecoveryTest, AServerThatIsGivenNoticeLeavesACheckpointAndIsReplaced) {
   EXPECT_NE(after->shards[1].pid, before->shards[1].pid);
   EXPECT_EQ(after->shards[0].pid, before->shards[0].pid);
   EXPECT_EQ(after->checkpoints.steps_undone, 0U) << "steps were waited for";
-  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
-  run.ExpectExactLedger();
-  run.ExpectNothingLeft();
+  StopCleanly(&run);
 }
 
 TEST_F(RecoveryTest, AServersSigtermIsANoticeAndTheNextProcessIsThereBeforeItLeaves) {
-  job_.Set("checkpoint", R"({"every_s": 600})");
+  job_.SetEndless().Set("checkpoint", R"({"every_s": 600})");
   TrainRun run(job_);
   const auto before = run.WaitForSamples(256);
   ASSERT_TRUE(before.has_value());
@@ -198,9 +196,7 @@ TEST_F(RecoveryTest, AServersSigtermIsANoticeAndTheNextProcessIsThereBeforeItLea
   ASSERT_TRUE(after.has_value());
   EXPECT_EQ(after->checkpoints.steps_undone, 0U);
   EXPECT_NE(after->shards[1].pid, before->shards[1].pid);
-  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
-  run.ExpectExactLedger();
-  run.ExpectNothingLeft();
+  StopCleanly(&run);
   const std::string log = ReadText(run.Root() + "/logs/coordinator.log");
   const size_t started = log.find("event=successor_started server=1");
   const size_t lost = log.find("event=server_lost server=1");

@@ -1,6 +1,7 @@
 // Fifty workers killed at random moments of one run: it must not stop, its ledger stays exact, and
 // it learns as well as a run that nobody disturbed.
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -21,6 +22,8 @@ namespace {
 constexpr int kKills = 50;
 /// A kill comes up to so long after the moment at which the last one's is due.
 constexpr uint64_t kJitterMillisMax = 60;
+/// A step takes so long at least, so that the run lasts long enough for all kills on any machine.
+constexpr int kStepMillis = 4;
 
 /// Kills workers of a run and starts others in their place, as a provider and a launcher would.
 class Disturber {
@@ -96,6 +99,7 @@ void Disturber::KillOneAndReplaceIt() {
       arguments = {"--seat", std::to_string(row->worker.value)};
     }
   }
+  arguments.insert(arguments.end(), {"--emulate-step-us", std::to_string(1000 * kStepMillis)});
   started_.push_back(run_.StartWorker(arguments));
 }
 
@@ -116,7 +120,12 @@ TEST_P(RevocationTest, WorkersKilledAtRandomMomentsCostNothing) {
               GetParam() + R"("})")
       // Most chunks travel in parts, so that workers die between them.
       .Set("servers", R"({"count": 2, "frame_kib": 32})")
-      .Set("workers", R"([{"count": 2}, {"count": 2, "slowdown": 3}])")
+      .Set(
+          "workers",
+          fmt::format(
+              R"([{{"count": 2, "step_ms": {}}}, {{"count": 2, "step_ms": {}}}])",
+              kStepMillis,
+              3 * kStepMillis))
       .Set("fleet", R"({"max_detect_s": 1})");
   double undisturbed = 0;
   {

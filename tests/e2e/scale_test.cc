@@ -15,7 +15,7 @@ class ScaleTest : public E2eTest {
  protected:
   ScaleTest() {
     job_.SetData(4000, 1000)
-        .Set("train", R"({"epochs": 6, "minibatch": 32})")
+        .SetEndless()
         .Set("servers", R"({"count": 2})")
         .Set(
             "workers",
@@ -48,12 +48,11 @@ TEST_F(ScaleTest, AFleetGrowsShrinksToNothingAndComesBack) {
            });
   }));
   EXPECT_TRUE(WaitUntil([&] { return run.Children("ps_server").empty(); }));
+  const auto then = run.Status();
+  ASSERT_TRUE(then.has_value());
   EXPECT_EQ(Psctl({"scale", run.Root(), "fast=3"}).end, ProcessEnd{});
-  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
-  run.ExpectNothingLeft();
-  run.ExpectExactLedger();
-  const Json summary = run.Summary();
-  EXPECT_EQ(summary["state"].text(), "done");
+  EXPECT_TRUE(run.WaitForSamples(then->samples_counted + 512)) << "and trains again";
+  const Json summary = StopCleanly(&run);
   EXPECT_EQ(summary["revocations_noticed"].number(), 0);
   EXPECT_EQ(summary["revocations_unnoticed"].number(), 0);
   EXPECT_EQ(summary["steps_lost"].number(), 0) << "whoever is let go hands over";
@@ -65,8 +64,7 @@ class ScaleServersTest : public ScaleTest, public ::testing::WithParamInterface<
 
 TEST_P(ScaleServersTest, ServersBecomeMoreAndFewerAndNoStepIsLost) {
   const std::string mode = GetParam();
-  job_.Set("servers", R"({"count": 1})")
-      .Set("train", R"({"epochs": 6, "minibatch": 32, "mode": ")" + mode + R"("})");
+  job_.Set("servers", R"({"count": 1})").SetEndless(R"("mode": ")" + mode + R"(")");
   TrainRun run(job_, options_);
   ASSERT_TRUE(run.WaitFor([](const proto::JobStatus& s) { return s.samples_counted > 0; }));
   const Output more = Psctl({"scale", run.Root(), "servers=2:1:1", "--wait"});
@@ -76,11 +74,7 @@ TEST_P(ScaleServersTest, ServersBecomeMoreAndFewerAndNoStepIsLost) {
       << more.out;
   const Output fewer = Psctl({"scale", run.Root(), "servers-=1", "--wait"});
   EXPECT_EQ(fewer.end, ProcessEnd{}) << fewer.err;
-  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
-  run.ExpectNothingLeft();
-  run.ExpectExactLedger();
-  const Json summary = run.Summary();
-  EXPECT_EQ(summary["state"].text(), "done");
+  const Json summary = StopCleanly(&run);
   EXPECT_EQ(summary["steps_lost"].number(), 0);
   EXPECT_EQ(summary["revocations_unnoticed"].number(), 0);
   EXPECT_EQ(summary["joins"].number(), 3) << "nobody leaves for it";
@@ -108,10 +102,7 @@ TEST_F(ScaleTest, AJobIsPausedAndChangesItsModeAndNoStepIsLost) {
   const Output bound = Psctl({"mode", "ssp:2", run.Root(), "--wait"});
   EXPECT_EQ(bound.end, ProcessEnd{}) << bound.err;
   EXPECT_EQ(Psctl({"mode", "sync", run.Root()}).end, ProcessEnd{2});
-  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
-  run.ExpectNothingLeft();
-  run.ExpectExactLedger();
-  const Json summary = run.Summary();
+  const Json summary = StopCleanly(&run);
   EXPECT_EQ(summary["mode"].text(), "ssp:2");
   ASSERT_EQ(summary["mode_switches"].size(), 2U);
   EXPECT_EQ(summary["mode_switches"][0]["to"].text(), "bsp");
@@ -273,9 +264,7 @@ TEST_F(ScaleTest, LostWorkersAreReplacedAndAtTheirNotice) {
   EXPECT_TRUE(run.WaitFor([](const proto::JobStatus& s) {
     return s.revocations_noticed == 1 && CountOf(s, "fast") == 2;
   }));
-  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
-  run.ExpectNothingLeft();
-  run.ExpectExactLedger();
+  StopCleanly(&run);
 }
 
 }  // namespace

@@ -218,6 +218,16 @@ void ExpectConsistentLedger(const Json& summary) {
   EXPECT_EQ(of_epochs, summary["samples_counted"].number());
 }
 
+Json StopCleanly(TrainRun* run) {
+  run->psctl().SignalGroup(SIGINT);
+  EXPECT_EQ(run->WaitForEnd(), ProcessEnd{});
+  run->ExpectNothingLeft();
+  const Json summary = run->Summary();
+  EXPECT_EQ(summary["state"].text(), "stopped");
+  ExpectConsistentLedger(summary);
+  return summary;
+}
+
 size_t CountOf(const proto::JobStatus& status, const std::string& type) {
   const auto row = std::ranges::find(status.fleet, type, &proto::FleetRow::type);
   return row == status.fleet.end() ? 0 : row->present;

@@ -94,6 +94,10 @@ class TrainRun {
 /// have add up to what was counted, and nothing is left with anybody.
 void ExpectConsistentLedger(const Json& summary);
 
+/// Ends a run whose job does not end by itself (Job::SetEndless) after the steps in hand: every
+/// sample that was counted was counted once, and nothing is left over. Its summary.
+Json StopCleanly(TrainRun* run);
+
 /// Workers of a type that take part now.
 size_t CountOf(const proto::JobStatus& status, const std::string& type);
 

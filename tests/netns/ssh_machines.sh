@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # ssh_machines.sh BIN [FOLDER]: an elastic run on three machines that are network namespaces. psctl
 # and the servers are on the first, workers over ssh on two others. The fleet grows from two to four
-# workers and from one server to two, a worker is let go, then a machine vanishes; the run ends with
-# every sample counted once, and the workers of that machine end by themselves. Connections between
+# workers and from one server to two, a worker is let go, then a machine vanishes; the run, which has
+# no end of its own, is stopped with every sample that it counted counted once, and the workers of
+# that machine end by themselves. Connections between
 # machines are seen to be encrypted. Shows what it types, as the README does. The run stays in
 # FOLDER when one is named. Exit status 77 and the reason where namespaces or sshd can't be had.
 # BIN: the programs of a build.
@@ -102,7 +103,7 @@ launch='{"launcher": "ssh", "ssh_config": "'"$scratch/ssh_config"'", "hosts": '
 launch+='[{"host": "10.88.2.0", "slots": 2}, {"host": "10.88.2.1", "slots": 4}]}'
 train=(psctl train "$source_root/configs/fashion_mnist_cnn.json" --set "launch=$launch"
   --set run.listen=10.88.0.1 --set name=elastic --set 'faults=[]' --set servers.count=1
-  --set 'workers=[{"count": 2, "minibatch": 64, "step_ms": 50}]' --set train.epochs=1
+  --set 'workers=[{"count": 2, "minibatch": 64, "step_ms": 50}]' --set train.epochs=100000
   --set fleet.orphan_grace_s=1)
 echo "$ ${train[*]}"
 here "${train[@]}" > "$scratch/train.out" 2>&1 &
@@ -123,6 +124,7 @@ echo "(the machine 10.88.2.0 vanishes)"
 ip -n "$prefix-switch" link set worker0 down
 wait_for "the loss of its workers" is_lost
 wait_for "a worker on the other machine" is_replaced
+show psctl stop elastic
 wait "$run" || fail "the run failed"
 deadline=$((SECONDS + patience_s))
 while ip netns pids "$prefix-worker0" | xargs -r ps -o comm= -p | grep -q ps_worker; do
@@ -140,7 +142,10 @@ import json
 import sys
 
 run = json.load(open(sys.argv[1]))
-assert run["state"] == "done", run["state"]
-assert run["samples_counted"] == run["samples_total"], run["samples_counted"]
-assert sum(row["samples_counted"] for row in run["workers"]) == run["samples_total"]
+counted = run["samples_counted"]
+assert run["state"] == "stopped", run["state"]
+assert sum(row["samples_counted"] for row in run["workers"]) == counted, counted
+assert sum(epoch["samples_counted"] for epoch in run["ledger"]) == counted, counted
+assert all(epoch["samples_counted"] <= epoch["samples_total"] for epoch in run["ledger"])
+assert all(epoch["samples_leased"] == 0 for epoch in run["ledger"])
 END
