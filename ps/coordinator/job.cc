@@ -308,8 +308,9 @@ void Job::FinishChunkMove() {
   const proto::ChunkMove move = *std::exchange(state_.servers.chunks, std::nullopt);
   touched_.Mark(RowKind::kPlacement);
   state_.placement.version = move.version;
+  const std::set<ChunkKey> moved(move.keys.begin(), move.keys.end());
   for (proto::ChunkAssignment& chunk : state_.placement.chunks) {
-    if (std::ranges::find(move.keys, chunk.key) != move.keys.end()) {
+    if (moved.contains(chunk.key)) {
       chunk.shard = move.to;
     }
   }

@@ -199,7 +199,8 @@ class Job {
   /// As ShardTable::BeginLife. Where the shard has chunks, members and those whose departure is not
   /// resolved have missed a life.
   void BeginLife(Shard* shard, proto::RestoreOrder restore);
-  /// Of shards and of all chunks, for a member.
+  /// Of shards and of all chunks, for one member. Its size is that of the whole placement, so it is
+  /// sent to the member that the event is of, never to all of them in one event.
   proto::ShardAddresses WhereAllIs() const;
 
   /// Saves points in time as durations.

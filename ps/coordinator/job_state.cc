@@ -170,6 +170,13 @@ Status CheckSeats(const JobState& state, const CoordinatorOptions& options) {
   return is_sane ? Status::Ok() : Status::Corruption("the seats make no sense");
 }
 
+/// Null: there is none. Requires: CheckPlacement has found the chunks in the order of their keys.
+const proto::ChunkAssignment* FindChunk(const proto::Placement& placement, ChunkKey key) {
+  const auto chunk =
+      std::ranges::lower_bound(placement.chunks, key, {}, &proto::ChunkAssignment::key);
+  return chunk != placement.chunks.end() && chunk->key == key ? &*chunk : nullptr;
+}
+
 Status CheckShards(const JobState& state, const CoordinatorOptions& options) {
   const uint32_t per_server = options.config.servers.shards_per_server;
   const auto count = static_cast<uint32_t>(state.shards.size());
@@ -186,9 +193,7 @@ Status CheckShards(const JobState& state, const CoordinatorOptions& options) {
   }
   PS_TRY(CheckPlacement(state.placement, options.tensors, count));
   const auto is_sane_pin = [&](const proto::PinnedChunk& pin) {
-    return pin.server < state.servers.wanted &&
-           std::ranges::find(state.placement.chunks, pin.key, &proto::ChunkAssignment::key) !=
-               state.placement.chunks.end();
+    return pin.server < state.servers.wanted && FindChunk(state.placement, pin.key) != nullptr;
   };
   if (!std::ranges::is_sorted(state.servers.pins, {}, &proto::PinnedChunk::key) ||
       !std::ranges::all_of(state.servers.pins, is_sane_pin)) {
@@ -198,9 +203,8 @@ Status CheckShards(const JobState& state, const CoordinatorOptions& options) {
     bool is_sane = move->version == state.placement.version + 1 && move->from != move->to &&
                    move->to.value < count && !move->keys.empty();
     for (const ChunkKey key : move->keys) {
-      const auto chunk =
-          std::ranges::find(state.placement.chunks, key, &proto::ChunkAssignment::key);
-      is_sane = is_sane && chunk != state.placement.chunks.end() && chunk->shard == move->from;
+      const proto::ChunkAssignment* const chunk = FindChunk(state.placement, key);
+      is_sane = is_sane && chunk != nullptr && chunk->shard == move->from;
     }
     if (!is_sane) {
       return Status::Corruption("the chunks that move make no sense");

@@ -2,13 +2,21 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
+
+#include "ps/proto/move_limits.h"
 
 namespace ps::coordinator {
 namespace {
 
 constexpr float kSlowdownMax = 1e4F;
+
+/// Of the answers to those who join together, which leave in one event and wait in memory for their
+/// connections; or so many answers, where each is large.
+constexpr uint64_t kReplyBytesMax = uint64_t{64} << 20;
+constexpr uint64_t kRepliesMin = 16;
 
 bool IsSane(const proto::JoinRequest& request) {
   const bool names_seat = request.has_seat || request.is_returning;
@@ -343,10 +351,7 @@ void JoinDesk::Admit(const Call& call, const proto::JoinRequest& request) {
             job_->MembersMax()));
     return;
   }
-  // A shard keeps what a gone member staged for the open round until the departure is forgotten.
-  const Membership& membership = job_->membership;
-  if (job_->is_bsp() &&
-      membership.members().size() + membership.departures().size() >= job_->MembersMax()) {
+  if (HasToWait()) {
     pending_[call.from] = {request, call.request_id};
     return;
   }
@@ -378,6 +383,26 @@ void JoinDesk::Admit(const Call& call, const proto::JoinRequest& request) {
        {"pid", record->pid},
        {"launch", record->launch.value},
        {"generation", record->joined.value}});
+}
+
+/// Whoever asks is admitted later.
+bool JoinDesk::HasToWait() const {
+  const Membership& membership = job_->membership;
+  const uint64_t present = membership.members().size() + membership.departures().size();
+  // A shard keeps what a gone member staged for the open round until the departure is forgotten.
+  if (job_->is_bsp() && present >= job_->MembersMax()) {
+    return true;
+  }
+  // The offer of chunks that move says something of each member.
+  const std::optional<proto::ChunkMove>& move = job_->state.servers.chunks;
+  if (move && present >= proto::OfferMembersMax(move->keys.size())) {
+    return true;
+  }
+  const uint64_t reply_bytes =
+      job_->state.config_json.size() +
+      job_->state.placement.chunks.size() * sizeof(proto::ChunkAssignment) +
+      job_->shards.size() * sizeof(proto::ShardAddress);
+  return membership.joining_count() >= std::max(kReplyBytesMax / reply_bytes, kRepliesMin);
 }
 
 void JoinDesk::Answer(const Call& call) {

@@ -57,6 +57,7 @@ class JoinDesk {
   void LoseJoining(Incarnation incarnation, const Call& call);
   void FreeKeptSeats(const proto::JoinRequest* request, TimePoint now);
   void Admit(const Call& call, const proto::JoinRequest& request);
+  bool HasToWait() const;
   std::optional<WorkerId> ChooseSeat(const proto::JoinRequest& request, const Call& call);
   std::optional<WorkerId> SeatOfReturning(const proto::JoinRequest& request, const Call& call);
   std::optional<WorkerId> FreshSeat();

@@ -125,6 +125,9 @@ class Membership {
 
   bool has_unresolved() const { return unresolved_ > 0; }
 
+  /// Members of whom a shard does not know yet.
+  size_t joining_count() const { return joining_.size(); }
+
   std::map<Incarnation, Member>& members() { return members_; }
 
   const std::map<Incarnation, Member>& members() const { return members_; }

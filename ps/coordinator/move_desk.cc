@@ -6,12 +6,24 @@
 #include <utility>
 
 #include "ps/coordinator/placement.h"
+#include "ps/proto/move_limits.h"
 
 namespace ps::coordinator {
 namespace {
 
 /// Parameters that move at a time: steps that need them wait for so much to be sent.
 constexpr uint64_t kBytesAtATime = uint64_t{16} << 20;
+
+/// For so many workers, and for twice as many as there are, a move leaves room in its offer: they
+/// can join while it is under way.
+constexpr uint64_t kMembersMin = 1024;
+
+/// How many chunks the offer of one move can name.
+uint64_t KeysAtATime(const Membership& membership) {
+  const uint64_t present = membership.members().size() + membership.departures().size();
+  const uint64_t expected = std::clamp<uint64_t>(2 * present, kMembersMin, kSeatsMax);
+  return proto::OfferKeysMax(std::max(present, expected));
+}
 
 }  // namespace
 
@@ -37,6 +49,7 @@ bool MoveDesk::Spread(const Wish& wish, const Call& call) {
     target_ = PlaceAgain(present, wish.shares, wish.pinned);
   }
   proto::ChunkMove move;
+  const uint64_t keys_max = KeysAtATime(job_->membership);
   uint64_t bytes = 0;
   bool is_there = true;
   for (size_t i = 0; i < present.chunks.size(); ++i) {
@@ -50,7 +63,9 @@ bool MoveDesk::Spread(const Wish& wish, const Call& call) {
       is_there = false;
       move.from = chunk.shard;
       move.to = to;
-    } else if (chunk.shard != move.from || to != move.to || bytes + size > kBytesAtATime) {
+    } else if (
+        chunk.shard != move.from || to != move.to || bytes + size > kBytesAtATime ||
+        move.keys.size() >= keys_max) {
       continue;
     }
     move.keys.push_back(chunk.key);

@@ -322,7 +322,10 @@ void ShardDesk::OnBack(const Shard& shard, const Call& call) {
          {"checkpoint", shard.record->restore.checkpoint},
          {"after_s", Seconds(call.now - shard.lost_at)}});
   }
-  const proto::ShardAddresses addresses = job_->WhereAllIs();
+  // Not where all chunks are: so much for every member in one event would fill the memory. Who does
+  // not know says so with his next heartbeat (MoveDesk::OnMemberHeartbeat).
+  proto::ShardAddresses addresses;
+  addresses.shards = job_->shards.Addresses();
   for (auto& [incarnation, member] : job_->membership.members()) {
     member.last_progress = call.now;
     if (member.peer != proto::PeerId()) {
@@ -342,7 +345,9 @@ void ShardDesk::OnMemberConnected(const Call& call) const {
 
 void ShardDesk::OnMemberHeartbeat(const Member& member, const Call& call) const {
   if (member.record->lives_missed > 0 && job_->shards.are_all_ready()) {
-    call.out->Send(call.from, 0, job_->WhereAllIs());
+    proto::ShardAddresses addresses;
+    addresses.shards = job_->shards.Addresses();
+    call.out->Send(call.from, 0, std::move(addresses));
   }
 }
 

@@ -35,6 +35,34 @@ void Taking::Take(
   std::memcpy(to.data() + elements.element_begin * sizeof(float), bytes.data(), bytes.size());
 }
 
+OfferedSteps::OfferedSteps(const proto::ChunksOffer& offer, const ChunkStore& store)
+    : has_come_(store.size(), false) {
+  for (const proto::OfferedMember& member : offer.members) {
+    members_.emplace(member.incarnation, &member);
+  }
+  for (const proto::OfferedChunk& chunk : offer.chunks) {
+    const size_t index = *store.IndexOf(chunk.key);
+    come_.push_back(index);
+    has_come_[index] = true;
+    for (const Incarnation incarnation : chunk.ahead) {
+      std::vector<size_t>& ahead = ahead_[incarnation];
+      if (ahead.empty() || ahead.back() != index) {
+        ahead.push_back(index);
+      }
+    }
+  }
+}
+
+proto::OfferedMember OfferedSteps::Of(Incarnation incarnation) const {
+  const auto member = members_.find(incarnation);
+  return member == members_.end() ? proto::OfferedMember{incarnation} : *member->second;
+}
+
+const std::vector<size_t>& OfferedSteps::AheadOf(Incarnation incarnation) const {
+  const auto ahead = ahead_.find(incarnation);
+  return ahead == ahead_.end() ? none_ : ahead->second;
+}
+
 Reindexing::Reindexing(const ChunkStore& before) {
   for (size_t i = 0; i < before.size(); ++i) {
     before_.push_back({before.chunks()[i].key, i, before.chunks()[i].first_part});

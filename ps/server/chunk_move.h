@@ -72,6 +72,32 @@ struct Taking {
   void Take(proto::ChunkPart& part, const proto::ChunkRef& elements, uint32_t number, Chunk* chunk);
 };
 
+/// What an offer says of each member, found without looking at the others: there may be as many as
+/// there are seats.
+class OfferedSteps {
+ public:
+  /// `store` has the chunks by now. Both outlive it.
+  OfferedSteps(const proto::ChunksOffer& offer, const ChunkStore& store);
+
+  /// One that is not named has joined since, and has done nothing in these chunks.
+  proto::OfferedMember Of(Incarnation incarnation) const;
+
+  /// The chunks that have come, by index.
+  const std::vector<size_t>& come() const { return come_; }
+
+  bool HasCome(size_t index) const { return has_come_[index]; }
+
+  /// Of these, those that have the member's step after its last one.
+  const std::vector<size_t>& AheadOf(Incarnation incarnation) const;
+
+ private:
+  std::map<Incarnation, const proto::OfferedMember*> members_;
+  std::vector<size_t> come_;
+  std::vector<bool> has_come_;
+  std::map<Incarnation, std::vector<size_t>> ahead_;
+  const std::vector<size_t> none_;
+};
+
 /// Where the chunks that a shard keeps were before others came or went.
 class Reindexing {
  public:

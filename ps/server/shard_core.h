@@ -230,7 +230,7 @@ class ShardCore {
   void OnChunkPart(const Call& call, proto::ChunkPart& part);
   void FinishTaking(proto::Outbox* out);
   void TakeStaged(const Taking& taking, bool was_empty);
-  void TakeSteps(const proto::ChunksOffer& offer, bool was_empty, Member* member);
+  void TakeSteps(const OfferedSteps& offer, bool was_empty, Member* member);
 
   /// The chunk is on its way to another shard.
   bool IsFrozen(size_t chunk) const { return !is_frozen_.empty() && is_frozen_[chunk]; }

@@ -9,7 +9,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "ps/server/shard_core.h"
 
@@ -18,6 +20,23 @@ namespace {
 
 /// 40 Mbit/s: at a slower one chunks are sent again while they are still on their way.
 constexpr double kSlowLinkBytesPerSecond = 5e6;
+
+/// Which of `indices` have the step of the member that is under way, as AppliedOf says of all.
+std::vector<bool> AheadIn(const std::vector<size_t>& indices, const Member& member) {
+  std::vector<bool> ahead;
+  ahead.reserve(indices.size());
+  if (member.is_step_under_way()) {
+    for (const size_t index : indices) {
+      ahead.push_back(member.intake.parts_left[index] == 0);
+    }
+    return ahead;
+  }
+  const std::set<size_t> restored(member.restored.begin(), member.restored.end());
+  for (const size_t index : indices) {
+    ahead.push_back(restored.contains(index));
+  }
+  return ahead;
+}
 
 /// Marks a chunk of the step under way as not here.
 void Forget(size_t index, const Chunk& chunk, Intake* intake) {
@@ -112,8 +131,10 @@ void ShardCore::Offer(TimePoint now, proto::Outbox* out) {
   offer.samples_done = samples_done_;
   offer.lr_factor = lr_policy_.state();
   uint64_t bytes = 0;
+  std::vector<size_t> indices;
   for (const ChunkKey key : giving_->order.keys) {
-    const Chunk& chunk = store_.chunks()[*store_.IndexOf(key)];
+    indices.push_back(*store_.IndexOf(key));
+    const Chunk& chunk = store_.chunks()[indices.back()];
     offer.chunks.push_back({key, chunk.version, {}});
     bytes += BuffersOf(chunk).size() * chunk.value.size();
   }
@@ -127,10 +148,10 @@ void ShardCore::Offer(TimePoint now, proto::Outbox* out) {
          clock.is_active,
          member.last_round,
          member.last_outcome == proto::PushOutcome::kRejected});
-    const std::vector<ChunkKey> applied = AppliedOf(member);
-    for (proto::OfferedChunk& chunk : offer.chunks) {
-      if (std::ranges::find(applied, chunk.key) != applied.end()) {
-        chunk.ahead.push_back(incarnation);
+    const std::vector<bool> ahead = AheadIn(indices, member);
+    for (size_t i = 0; i < indices.size(); ++i) {
+      if (ahead[i]) {
+        offer.chunks[i].ahead.push_back(incarnation);
       }
     }
   }

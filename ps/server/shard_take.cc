@@ -131,9 +131,9 @@ void ShardCore::OnChunkPart(const Call& call, proto::ChunkPart& part) {
     return;  // of an offer that was refused, or given up
   }
   const proto::ChunkRef first = part.chunks.size() != 1 ? proto::ChunkRef() : part.chunks.front();
-  const auto chunk = std::ranges::find(taking_->chunks, first.key, &Chunk::key);
+  const auto chunk = std::ranges::lower_bound(taking_->chunks, first.key, {}, &Chunk::key);
   std::optional<uint32_t> number;
-  if (chunk != taking_->chunks.end() && part.payload.parts.size() == 1 &&
+  if (chunk != taking_->chunks.end() && chunk->key == first.key && part.payload.parts.size() == 1 &&
       taking_->IsOffered(part.buffer, *chunk)) {
     number = store_.parts().IndexOf(
         static_cast<uint64_t>(chunk->element_count), {first.element_begin, first.element_count});
@@ -167,8 +167,9 @@ void ShardCore::FinishTaking(proto::Outbox* out) {
   chunks.SetAfter(store_);
   ReindexAll(chunks);
   TakeStaged(taking, was_empty);
+  const OfferedSteps steps(taking.offer, store_);
   for (auto& [incarnation, member] : roster_.members()) {
-    TakeSteps(taking.offer, was_empty, &member);
+    TakeSteps(steps, was_empty, &member);
   }
   if (was_empty) {
     std::map<Incarnation, Roster::Clock> clocks;
@@ -213,29 +214,17 @@ void ShardCore::TakeStaged(const Taking& taking, bool was_empty) {
 
 /// What the member has done in the chunks that have come. A worker makes one step after the other,
 /// so a chunk is at most one step behind the others or ahead of them.
-void ShardCore::TakeSteps(const proto::ChunksOffer& offer, bool was_empty, Member* member) {
-  const auto offered =
-      std::ranges::find(offer.members, member->incarnation, &proto::OfferedMember::incarnation);
-  // One that is not named has joined since, and has done nothing in these.
-  const proto::OfferedMember there =
-      offered == offer.members.end() ? proto::OfferedMember{member->incarnation} : *offered;
-  std::vector<size_t> come;                          // by index
-  std::vector<size_t> ahead;                         // of these, those with the step after
-  std::vector<bool> has_come(store_.size(), false);  // by index
-  for (const proto::OfferedChunk& chunk : offer.chunks) {
-    come.push_back(*store_.IndexOf(chunk.key));
-    has_come[come.back()] = true;
-    if (std::ranges::find(chunk.ahead, member->incarnation) != chunk.ahead.end()) {
-      ahead.push_back(come.back());
-    }
-  }
+void ShardCore::TakeSteps(const OfferedSteps& offer, bool was_empty, Member* member) {
+  const proto::OfferedMember there = offer.Of(member->incarnation);
+  const std::vector<size_t>& come = offer.come();
+  const std::vector<size_t>& ahead = offer.AheadOf(member->incarnation);
   if (was_empty) {
     // A step that all of them have is complete, also if it was not yet where they come from.
     const bool is_complete = ahead.size() == come.size();
     member->last_step = there.last_step + (is_complete ? 1 : 0);
     member->counted_step = member->last_step;
     member->may_skip = there.may_skip;
-    member->restored = is_complete ? std::vector<size_t>() : std::move(ahead);
+    member->restored = is_complete ? std::vector<size_t>() : ahead;
     member->intake = Intake();
     if (is_complete) {
       SettleStaged(member);
@@ -280,7 +269,7 @@ void ShardCore::TakeSteps(const proto::ChunksOffer& offer, bool was_empty, Membe
     // shard may have had it: then the worker goes on with the step after.
     restored = have;
     for (size_t index = 0; index < store_.size(); ++index) {
-      if (!has_come[index]) {
+      if (!offer.HasCome(index)) {
         restored.push_back(index);
       }
     }

@@ -10,6 +10,7 @@
 
 #include "ps/proto/chunks.h"
 #include "ps/proto/job_limits.h"
+#include "ps/proto/move_limits.h"
 #include "tests/proto/sample.h"
 #include "tests/proto/small_job.h"
 
@@ -70,6 +71,72 @@ TEST(LimitsTest, TheLargestShardSetupTravels) {
   tensor.shape.assign(kTensorDimsMax, 1);
   setup.tensors.assign(kTensorsMax, tensor);
   EXPECT_EQ(Travelled(setup).tensors.size(), kTensorsMax);
+}
+
+/// A row for each message with a list that grows with workers, servers or chunks, as long as it may
+/// be. A new message of this kind has one, too.
+TEST(LimitsTest, EveryListTravelsAtItsLimit) {
+  struct Row {
+    std::string name;
+    Message message;
+  };
+
+  std::vector<Row> rows;
+  const std::vector<ChunkKey> all_keys(kChunksMax, ChunkKey(7));
+  const std::vector<ShardAddress> all_shards(kShardsMax, {ShardId(1), LongName(), 65535});
+  rows.push_back({"where all is", ShardAddresses{all_shards, 0, 9, {}}});
+  std::get<ShardAddresses>(rows.back().message)
+      .places.assign(kChunksMax, {ChunkKey(1), ShardId(1)});
+  rows.push_back({"an order to give", GiveChunks{9, all_shards[0], 1, all_keys}});
+  MembershipAck ack;
+  ack.resolved.resize(size_t{2} * kSeatsMax);
+  rows.push_back({"steps of those who are gone", ack});
+  CommitRound commit;
+  commit.contributions.resize(size_t{2} * kSeatsMax);
+  rows.push_back({"a commit", commit});
+  rows.push_back({"a membership", LargestMembership()});
+  Membership changes = LargestMembership();
+  changes.forgotten = changes.resolve;
+  rows.push_back({"changes of a membership", changes});
+  ShardSetup setup;
+  setup.config_json.assign(kConfigBytesMax, 'c');
+  setup.placement = LargestPlacement();
+  setup.membership = LargestMembership();
+  setup.counted.resize(kSeatsMax);
+  TensorSpec tensor;
+  tensor.name = LongName();
+  tensor.shape.assign(kTensorDimsMax, 1);
+  setup.tensors.assign(kTensorsMax, tensor);
+  rows.push_back({"a set-up of a later life", setup});
+  for (const Row& row : rows) {
+    const uint32_t bytes = EncodeMessage(row.message, 1).header.header_bytes;
+    EXPECT_GT(bytes, kSeatsMax) << row.name << " is not what it is to be";
+    EXPECT_LE(bytes, kHeaderBytesMax) << row.name;
+  }
+}
+
+/// All of `members` have the step under way, and one that is staged, in all of `keys`.
+uint32_t BytesOfOffer(uint64_t members, uint64_t keys) {
+  ChunksOffer offer;
+  offer.members.resize(members);
+  std::vector<Incarnation> ahead;
+  for (uint64_t i = 1; i <= members; ++i) {
+    ahead.emplace_back(i);
+  }
+  offer.chunks.assign(keys, {ChunkKey(1), 1, ahead});
+  offer.staged.assign(members, {Incarnation(1), 1, 1, 1, std::vector<ChunkKey>(keys)});
+  return EncodeMessage(offer, 1).header.header_bytes;
+}
+
+/// The product of workers and chunks is what no limit of either bounds.
+TEST(LimitsTest, AnOfferTravelsWithAsManyChunksAsAreMovedAtATime) {
+  for (const uint64_t members : {1U, 1024U, kSeatsMax, 2 * kSeatsMax}) {
+    const uint64_t keys = OfferKeysMax(members);
+    EXPECT_GE(OfferMembersMax(keys), members);
+    EXPECT_LE(BytesOfOffer(members, keys), kHeaderBytesMax) << members << " workers";
+  }
+  EXPECT_GT(BytesOfOffer(kSeatsMax, 64), kHeaderBytesMax) << "why there is a bound";
+  EXPECT_GE(OfferKeysMax(1024), 256U);
 }
 
 TEST(LimitsTest, TheLargestPushAndPullHeadersTravel) {

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
+#include <string>
 #include <vector>
 
+#include "ps/proto/move_limits.h"
 #include "tests/server/shard_rig.h"
 
 namespace ps::server {
@@ -337,6 +340,54 @@ TEST_F(TakeTest, WhoHasJoinedSinceHasDoneNothingInIt) {
   rig_.Push(push);
   EXPECT_EQ(rig_.OnlyPushReply().step, 1U);
   EXPECT_EQ(rig_.core.VersionOf(kForeign), 8U);
+}
+
+/// All that a job may have of workers, and as many chunks as their offer can name. What is done for
+/// each worker looks at no other one.
+TEST(LargeTakeTest, TheLargestOfferIsTaken) {
+  const auto keys = static_cast<uint32_t>(proto::OfferKeysMax(proto::kSeatsMax));
+  ShardRig rig;
+  proto::ChunksOffer offer;
+  offer.from = kOther;
+  offer.version = 2;
+  offer.to_life = 1;
+  offer.generation = Generation(1);
+  std::vector<Incarnation> even;
+  for (uint64_t i = 1; i <= proto::kSeatsMax; ++i) {
+    offer.members.push_back({Incarnation(i), 0, 0, false, true});
+    if (i % 2 == 0) {
+      even.emplace_back(i);
+    }
+  }
+  proto::Placement& placement = rig.setup.placement;
+  placement.chunks.pop_back();
+  rig.setup.tensors.pop_back();
+  for (uint32_t i = 0; i < keys; ++i) {
+    const ChunkKey key = MakeChunkKey(2 + i, 0);
+    TensorSpec tensor;
+    tensor.name = "t" + std::to_string(i);
+    tensor.shape = {1};
+    rig.setup.tensors.push_back(tensor);
+    placement.chunks.push_back({key, 1, 0, ShardId(0)});
+    offer.chunks.push_back({key, 7, even});
+  }
+  rig.setup.membership = rig.MembersUpTo(proto::kSeatsMax);
+  offer.generation = rig.setup.membership.generation;
+  rig.SetUp();
+  rig.Deliver(kGiver, offer);
+  const auto value = std::make_shared<Buffer>(sizeof(float));
+  for (const proto::OfferedChunk& chunk : offer.chunks) {
+    rig.Deliver(
+        kGiver,
+        proto::ChunkPart{2, 0, {{chunk.key, 1, 0}}, proto::Payload::Own(value, sizeof(float))});
+  }
+  EXPECT_EQ(rig.Take<proto::ChunksTaken>().size(), 1U);
+  proto::PushRequest push = rig.WholeStep(2, 1, 0.5F);
+  push.chunk_count = 3 + keys;
+  push.placement = 2;
+  rig.Push(push);
+  EXPECT_EQ(rig.OnlyPushReply().step, 1U) << "it has the step in all that have come";
+  EXPECT_EQ(rig.core.VersionOf(offer.chunks[0].key), 7U);
 }
 
 TEST_F(TakeTest, AnOfferOfAnotherLifeOrOfALaterMembershipWaits) {
