@@ -31,8 +31,9 @@ proto::KeptCheckpoint KeptOf(checkpoint::CheckpointId id, checkpoint::JobStore* 
   return manifest.ok() ? proto::KeptCheckpoint{
                              id,
                              static_cast<uint32_t>(manifest->parts.size()),
-                             manifest->progress.steps}
-                       : proto::KeptCheckpoint{id, 0, 0};
+                             manifest->progress.steps,
+                             manifest->progress.samples}
+                       : proto::KeptCheckpoint{id, 0, 0, 0};
 }
 
 Result<RunCheckpoints> Lock(const std::string& path) {

@@ -193,7 +193,7 @@ void CheckpointDesk::OnManifestWritten(
     return;
   }
   proto::CheckpointsState& state = job_->edit.checkpoints;
-  state.kept.push_back({checkpoint, job_->shards.size(), open_->steps});
+  state.kept.push_back({checkpoint, job_->shards.size(), open_->steps, open_->samples});
   const size_t keep = job_->options.config.checkpoint.keep;
   if (state.kept.size() > keep) {
     state.kept.erase(state.kept.begin(), state.kept.end() - static_cast<int64_t>(keep));

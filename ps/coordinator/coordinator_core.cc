@@ -206,8 +206,7 @@ void CoordinatorCore::OnRestoreFailed(const Call& call, const proto::RestoreFail
   }
   const std::optional<proto::KeptCheckpoint> given_up = parts_->checkpoints.GiveUpKept(
       message.checkpoint, fmt::format("shard {}: {}", message.shard.value, message.message));
-  const std::optional<uint64_t> steps = given_up ? std::optional(given_up->steps) : std::nullopt;
-  parts_->phases.Fail(parts_->shards.RestoreOlder(message.shard, steps, call), call);
+  parts_->phases.Fail(parts_->shards.RestoreOlder(message.shard, given_up, call), call);
 }
 
 void CoordinatorCore::OnLeaseRequest(const Call& call, const proto::LeaseRequest& message) {

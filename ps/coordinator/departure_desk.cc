@@ -156,6 +156,7 @@ void DepartureDesk::Resolve(Departure* departure, TimePoint now) {
     complete = member.reported;
   }
   const Step reported = member.reported;
+  const uint64_t samples = member.samples_counted;
   bool is_rejected = false;
   for (const auto& [shard, answer] : record.answers) {
     is_rejected = is_rejected || (answer.last_complete_step == complete &&
@@ -182,6 +183,7 @@ void DepartureDesk::Resolve(Departure* departure, TimePoint now) {
   // A shard that has begun a new life since may lack what it had acknowledged of these before.
   if (member.lives_missed > 0) {
     job_->edit.checkpoints.steps_undone += member.reported - reported;
+    job_->edit.checkpoints.samples_undone += member.samples_counted - samples;
   }
   const uint64_t partial = newest > complete ? newest - complete : 0;
   const std::vector<TrainLease> rest = job_->ledger.LeasesOf(member.incarnation);

@@ -242,6 +242,9 @@ void LeaseDesk::On(const Call& call, const proto::StepReport& message) {
   MemberRecord* const record = &job_->membership.Edit(*member);
   const uint64_t lives = job_->shards.lives();
   const uint64_t placement = job_->state.placement.version;
+  proto::CheckpointsState& checkpoints = job_->edit.checkpoints;
+  const uint64_t undone_before = checkpoints.steps_undone;
+  const uint64_t samples_before = checkpoints.samples_undone;
   for (const proto::StepDone& done : message.steps) {
     if (done.step <= record->reported) {
       continue;  // counted already
@@ -257,7 +260,10 @@ void LeaseDesk::On(const Call& call, const proto::StepReport& message) {
         job_->shards.MarkServed(call.now);
       }
     }
-    job_->edit.checkpoints.steps_undone += record->lives_missed > 0 ? 1 : 0;
+    if (record->lives_missed > 0) {
+      ++checkpoints.steps_undone;
+      checkpoints.samples_undone += done.end - done.begin;
+    }
     const double before = record->step_seconds;
     const double seconds = Seconds(call.now - member->last_step);
     record->step_seconds =
@@ -272,6 +278,13 @@ void LeaseDesk::On(const Call& call, const proto::StepReport& message) {
     }
     member->last_step = call.now;
     member->last_progress = call.now;
+  }
+  if (checkpoints.steps_undone > undone_before) {
+    job_->log->Info(
+        "steps_undone",
+        {{"worker", record->seat.value},
+         {"steps_undone", checkpoints.steps_undone - undone_before},
+         {"samples_undone", checkpoints.samples_undone - samples_before}});
   }
   Track(record->incarnation);  // it may have room for another lease
   job_->Reply(call, proto::StepAck{record->incarnation, record->reported});

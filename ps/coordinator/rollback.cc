@@ -140,7 +140,10 @@ Result<JobState> StateToGoBackTo(
   PS_ASSIGN(const JobState saved, proto::DecodeJobState(manifest.job_state));
   PS_TRY(CheckLedgerState(saved.ledger, options.train_samples, options.config.train.epochs));
   const proto::KeptCheckpoint to{
-      manifest.id, static_cast<uint32_t>(manifest.parts.size()), manifest.progress.steps};
+      manifest.id,
+      static_cast<uint32_t>(manifest.parts.size()),
+      manifest.progress.steps,
+      manifest.progress.samples};
   JobState state = GoBack(std::move(present), &saved, to);
   PS_TRY(CheckJobState(state, options));
   return state;

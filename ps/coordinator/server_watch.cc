@@ -12,6 +12,10 @@ constexpr uint32_t kRestartsMax = 5;  // of a server, until it has worked for a 
 /// may have three times as much beside them.
 constexpr double kRestoredBytesPerSecond = 2.5e6;
 
+uint64_t Since(uint64_t now, uint64_t before) {
+  return now - std::min(now, before);
+}
+
 }  // namespace
 
 /// A process that waits for a lock, or for a disk that hangs, goes on to say that it is there.
@@ -107,7 +111,8 @@ Status ServerWatch::OnServerLost(uint32_t server, const std::string& why, const 
   proto::CheckpointsState& checkpoints = job_->edit.checkpoints;
   const proto::KeptCheckpoint newest = checkpoints.newest();
   const proto::RestoreOrder restore{newest.checkpoint, newest.shards};
-  uint64_t undone = 0;
+  uint64_t steps = 0;  // undone
+  uint64_t samples = 0;
   for (Shard& shard : job_->shards.all()) {
     if (job_->shards.ServerOf(shard.shard) != server) {
       continue;
@@ -116,7 +121,8 @@ Status ServerWatch::OnServerLost(uint32_t server, const std::string& why, const 
       shard.restarts = 0;  // it has worked in between
     }
     if (shard.record->is_ready && !checkpoints.is_going_back && !job_->goes_back_together()) {
-      undone = job_->state.counters.steps_counted - newest.steps;
+      steps = Since(job_->state.counters.steps_counted, newest.steps);
+      samples = Since(job_->ledger.samples_counted(), newest.samples);
       ++checkpoints.shards_restored;
     }
     const proto::PeerId peer = shard.peer;
@@ -128,7 +134,8 @@ Status ServerWatch::OnServerLost(uint32_t server, const std::string& why, const 
       job_->ClosePeer(peer, call);
     }
   }
-  checkpoints.steps_undone += undone;
+  checkpoints.steps_undone += steps;
+  checkpoints.samples_undone += samples;
   // Once all go back, a checkpoint that was finished meanwhile does not let them stay.
   checkpoints.is_going_back = checkpoints.is_going_back || job_->goes_back_together();
   job_->log->Warning(
@@ -136,7 +143,8 @@ Status ServerWatch::OnServerLost(uint32_t server, const std::string& why, const 
       {{"server", server},
        {"why", why},
        {"checkpoint", restore.checkpoint},
-       {"steps_undone", undone}});
+       {"steps_undone", steps},
+       {"samples_undone", samples}});
   if (const LaunchId successor = job_->shards.SuccessorOf(server); successor != LaunchId()) {
     job_->shards.SetSuccessor(server, LaunchId());
     job_->shards.Await(server, successor);  // it is there, and registers again and again

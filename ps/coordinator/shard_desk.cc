@@ -357,7 +357,8 @@ bool ShardDesk::IsRestoring(const Call& call, const proto::RestoreFailed& messag
          message.checkpoint == shard->record->restore.checkpoint;
 }
 
-Status ShardDesk::RestoreOlder(ShardId id, std::optional<uint64_t> newer_steps, const Call& call) {
+Status ShardDesk::RestoreOlder(
+    ShardId id, const std::optional<proto::KeptCheckpoint>& newer, const Call& call) {
   proto::CheckpointsState& checkpoints = job_->edit.checkpoints;
   if (!job_->training_began) {
     return Status::Corruption(fmt::format(
@@ -376,8 +377,9 @@ Status ShardDesk::RestoreOlder(ShardId id, std::optional<uint64_t> newer_steps, 
         checkpoints.damage));
   }
   const proto::KeptCheckpoint older = checkpoints.newest();
-  if (newer_steps) {
-    checkpoints.steps_undone += *newer_steps - std::min(*newer_steps, older.steps);
+  if (newer) {
+    checkpoints.steps_undone += newer->steps - std::min(newer->steps, older.steps);
+    checkpoints.samples_undone += newer->samples - std::min(newer->samples, older.samples);
   }
   Shard* const shard = job_->shards.Find(id);
   job_->BeginLife(shard, {older.checkpoint, older.shards});

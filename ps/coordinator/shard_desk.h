@@ -36,9 +36,10 @@ class ShardDesk {
   void OnTick(const Call& call);
   /// Whether the message is of a life that is to begin: the checkpoint can't be restored.
   bool IsRestoring(const Call& call, const proto::RestoreFailed& message);
-  /// The checkpoint that the shard was to begin from was given up; `newer_steps` were counted in
-  /// it, or nobody had known of it any more. Errors: no other one is left.
-  Status RestoreOlder(ShardId id, std::optional<uint64_t> newer_steps, const Call& call);
+  /// The checkpoint that the shard was to begin from was given up: `newer`, unless nobody had known
+  /// of it any more. Errors: no other one is left.
+  Status RestoreOlder(
+      ShardId id, const std::optional<proto::KeptCheckpoint>& newer, const Call& call);
 
   /// A member is connected again: it may have missed where shards have moved.
   void OnMemberConnected(const Call& call) const;

@@ -30,6 +30,12 @@ Offset<saved::CheckpointsState> Encode(Fbb& b, const CheckpointsState& m) {
         return saved::KeptCheckpoint(checkpoint.checkpoint, checkpoint.steps, checkpoint.shards);
       });
   const auto damage = EncodeText(b, m.damage);
+  std::vector<uint64_t> samples;
+  samples.reserve(m.kept.size());
+  for (const KeptCheckpoint& checkpoint : m.kept) {
+    samples.push_back(checkpoint.samples);
+  }
+  const auto kept_samples = b.CreateVector(samples);
   return saved::CreateCheckpointsState(
       b,
       m.next,
@@ -45,7 +51,8 @@ Offset<saved::CheckpointsState> Encode(Fbb& b, const CheckpointsState& m) {
       m.damaged,
       damage,
       m.is_going_back,
-      m.newest_at.count());
+      m.newest_at.count(),
+      kept_samples);
 }
 
 void Decode(Decoder& d, const saved::CheckpointsState& w, CheckpointsState* m) {
@@ -53,6 +60,11 @@ void Decode(Decoder& d, const saved::CheckpointsState& w, CheckpointsState* m) {
   d.Structs(w.kept(), "kept", &m->kept, [](const saved::KeptCheckpoint& kept) {
     return KeptCheckpoint{kept.checkpoint(), kept.shards(), kept.steps()};
   });
+  // Beside `kept`, whose entries are of a fixed size, so that earlier states can be read.
+  const auto* const samples = w.kept_samples();
+  for (uint32_t i = 0; samples != nullptr && i < samples->size() && i < m->kept.size(); ++i) {
+    m->kept[i].samples = samples->Get(i);
+  }
   m->committed = w.committed();
   m->failed = w.failed();
   m->skipped = w.skipped();

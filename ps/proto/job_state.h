@@ -295,8 +295,9 @@ struct ModesState {
 /// A checkpoint that exists.
 struct KeptCheckpoint {
   uint64_t checkpoint = 0;
-  uint32_t shards = 0;  // that wrote it
-  uint64_t steps = 0;   // counted when it was opened
+  uint32_t shards = 0;   // that wrote it
+  uint64_t steps = 0;    // counted when it was opened
+  uint64_t samples = 0;  // likewise
 
   friend bool operator==(const KeptCheckpoint&, const KeptCheckpoint&) = default;
 };
@@ -309,10 +310,10 @@ struct CheckpointsState {
   uint64_t failed = 0;
   uint64_t skipped = 0;
   uint64_t shards_restored = 0;  // after the loss of a server
-  uint64_t steps_undone = 0;     // counted, and lost with a shard's parameters
+  uint64_t steps_undone = 0;     // counted, and lost with servers, alone or all together
   uint64_t rollbacks = 0;        // of all servers together
-  uint64_t samples_undone = 0;   // by these
-  double seconds_undone = 0;     // of training, likewise
+  uint64_t samples_undone = 0;   // of the undone steps
+  double seconds_undone = 0;     // of training, by rollbacks
   uint64_t damaged = 0;          // that could not be restored and were given up
   std::string damage;            // of the newest of them: what is broken
   Duration newest_at{};          // age of the job when the newest by this run was opened; 0: none

@@ -585,11 +585,11 @@ struct CheckpointStatus {
   uint64_t skipped = 0;  // due while one was under way
   std::string trouble;   // why the newest attempt failed; empty once one was committed
   uint64_t shards_restored = 0;
-  uint64_t steps_undone = 0;    // counted, and lost with a shard's parameters
+  uint64_t steps_undone = 0;    // counted, and lost with servers, alone or all together
   CheckpointSizes sizes;        // of the newest
   uint64_t rollbacks = 0;       // of all servers together
-  uint64_t samples_undone = 0;  // by these
-  double seconds_undone = 0;    // of training, likewise
+  uint64_t samples_undone = 0;  // of the undone steps
+  double seconds_undone = 0;    // of training, by rollbacks
   uint64_t damaged = 0;         // checkpoints that could not be restored and were given up
   std::string damage;           // of the newest of them: what is broken
 };

@@ -46,6 +46,24 @@ TEST_F(LostServerTest, AServerThatIsLostComesBackFromTheNewest) {
   EXPECT_EQ(harness_.status().samples_counted, harness_.status().samples_total);
 }
 
+TEST_F(LostServerTest, WhatIsUndoneIsCountedInStepsAndInSamples) {
+  Begin();
+  harness_.Work(&workers_[1], grants_[1]);
+  Wait(kEvery);
+  Written();
+  harness_.Work(&workers_[0], grants_[0]);
+  const proto::StepDone late = harness_.MakeStep(&workers_[2], grants_[2], grants_[2].begin);
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  EXPECT_EQ(checkpoints().steps_undone, 2U) << "the lease of worker 0, after the checkpoint";
+  EXPECT_EQ(checkpoints().samples_undone, 20U);
+  harness_.shards[1].membership = proto::Membership();
+  harness_.RegisterShard(1, 777);
+  harness_.Complete(workers_[2], late.step);
+  harness_.Give(workers_[2].peer, proto::StepReport{workers_[2].incarnation, {late}});
+  EXPECT_EQ(checkpoints().steps_undone, 3U) << "it was there, and reported later";
+  EXPECT_EQ(checkpoints().samples_undone, 30U);
+}
+
 TEST_F(LostServerTest, AStepThatIsReportedAfterAServerLostItIsUndone) {
   Begin();
   Wait(kEvery);
