@@ -10,8 +10,12 @@
 namespace ps::coordinator {
 namespace {
 
-/// After so much training there is a first one: until then a lost server begins anew.
+/// After so much training a run has a first one: until then a lost server begins anew, and what a
+/// resumed run does would be lost with it.
 constexpr Duration kFirstMax = std::chrono::seconds(2);
+
+/// The disk may take this long for a manifest, which is small.
+constexpr Duration kManifestMax = std::chrono::minutes(5);
 
 /// The last checkpoint of a run may take this long, whatever the disk is.
 constexpr Duration kLastMax = std::chrono::minutes(10);
@@ -33,22 +37,21 @@ void CheckpointDesk::OpenIfDue(const Call& call) {
   }
   if (!next_due_) {
     const Duration newest_at = job_->state.checkpoints.newest_at;  // a predecessor's, perhaps
-    const bool is_first = job_->state.checkpoints.kept.empty();
-    next_due_ = newest_at != Duration::zero()
-                    ? job_->started_at + newest_at + Every()
-                    : call.now + (is_first ? std::min(Every(), kFirstMax) : Every());
+    next_due_ = newest_at != Duration::zero() ? job_->started_at + newest_at + Every()
+                                              : call.now + std::min(Every(), kFirstMax);
   }
   if (call.now < *next_due_ || !job_->shards.are_all_ready() || job_->state.servers.chunks ||
       job_->state.modes.is_holding || job_->state.pause.checkpoint != 0) {
     return;
   }
   next_due_ = call.now + Every();
-  if (open_) {
+  if (open_ || !late_.empty()) {
+    const Open& before = open_ ? *open_ : late_.begin()->second;
     ++job_->edit.checkpoints.skipped;
     job_->log->Warning(
         "checkpoint_skipped",
-        {{"checkpoint", open_->checkpoint},
-         {"under_way_s", Seconds(call.now - open_->since)},
+        {{"checkpoint", before.checkpoint},
+         {"under_way_s", Seconds(call.now - before.since)},
          {"remedy", "raise checkpoint.every_s, or use a faster disk"}});
     return;
   }
@@ -56,8 +59,8 @@ void CheckpointDesk::OpenIfDue(const Call& call) {
 }
 
 uint64_t CheckpointDesk::OpenNow(const Call& call) {
-  if (open_ || job_->state.phase != JobPhase::kTraining || !job_->training_began ||
-      !job_->shards.are_all_ready() || job_->state.servers.chunks ||
+  if (open_ || !late_.empty() || job_->state.phase != JobPhase::kTraining ||
+      !job_->training_began || !job_->shards.are_all_ready() || job_->state.servers.chunks ||
       ((job_->is_holding() || job_->is_bsp()) && !job_->is_idle())) {
     return 0;
   }
@@ -118,7 +121,7 @@ void CheckpointDesk::On(const Call& call, const proto::CheckpointReport& message
   }
   open_->reports[message.shard] = message;
   if (open_->reports.size() == job_->shards.size()) {
-    Commit();
+    Commit(call);
   }
 }
 
@@ -135,7 +138,7 @@ proto::CheckpointSizes CheckpointDesk::SizesOf(const Open& open) const {
   return sizes;
 }
 
-void CheckpointDesk::Commit() {
+void CheckpointDesk::Commit(const Call& call) {
   const proto::MeterState& meter = job_->state.meter;
   checkpoint::Manifest manifest;
   manifest.id = open_->checkpoint;
@@ -180,48 +183,65 @@ void CheckpointDesk::Commit() {
     write.dropped.push_back(kept[i].checkpoint);
   }
   open_->is_writing = true;
+  open_->writing_since = call.now;
   disk_->Commit(std::move(write));
 }
 
 void CheckpointDesk::OnManifestWritten(
     uint64_t checkpoint, const Status& status, const Call& call) {
+  if (const auto late = late_.extract(checkpoint); !late.empty()) {
+    if (status.ok()) {
+      NoteWritten(late.mapped(), call);  // it exists all the same
+    }
+    return;
+  }
   if (!open_ || open_->checkpoint != checkpoint) {
     return;
   }
   if (!status.ok()) {
+    open_->is_writing = false;
     GiveUp(std::string(status.message()));
     return;
   }
+  NoteWritten(*open_, call);
+  open_.reset();
+}
+
+/// The disk answers in the order of the requests, so no later one has been written before.
+void CheckpointDesk::NoteWritten(const Open& written, const Call& call) {
   proto::CheckpointsState& state = job_->edit.checkpoints;
-  state.kept.push_back({checkpoint, job_->shards.size(), open_->steps, open_->samples});
+  const auto shards = static_cast<uint32_t>(written.reports.size());
+  state.kept.push_back({written.checkpoint, shards, written.steps, written.samples});
   const size_t keep = job_->options.config.checkpoint.keep;
   if (state.kept.size() > keep) {
     state.kept.erase(state.kept.begin(), state.kept.end() - static_cast<int64_t>(keep));
   }
   ++state.committed;
-  state.newest_at = open_->since - job_->started_at;
-  newest_sizes_ = SizesOf(*open_);
+  state.newest_at = written.since - job_->started_at;
+  newest_sizes_ = SizesOf(written);
   trouble_.clear();
   job_->log->Info(
       "checkpoint",
-      {{"checkpoint", checkpoint},
-       {"seconds", Seconds(call.now - open_->since)},
+      {{"checkpoint", written.checkpoint},
+       {"seconds", Seconds(call.now - written.since)},
        {"written_bytes", newest_sizes_.written_bytes},
        {"copied_bytes", newest_sizes_.copied_bytes},
        {"chunks_written", newest_sizes_.chunks_written},
        {"chunks_shared", newest_sizes_.chunks_shared}});
-  open_.reset();
 }
 
 void CheckpointDesk::GiveUp(const std::string& why) {
   ++job_->edit.checkpoints.failed;
   trouble_ = why;
   job_->log->Error("checkpoint_failed", {{"checkpoint", open_->checkpoint}, {"why", why}});
+  if (open_->is_writing) {
+    late_[open_->checkpoint] = *std::move(open_);
+  }
   open_.reset();
 }
 
 bool CheckpointDesk::Cancel(const std::string& why) {
-  if (open_ && open_->is_writing) {
+  if ((open_ && open_->is_writing) || !late_.empty()) {
     return false;
   }
   if (open_) {
@@ -250,11 +270,17 @@ std::optional<proto::KeptCheckpoint> CheckpointDesk::GiveUpKept(
 void CheckpointDesk::Remember(const CheckpointDesk& before) {
   trouble_ = before.trouble_;
   newest_sizes_ = before.newest_sizes_;
+  late_ = before.late_;
 }
 
 void CheckpointDesk::OnTick(const Call& call) {
   if (!job_->is_bsp()) {
     OpenIfDue(call);
+  }
+  if (open_ && open_->is_writing && call.now - open_->writing_since >= kManifestMax) {
+    GiveUp(fmt::format(
+        "its manifest was not written within {:.0f} s: look at the disk of checkpoint.path",
+        Seconds(kManifestMax)));
   }
   if (open_ && !open_->is_writing && open_->lives != job_->shards.lives()) {
     GiveUp("a shard was lost meanwhile");
@@ -290,13 +316,16 @@ bool CheckpointDesk::FinishLast(const Call& call) {
     }
     return !open_ && has_tried_last_;
   }
-  if (job_->state.servers.chunks && !is_anybody_away && call.now < last_deadline_) {
-    return false;  // some are on two shards
+  const bool is_disk_behind = !late_.empty();
+  if ((is_disk_behind || (job_->state.servers.chunks && !is_anybody_away)) &&
+      call.now < last_deadline_) {
+    return false;  // or chunks are on two shards
   }
   const proto::CheckpointsState& state = job_->state.checkpoints;
   const bool is_saved =
       !state.kept.empty() && state.newest().steps == job_->state.counters.steps_counted;
-  if (has_tried_last_ || is_saved || is_anybody_away || !job_->shards.are_all_ready()) {
+  if (has_tried_last_ || is_saved || is_anybody_away || is_disk_behind ||
+      !job_->shards.are_all_ready()) {
     return true;
   }
   if (!job_->rounds.is_empty() || !job_->rounds.is_commit_acknowledged()) {
@@ -315,8 +344,10 @@ proto::CheckpointStatus CheckpointDesk::StatusAt(TimePoint now) const {
   proto::CheckpointStatus status;
   status.is_on = is_on();
   status.newest = state.newest().checkpoint;
-  const TimePoint since = state.newest_at == Duration::zero() ? job_->training_began.value_or(now)
-                                                              : job_->started_at + state.newest_at;
+  // One that an earlier run has left is as old as this run, whose work it lacks.
+  const TimePoint since = state.newest_at != Duration::zero() ? job_->started_at + state.newest_at
+                          : state.kept.empty()                ? job_->training_began.value_or(now)
+                                                              : job_->started_at;
   status.age_s = std::max(0.0, Seconds(now - since));
   status.open = open_ ? open_->checkpoint : 0;
   status.committed = state.committed;

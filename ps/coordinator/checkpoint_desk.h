@@ -16,6 +16,11 @@ namespace ps::coordinator {
 /// Checkpoints: opens one when it is due, collects what the shards report, commits the manifest.
 /// One at a time. What is counted when it is opened was applied on every shard before, so the
 /// shards' parts, which are taken later, have all of it.
+///
+/// While one is open no mode changes, no chunk moves and no server hands over, so each has to end:
+/// a shard gives its part up when its disk finishes nothing for a while (Checkpointer), a shard
+/// that does not answer is lost, and a manifest that is not written in time is waited for no
+/// longer.
 class CheckpointDesk {
  public:
   explicit CheckpointDesk(Job* job);
@@ -47,8 +52,8 @@ class CheckpointDesk {
   void OnManifestWritten(uint64_t checkpoint, const Status& status, const Call& call);
   void OnTick(const Call& call);
 
-  /// Gives up the one under way, if there is one. Returns false while its manifest is being
-  /// written: then it may exist.
+  /// Gives up the one under way, if there is one. Returns false while a manifest is being written:
+  /// then it may exist.
   bool Cancel(const std::string& why);
   /// One that exists can't be restored: it goes. Returns what it was; nothing: it had gone before.
   std::optional<proto::KeptCheckpoint> GiveUpKept(uint64_t checkpoint, const std::string& why);
@@ -68,11 +73,13 @@ class CheckpointDesk {
     std::vector<std::byte> state;  // of the job, as it was then
     std::map<ShardId, proto::CheckpointReport> reports;
     bool is_writing = false;  // the manifest
+    TimePoint writing_since{};
   };
 
   void Begin(const Call& call);
   void Ask(const Shard& shard, const Call& call) const;
-  void Commit();
+  void Commit(const Call& call);
+  void NoteWritten(const Open& written, const Call& call);
   void GiveUp(const std::string& why);
   proto::CheckpointSizes SizesOf(const Open& open) const;
   Duration Every() const;
@@ -80,6 +87,8 @@ class CheckpointDesk {
   Job* const job_;
   ManifestDisk* const disk_;
   std::optional<Open> open_;
+  std::map<uint64_t, Open>
+      late_;  // given up while the manifest was being written: it may exist yet
   std::optional<TimePoint> next_due_;
   RetryTimer ask_timer_;
   bool has_tried_last_ = false;

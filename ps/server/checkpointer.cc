@@ -1,5 +1,7 @@
 #include "ps/server/checkpointer.h"
 
+#include <fmt/core.h>
+
 #include <string>
 #include <utility>
 
@@ -66,6 +68,30 @@ void Checkpointer::Fail(uint64_t checkpoint, const Status& why) {
   report_.message = std::string(why.message());
 }
 
+bool Checkpointer::GiveUpIfStalled(TimePoint now, Duration pause, Duration patience) {
+  if (!open_) {
+    progress_at_.reset();
+    return false;
+  }
+  if (!progress_at_ || answers_ != answers_seen_) {
+    progress_at_ = now;
+    answers_seen_ = answers_;
+    return false;
+  }
+  *progress_at_ += pause;
+  if (now - *progress_at_ < patience) {
+    return false;
+  }
+  stalled_ = open_->checkpoint;
+  Fail(
+      open_->checkpoint,
+      Status::DeadlineExceeded(fmt::format(
+          "the disk has finished nothing for {:.0f} s; look at the disk of checkpoint.path on this "
+          "machine",
+          Seconds(now - *progress_at_))));
+  return true;
+}
+
 /// A disk that failed may have lost what was not committed: it is written again.
 void Checkpointer::FailBy(uint64_t checkpoint, const Status& why) {
   if (why.code() == StatusCode::kStale) {
@@ -86,7 +112,17 @@ void Checkpointer::Begin(
     Fail(request.checkpoint, Status::Unsupported("this shard has no disk for checkpoints"));
     return;
   }
+  if (stalled_) {
+    Fail(
+        request.checkpoint,
+        Status::Unavailable(fmt::format(
+            "the disk has not answered since checkpoint {} was given up; look at the disk of "
+            "checkpoint.path on this machine",
+            *stalled_)));
+    return;
+  }
   out_.clear();
+  progress_at_.reset();
   newest_write_ = request.checkpoint;
   open_.emplace();
   open_->life = life_;
@@ -125,6 +161,7 @@ void Checkpointer::WriteMore(const ChunkStore& store) {
 }
 
 bool Checkpointer::OnChunkWritten(const ChunkStore& store, ChunkWritten written) {
+  NoteAnswer();
   if (written.life != life_ || written.checkpoint < first_write_) {
     return false;
   }
@@ -150,6 +187,7 @@ bool Checkpointer::OnChunkWritten(const ChunkStore& store, ChunkWritten written)
 }
 
 bool Checkpointer::OnPartWritten(PartWritten written) {
+  NoteAnswer();
   if (written.life != life_ || !IsOpen(written.checkpoint)) {
     return false;
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ps/base/ids.h"
+#include "ps/base/time.h"
 #include "ps/proto/messages.h"
 #include "ps/server/chunk_move.h"
 #include "ps/server/chunk_store.h"
@@ -47,6 +48,11 @@ class Checkpointer {
       const proto::CheckpointRequest& request,
       std::vector<std::byte> state,
       const ChunkStore& store);
+  /// Gives up the one under way whose disk has finished nothing for `patience`, however much it has
+  /// to write: true when there was one, and a report has become ready. `pause`: the process did not
+  /// run for so long just now, which is not the disk's fault. Until the disk has answered, every
+  /// later one fails at once: what waits for it in memory grows no more.
+  bool GiveUpIfStalled(TimePoint now, Duration pause, Duration patience);
   /// The checkpoint can't be made.
   void Fail(uint64_t checkpoint, const Status& why);
 
@@ -79,6 +85,11 @@ class Checkpointer {
   void WriteMore(const ChunkStore& store);
   void FailBy(uint64_t checkpoint, const Status& why);
 
+  void NoteAnswer() {
+    ++answers_;
+    stalled_.reset();
+  }
+
   const ShardId shard_;
   ShardDisk* const disk_;
 
@@ -99,6 +110,10 @@ class Checkpointer {
   std::optional<Snapshot> snapshot_;
   std::map<size_t, Snapshot::Image> out_;  // by chunk
   uint64_t copied_bytes_ = 0;
+  uint64_t answers_ = 0;                  // of the disk, ever
+  uint64_t answers_seen_ = 0;             // at progress_at_
+  std::optional<TimePoint> progress_at_;  // of the one under way
+  std::optional<uint64_t> stalled_;       // the checkpoint that was given up; the disk says nothing
   proto::CheckpointReport report_;
 };
 

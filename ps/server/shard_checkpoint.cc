@@ -15,6 +15,14 @@ namespace {
 /// What keeps a checkpoint from being read may pass for this long.
 constexpr Duration kRestorePatience = std::chrono::minutes(5);
 
+/// A disk that finishes no request for this long is given up, and the checkpoint with it: until
+/// then no mode changes, no chunk moves and no server hands over. One that is slow and gets on is
+/// not.
+constexpr Duration kDiskPatience = std::chrono::minutes(5);
+
+/// What a database may hold in memory, twice over.
+constexpr uint64_t kWrittenAtOnceMax = uint64_t{256} << 20;
+
 }  // namespace
 
 void ShardCore::OnCheckpoint(const Call& call, const proto::CheckpointRequest& request) {
@@ -96,6 +104,16 @@ void ShardCore::TakeRestoredSteps(const std::vector<proto::MemberSteps>& restore
       }
     }
   }
+}
+
+/// For one request to the disk. A database writes what it holds in memory at once, and is held back
+/// by checkpoint.write_mib_per_s.
+Duration ShardCore::DiskPatience() const {
+  const uint64_t rate = settings_.checkpoints.bytes_per_s;
+  return rate == 0
+             ? kDiskPatience
+             : kDiskPatience +
+                   FromSeconds(static_cast<double>(kWrittenAtOnceMax) / static_cast<double>(rate));
 }
 
 void ShardCore::SendCheckpointReport(proto::Outbox* out) {

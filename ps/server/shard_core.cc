@@ -317,6 +317,10 @@ void ShardCore::OnTick(TimePoint now, proto::Outbox* out) {
     log_->Warning("shard_stalled", {{"seconds", Seconds(pause)}});
   }
   TickGiving(now, out);
+  if (checkpointer_.GiveUpIfStalled(now, pause, DiskPatience())) {
+    log_->Warning("checkpoint_stalled", {{"why", checkpointer_.report().message}});
+    SendCheckpointReport(out);
+  }
   const bool is_gone = coordinator_ == proto::PeerId();
   if (silence_.IsTooLong(now, !is_gone, timing())) {
     ShutDown(Status::Unavailable(SilenceText(is_gone ? "gone" : "silent", silence_.Of(now))));

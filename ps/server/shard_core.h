@@ -278,6 +278,7 @@ class ShardCore {
   void OnCheckpoint(const Call& call, const proto::CheckpointRequest& request);
   void BeginCheckpoint(const proto::CheckpointRequest& request, proto::Outbox* out);
   void SendCheckpointReport(proto::Outbox* out);
+  Duration DiskPatience() const;
   void EndLife();
   void BeginRestore(const proto::ShardSetup& setup);
   Status TakeRestored(RestoredPart restored, ChunkRefs* refs);

@@ -166,6 +166,37 @@ TEST_F(CheckpointTest, TheLastOneIsWrittenBeforeTheShardsLeave) {
   EXPECT_TRUE(harness_.shards[0].is_told);
 }
 
+/// Its disk hangs. Until then nothing could change mode, move or hand over.
+TEST_F(
+    CheckpointTest, AManifestThatIsNotWrittenIsWaitedForNoLongerAndCountsWhenItIsThereAllTheSame) {
+  Begin();
+  Wait(kEvery);
+  ASSERT_EQ(disk_.writes.size(), 1U);
+  Wait(std::chrono::minutes(4));
+  EXPECT_EQ(checkpoints().open, 1U);
+  Wait(std::chrono::minutes(1));
+  EXPECT_EQ(checkpoints().open, 0U);
+  EXPECT_EQ(checkpoints().failed, 1U);
+  EXPECT_THAT(checkpoints().trouble, HasSubstr("was not written within 300 s"));
+  Wait(kEvery * 3);
+  EXPECT_THAT(disk_.opened, ElementsAre(1)) << "the disk would not write the next one either";
+  Written();
+  EXPECT_EQ(checkpoints().newest, 1U);
+  Wait(kEvery);
+  EXPECT_THAT(disk_.opened, ElementsAre(1, 2));
+}
+
+TEST_F(CheckpointTest, AManifestThatIsGivenUpAndFailsIsNoCheckpoint) {
+  Begin();
+  Wait(kEvery);
+  Wait(std::chrono::minutes(5));
+  Written(Status::Io("the disk is gone"));
+  EXPECT_EQ(checkpoints().newest, 0U);
+  EXPECT_EQ(checkpoints().failed, 1U);
+  Wait(kEvery);
+  EXPECT_THAT(disk_.opened, ElementsAre(1, 2));
+}
+
 class BspCheckpointTest : public CheckpointTest {
  protected:
   BspCheckpointTest() : CheckpointTest(proto::Mode::kBsp) {}
@@ -200,6 +231,36 @@ TEST_F(BspCheckpointTest, NoneIsWrittenAtTheEndWhileARoundIsOpen) {
   EXPECT_THAT(disk_.opened, IsEmpty());
   EXPECT_TRUE(harness_.shards[0].is_told);
   EXPECT_NE(checkpoints().trouble, "");
+}
+
+/// What a resumed run does would be lost with it until then.
+TEST(ResumeTest, TheFirstCheckpointComesSoonAndTheOneBeforeIsAsOldAsTheRun) {
+  FakeDisk disk;
+  JobState saved;
+  {
+    Harness before(OptionsWith(&disk));
+    std::vector<FakeWorker> workers = before.StartWithWorkers();
+    before.AskAll(&workers);
+    before.Wait(std::chrono::minutes(1), workers);
+    saved = before.core->StateAt(before.now);
+  }
+  disk = FakeDisk();
+  CoordinatorOptions options = OptionsWith(&disk);
+  options.config.checkpoint.every_s = 30;
+  options.resume = ResumeFrom{saved, 7};
+  options.checkpoints = {{7, 2, 1, 10}};
+  options.next_checkpoint = 8;
+  Harness after(options);
+  std::vector<FakeWorker> workers = after.StartWithWorkers();
+  after.AskAll(&workers);
+  after.Wait(std::chrono::milliseconds(1800), workers);
+  EXPECT_NEAR(after.status().checkpoints.age_s, 1.8, 0.2);
+  EXPECT_THAT(disk.opened, IsEmpty());
+  after.Wait(std::chrono::milliseconds(400), workers);
+  ASSERT_THAT(disk.opened, ElementsAre(8));
+  after.core->OnManifestWritten(8, Status::Ok(), after.now, after.out());
+  after.Wait(std::chrono::seconds(1), workers);
+  EXPECT_NEAR(after.status().checkpoints.age_s, 1.1, 0.3);
 }
 
 TEST(ResumeTest, GoesOnFromWhatWasCountedWithTheLeasesBackInTheQueue) {

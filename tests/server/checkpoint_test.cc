@@ -92,6 +92,47 @@ TEST(CheckpointTest, HasTheParametersOfTheMomentItWasAskedFor) {
   EXPECT_NE(now, rig.Values());
 }
 
+/// The coordinator is heard meanwhile.
+void PassMinutes(CheckpointRig* rig, int minutes) {
+  for (int second = 0; second < minutes * 60; ++second) {
+    rig->Deliver(kCoordinator, proto::HeartbeatReply{Generation(1)});
+    rig->Wait(std::chrono::seconds(1));
+  }
+}
+
+/// While a checkpoint is open no mode changes, no chunk moves and no server hands over.
+TEST(CheckpointTest, ADiskThatFinishesNothingIsGivenUpAndOneThatIsSlowIsNot) {
+  CheckpointRig rig;
+  rig.Begin();
+  rig.Deliver(kCoordinator, Request(1));
+  for (int i = 0; i < 4; ++i) {
+    PassMinutes(&rig, 4);
+    rig.RunDisk(1);
+  }
+  EXPECT_EQ(rig.OnlyReport().code, StatusCode::kOk) << "three chunks and the part in 16 minutes";
+  rig.Push(rig.WholeStep(1, 1, 1));
+  rig.Deliver(kCoordinator, Request(2));
+  rig.RunDisk(1);
+  PassMinutes(&rig, 4);
+  EXPECT_THAT(rig.Take<proto::CheckpointReport>(), testing::IsEmpty());
+  PassMinutes(&rig, 2);
+  proto::CheckpointReport report = rig.OnlyReport();
+  EXPECT_EQ(report.checkpoint, 2U);
+  EXPECT_EQ(report.code, StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(report.message, HasSubstr("has finished nothing for 300 s"));
+  const size_t waiting = rig.disk.requests.size();
+  rig.Push(rig.WholeStep(1, 2, 1));
+  rig.Deliver(kCoordinator, Request(3));
+  EXPECT_EQ(rig.OnlyReport().code, StatusCode::kUnavailable) << "it has not answered yet";
+  EXPECT_EQ(rig.disk.requests.size(), waiting) << "nothing more waits in memory";
+  rig.RunDisk();
+  rig.Deliver(kCoordinator, Request(4));
+  rig.RunDisk();
+  report = rig.OnlyReport();
+  EXPECT_EQ(report.checkpoint, 4U);
+  EXPECT_EQ(report.code, StatusCode::kOk) << report.message;
+}
+
 TEST(CheckpointTest, AnUnchangedChunkIsSharedWithTheOneBefore) {
   CheckpointRig rig;
   rig.Begin();
