@@ -107,7 +107,7 @@ constexpr std::array kTellings = {
         "server_lost",
         "recovery",
         "server {server} lost: {why}; back from checkpoint {checkpoint}, {steps_undone} steps "
-        "undone"},
+        "of {samples_undone} samples undone"},
     Telling{
         "server_start_failed",
         "replace",
@@ -124,7 +124,13 @@ constexpr std::array kTellings = {
     Telling{
         "went_back",
         "recovery",
-        "all went back to checkpoint {checkpoint}: {samples_undone} samples again"},
+        "all went back to checkpoint {checkpoint}: {steps_undone} steps of {samples_undone} "
+        "samples undone"},
+    Telling{
+        "steps_undone",
+        "recovery",
+        "{steps_undone} steps of {samples_undone} samples of worker {worker} undone: a server that "
+        "was lost had them"},
     Telling{"checkpoint", "checkpoint", "checkpoint {checkpoint} written in {seconds} s"},
     Telling{
         "checkpoint_skipped",

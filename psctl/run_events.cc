@@ -69,6 +69,41 @@ std::string WaitingText(const proto::JobStatus& status) {
   return text;
 }
 
+std::string StepsOfSamples(uint64_t steps, uint64_t samples) {
+  return Plural(steps, "step") + " of " + Plural(samples, "sample");
+}
+
+std::string UndoneText(const proto::CheckpointStatus& status) {
+  if (status.shards_restored == 0 && status.rollbacks == 0 && status.steps_undone == 0) {
+    return "";
+  }
+  return StepsOfSamples(status.steps_undone, status.samples_undone) +
+         " that had counted, with servers that were lost";
+}
+
+namespace {
+
+uint64_t SamplesWithout(uint64_t counted, const std::vector<proto::WorkerRow>& rows) {
+  for (const proto::WorkerRow& row : rows) {
+    counted -= std::min(counted, row.samples_counted);
+  }
+  return counted;
+}
+
+}  // namespace
+
+uint64_t SamplesElsewhere(const proto::JobStatus& status) {
+  return SamplesWithout(status.samples_counted, status.workers);
+}
+
+std::string ElsewhereText(const ShownWorkers& shown) {
+  return shown.samples_elsewhere == 0
+             ? ""
+             : FormatCount(shown.samples_elsewhere) +
+                   " samples are of workers that are not in the table: of before a resume, or "
+                   "gone\n";
+}
+
 ShownWorkers ChooseWorkers(const proto::JobStatus& status, size_t gone_max) {
   ShownWorkers shown;
   std::vector<proto::WorkerRow> gone;
@@ -86,6 +121,7 @@ ShownWorkers ChooseWorkers(const proto::JobStatus& status, size_t gone_max) {
   gone.resize(gone.size() - shown.hidden);
   std::sort(gone.begin(), gone.end(), by_seat);
   shown.rows.insert(shown.rows.end(), gone.begin(), gone.end());
+  shown.samples_elsewhere = SamplesWithout(status.samples_counted, shown.rows);
   return shown;
 }
 
@@ -197,14 +233,14 @@ void RunEvents::AddCheckpointEvents(
         "WARNING: a checkpoint can't be restored and was given up for an older one: " +
         Printable(status.damage));
   }
+  const uint64_t steps = status.steps_undone - checkpoints_.steps_undone;
+  const uint64_t samples = status.samples_undone - checkpoints_.samples_undone;
   if (status.rollbacks > checkpoints_.rollbacks) {
     const std::string to =
         status.newest == 0 ? "the beginning" : fmt::format("checkpoint {}", status.newest);
     lines->push_back(
-        "a server was lost, and all went back to " + to + ": " +
-        Plural(status.steps_undone - checkpoints_.steps_undone, "step") + " of " +
-        Plural(status.samples_undone - checkpoints_.samples_undone, "sample") + ", " +
-        FormatDuration(status.seconds_undone - checkpoints_.seconds_undone) +
+        "a server was lost, and all went back to " + to + ": " + StepsOfSamples(steps, samples) +
+        ", " + FormatDuration(status.seconds_undone - checkpoints_.seconds_undone) +
         " of training, are done again");
   }
   if (const uint64_t lost = status.shards_restored - checkpoints_.shards_restored; lost > 0) {
@@ -212,7 +248,12 @@ void RunEvents::AddCheckpointEvents(
         status.newest == 0 ? "the initial values" : fmt::format("checkpoint {}", status.newest);
     lines->push_back(
         Plural(lost, "server shard") + " lost; back from " + from + ", without the updates of " +
-        Plural(status.steps_undone - checkpoints_.steps_undone, "step"));
+        StepsOfSamples(steps, samples));
+  } else if (steps > 0 && status.rollbacks == checkpoints_.rollbacks) {
+    lines->push_back(
+        StepsOfSamples(steps, samples) +
+        (steps == 1 ? " more was undone: a server that was lost had it"
+                    : " more were undone: a server that was lost had them"));
   }
   if (status.failed > checkpoints_.failed) {
     lines->push_back(

@@ -24,11 +24,27 @@ std::string WaitingText(const proto::JobStatus& status);
 /// stayed finite.
 uint64_t ChunksOverflowed(const proto::JobStatus& status);
 
+/// "353 steps of 11,296 samples".
+std::string StepsOfSamples(uint64_t steps, uint64_t samples);
+
+/// What was counted and then lost with servers, alone or all together: the one line that says it,
+/// the same in the summary and in the status. Empty: no server was lost.
+std::string UndoneText(const proto::CheckpointStatus& status);
+
 /// The rows of a table: workers that take part, by seat, then the newest of those that are gone.
 struct ShownWorkers {
   std::vector<proto::WorkerRow> rows;
   size_t hidden = 0;  // gone ones that are left out
+  // Counted, and of no row: what workers of before a resume, and gone ones that are not shown or
+  // not known any more, have done. With it the rows add up to the run's samples.
+  uint64_t samples_elsewhere = 0;
 };
+
+/// Why the rows do not add up, as a line; empty where they do.
+std::string ElsewhereText(const ShownWorkers& shown);
+
+/// Samples that are counted and of no row of the status.
+uint64_t SamplesElsewhere(const proto::JobStatus& status);
 
 ShownWorkers ChooseWorkers(const proto::JobStatus& status, size_t gone_max);
 

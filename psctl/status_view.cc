@@ -114,6 +114,9 @@ std::string RenderHead(const proto::JobStatus& status) {
       "steps",
       FormatCount(status.steps_counted) + " counted, " + FormatCount(status.steps_lost) +
           " lost (" + FormatCount(status.steps_partial) + " of them partial)");
+  if (std::string undone = UndoneText(status.checkpoints); !undone.empty()) {
+    pairs.emplace_back("undone", std::move(undone));
+  }
   if (!status.fleet.empty()) {
     pairs.emplace_back("fleet", FleetText(status.fleet));
   }
@@ -219,7 +222,8 @@ std::string RenderWorkers(const proto::JobStatus& status, size_t width_max) {
          Printable(row.host)});
   }
   return table.Render(width_max) +
-         (shown.hidden == 0 ? "" : "and " + FormatCount(shown.hidden) + " more that are gone\n");
+         (shown.hidden == 0 ? "" : "and " + FormatCount(shown.hidden) + " more that are gone\n") +
+         ElsewhereText(shown);
 }
 
 std::string RenderShards(const proto::JobStatus& status, size_t width_max) {

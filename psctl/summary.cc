@@ -47,8 +47,12 @@ std::string FateOf(const proto::WorkerRow& row) {
   return !row.is_gone() && row.incarnation != Incarnation() ? "stayed" : row.state;
 }
 
-std::string HiddenNote(size_t hidden) {
-  return hidden == 0 ? "" : "and " + Plural(hidden, "earlier one") + ", in summary.json\n";
+std::string HiddenNote(const ShownWorkers& shown) {
+  std::string note;
+  if (shown.hidden > 0) {
+    note += "and " + Plural(shown.hidden, "earlier one") + ", in summary.json\n";
+  }
+  return note + ElsewhereText(shown);
 }
 
 std::string RenderWorkerTotals(const proto::JobStatus& status, size_t width_max) {
@@ -83,7 +87,7 @@ std::string RenderWorkerTotals(const proto::JobStatus& status, size_t width_max)
          FormatBytes(row.stats.bytes_pulled),
          FormatCount(row.stats.retries)});
   }
-  return table.Render(width_max) + HiddenNote(shown.hidden);
+  return table.Render(width_max) + HiddenNote(shown);
 }
 
 void AddWorkers(const proto::JobStatus& status, proto::JsonWriter* json) {
@@ -107,6 +111,8 @@ void AddWorkers(const proto::JobStatus& status, proto::JsonWriter* json) {
     json->EndObject();
   }
   json->EndList();
+  // Of workers of before a resume, and of gone ones that are not known any more.
+  json->Field("samples_of_other_workers", SamplesElsewhere(status));
 }
 
 void AddEvaluations(const proto::JobStatus& status, proto::JsonWriter* json) {
@@ -229,6 +235,9 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
       "steps",
       FormatCount(status.steps_counted) + " counted, " + FormatCount(status.steps_lost) +
           " lost (" + FormatCount(status.steps_partial) + " of them partial)");
+  if (std::string undone = UndoneText(status.checkpoints); !undone.empty()) {
+    pairs.emplace_back("undone", std::move(undone));
+  }
   pairs.emplace_back(
       "revocations survived",
       FormatCount(status.revocations_noticed + status.revocations_unnoticed) + " (" +
@@ -253,9 +262,7 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
       pairs.emplace_back(
           "went back",
           Plural(checkpoints.rollbacks, "time") + " with all servers; " +
-              Plural(checkpoints.steps_undone, "step") + " of " +
-              Plural(checkpoints.samples_undone, "sample") + ", " +
-              FormatDuration(checkpoints.seconds_undone) + " of training, were done again");
+              FormatDuration(checkpoints.seconds_undone) + " of training were done again");
     }
     if (checkpoints.damaged > 0) {
       pairs.emplace_back(
@@ -266,8 +273,7 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
     if (checkpoints.shards_restored > 0) {
       pairs.emplace_back(
           "servers lost",
-          Plural(checkpoints.shards_restored, "shard") + " came back, without the updates of " +
-              Plural(checkpoints.steps_undone, "counted step"));
+          Plural(checkpoints.shards_restored, "shard") + " came back from a checkpoint");
     }
   }
   if (const proto::CopyStatus& copies = status.copies; !copies.target.empty()) {

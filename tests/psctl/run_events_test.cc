@@ -284,5 +284,24 @@ TEST(RunEventsTest, AJournalThatCannotBeWrittenIsSaidAndSoIsItsReturn) {
   EXPECT_THAT(events.Update(status), ElementsAre("the journal is written again"));
 }
 
+TEST(RunEventsTest, WhatALostServerUndidIsSaidInStepsAndSamplesAlsoWhenItIsFoundLater) {
+  proto::JobStatus status = Quiet();
+  status.checkpoints.newest = 7;
+  RunEvents events = After(status);
+  status.checkpoints.shards_restored = 1;
+  status.checkpoints.steps_undone = 353;
+  status.checkpoints.samples_undone = 11'296;
+  EXPECT_THAT(
+      events.Update(status),
+      ElementsAre("1 server shard lost; back from checkpoint 7, without the updates of 353 steps "
+                  "of 11,296 samples"));
+  status.checkpoints.steps_undone = 354;
+  status.checkpoints.samples_undone = 11'328;
+  EXPECT_THAT(
+      events.Update(status),
+      ElementsAre("1 step of 32 samples more was undone: a server that was lost had it"));
+  EXPECT_THAT(events.Update(status), IsEmpty());
+}
+
 }  // namespace
 }  // namespace ps::psctl

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "psctl/status_view.h"
 #include "tests/psctl/golden.h"
 #include "tests/psctl/sample_status.h"
 
@@ -72,6 +73,40 @@ TEST(SummaryTest, CheckpointsAndTheirCopiesAreCounted) {
       HasSubstr(R"("shards_restored":4,"checkpoints_written":12,"checkpoints_failed":3,)"
                 R"("checkpoints_skipped":2,"checkpoints_damaged":1,"checkpoints_copied":11,)"
                 R"("copies_failed":1,"bytes_copied":4096,)"));
+}
+
+/// The same in the summary, in the status and in what programs read.
+TEST(SummaryTest, WhatWasUndoneIsOneLineEverywhere) {
+  proto::JobStatus status = Done();
+  EXPECT_THAT(RenderSummary(status), Not(HasSubstr("undone")));
+  status.checkpoints.is_on = true;
+  status.checkpoints.shards_restored = 1;
+  status.checkpoints.steps_undone = 353;
+  status.checkpoints.samples_undone = 11'296;
+  const std::string line =
+      "353 steps of 11,296 samples that had counted, with servers that were lost\n";
+  EXPECT_THAT(RenderSummary(status), HasSubstr("undone                " + line));
+  EXPECT_THAT(RenderStatus(status), HasSubstr("undone       " + line));
+  EXPECT_THAT(SummaryToJson(status), HasSubstr(R"("steps_undone":353,"samples_undone":11296,)"));
+}
+
+TEST(SummaryTest, RowsOfWorkersAddUpOrSayWhyNot) {
+  proto::JobStatus status = Done();
+  status.samples_counted = 120'000;
+  EXPECT_THAT(RenderSummary(status), Not(HasSubstr("not in the table")));
+  EXPECT_THAT(SummaryToJson(status), HasSubstr(R"("samples_of_other_workers":0)"));
+  status.samples_counted = 180'000;
+  for (uint64_t incarnation = 10; incarnation < 30; ++incarnation) {
+    status.workers.push_back(MakeWorkerRow(5, incarnation, "lost"));
+    status.workers.back().samples_counted = 1000;
+  }
+  // Five rows of 44,000 are not shown, and 40,000 are of before the run was resumed.
+  EXPECT_THAT(
+      RenderSummary(status),
+      HasSubstr("and 5 earlier ones, in summary.json\n"
+                "84,000 samples are of workers that are not in the table: of before a resume, or "
+                "gone\n"));
+  EXPECT_THAT(SummaryToJson(status), HasSubstr(R"("samples_of_other_workers":40000)"));
 }
 
 TEST(SummaryTest, MovesOfAllChunksAreCounted) {
