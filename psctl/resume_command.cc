@@ -11,6 +11,7 @@
 #include "ps/base/text.h"
 #include "psctl/borrowed_job.h"
 #include "psctl/remote_copies.h"
+#include "psctl/resume_loss.h"
 #include "psctl/tables.h"
 #include "psctl/train.h"
 
@@ -19,8 +20,9 @@ namespace {
 
 /// What there is to go on from.
 struct Source {
-  std::string path;             // of checkpoints, or the place of their copies
-  std::optional<RunPaths> run;  // none: the path was named
+  std::string path;                       // of checkpoints, or the place of their copies
+  std::optional<RunPaths> run;            // none: the path was named
+  std::optional<proto::JobState> left{};  // in the run's journal
 };
 
 Result<Source> SourceOf(const std::string& from, const RunRegistry& registry) {
@@ -36,9 +38,13 @@ Result<Source> SourceOf(const std::string& from, const RunRegistry& registry) {
 }
 
 /// A run whose coordinator was killed and whose servers wait for another one. Nothing: its
-/// checkpoints are what is left; processes that might still use them are ended.
+/// checkpoints are what is left; processes that might still use them are ended. `left` gets the
+/// state of a journal that can be read.
 Result<std::optional<TrainStart>> FromJournal(
-    const RunPaths& run, bool has_overrides, const Console& console) {
+    const RunPaths& run,
+    bool has_overrides,
+    const Console& console,
+    std::optional<proto::JobState>* left) {
   std::error_code error;
   if (!std::filesystem::is_directory(run.journal(), error)) {
     return std::optional<TrainStart>();
@@ -49,6 +55,7 @@ Result<std::optional<TrainStart>> FromJournal(
     console.err("its journal is of no use: " + Printable(start.status().message()) + "\n");
     return std::optional<TrainStart>();
   }
+  *left = start->recovered->state;
   const std::vector<proto::LaunchRecord>& launches = start->recovered->launches;
   if (!HasItsServers(launches)) {
     if (const size_t killed = KillProcesses(launches); killed > 0) {
@@ -92,7 +99,11 @@ Status CheckSameModel(
   return Status::Ok();
 }
 
-std::string Describe(const FoundCheckpoint& found, const std::string& path) {
+std::string Describe(
+    const FoundCheckpoint& found,
+    const std::string& path,
+    const std::optional<CountedWork>& counted,
+    double checkpoint_every_s) {
   const checkpoint::Progress& progress = found.manifest.progress;
   std::string text;
   for (const std::string& skipped : found.skipped) {
@@ -106,11 +117,12 @@ std::string Describe(const FoundCheckpoint& found, const std::string& path) {
       Plural(progress.steps, "step"),
       Plural(progress.samples, "sample"),
       FormatLoss(progress.loss));
-  text += found.steps_repeated == 0
-              ? "no step is repeated\n"
-              : fmt::format(
-                    "{} steps are repeated: they were in the parameters and not counted yet\n",
-                    FormatCount(found.steps_repeated));
+  text += LossText(progress, counted, checkpoint_every_s);
+  if (found.steps_repeated > 0) {
+    text += fmt::format(
+        "trained twice: {} that the checkpoint's parameters have and that had not counted\n",
+        Plural(found.steps_repeated, "step"));
+  }
   return text;
 }
 
@@ -140,25 +152,25 @@ Result<PreparedJob> BorrowedJobOf(
 }
 
 int ResumeFromCheckpoint(
-    const std::string& source,
+    const Source& source,
     const ResumeCommand& command,
     const TrainCommand& train,
     const Console& console,
     const RunRegistry& registry,
     SupervisorLink* link) {
-  std::string path = source;
+  std::string path = source.path;
   Confirmation confirmation(command.is_trusted, command.is_detached ? nullptr : AskOnTerminal());
-  if (checkpoint::IsObjectStore(source)) {
+  if (checkpoint::IsObjectStore(path)) {
     // What does not fit, or may not be started, is not fetched.
     std::string parent = proto::RunConfig().directory;
-    if (const Result<checkpoint::Manifest> newest = ReadNewestCopy(source); newest.ok()) {
-      const Result<PreparedJob> job = BorrowedJobOf(*newest, command, source, &confirmation);
+    if (const Result<checkpoint::Manifest> newest = ReadNewestCopy(path); newest.ok()) {
+      const Result<PreparedJob> job = BorrowedJobOf(*newest, command, path, &confirmation);
       if (!job.ok()) {
         return Misuse(console, job.status());
       }
       parent = job->config.run.directory;
     }
-    Result<std::string> fetched = FetchCheckpoint(source, parent, console);
+    Result<std::string> fetched = FetchCheckpoint(path, parent, console);
     if (!fetched.ok()) {
       return Fail(console, fetched.status());
     }
@@ -194,7 +206,12 @@ int ResumeFromCheckpoint(
             "the checkpoint does not fit the data or the length of the job: " +
                 std::string(fits.message())));
   }
-  console.err(Describe(*found, path));
+  std::optional<CountedWork> counted =
+      source.left ? CountedByJournal(*source.left, found->manifest.id) : std::nullopt;
+  if (!counted) {
+    counted = FindCounted(path, source.run, registry, found->manifest);
+  }
+  console.err(Describe(*found, path, counted, static_cast<double>(job->config.checkpoint.every_s)));
   TrainStart start;
   start.job = std::move(job).value();
   start.checkpoints = std::move(found->checkpoints);
@@ -205,7 +222,7 @@ int ResumeFromCheckpoint(
 }  // namespace
 
 int RunResume(const ResumeCommand& command, const Console& console, const RunRegistry& registry) {
-  const Result<Source> source = SourceOf(command.from, registry);
+  Result<Source> source = SourceOf(command.from, registry);
   if (!source.ok()) {
     return Fail(console, source.status());
   }
@@ -216,7 +233,7 @@ int RunResume(const ResumeCommand& command, const Console& console, const RunReg
   const auto begin = [&](const Console& own_console, SupervisorLink* link) {
     if (source->run) {
       Result<std::optional<TrainStart>> start =
-          FromJournal(*source->run, !command.overrides.empty(), own_console);
+          FromJournal(*source->run, !command.overrides.empty(), own_console, &source->left);
       if (!start.ok()) {
         return Fail(own_console, start.status());
       }
@@ -224,7 +241,7 @@ int RunResume(const ResumeCommand& command, const Console& console, const RunReg
         return Train(std::move(**start), train, own_console, registry, link);
       }
     }
-    return ResumeFromCheckpoint(source->path, command, train, own_console, registry, link);
+    return ResumeFromCheckpoint(*source, command, train, own_console, registry, link);
   };
   return Coordinate(begin, std::nullopt, train, console, registry);
 }

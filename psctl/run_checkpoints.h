@@ -35,7 +35,9 @@ struct FoundCheckpoint {
   checkpoint::Manifest manifest;
   proto::JobState state;
   std::vector<std::string> skipped;  // newer ones, each with the reason
-  uint64_t steps_repeated = 0;       // in the parameters, and not counted
+  // In the parameters of the checkpoint, and not counted with it. What was counted after it is no
+  // part of this: resume_loss.h.
+  uint64_t steps_repeated = 0;
 };
 
 /// The newest checkpoint of a path that is whole; newer ones that are not are dropped. Errors:

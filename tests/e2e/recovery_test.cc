@@ -56,6 +56,9 @@ TEST_F(RecoveryTest, AServerThatIsKilledComesBackWhileTheOthersGoOn) {
   run.ExpectExactLedger();
   EXPECT_THAT(run.psctl().Err(), HasSubstr("1 server shard lost; back from checkpoint"));
   EXPECT_THAT(run.psctl().Out(), ContainsRegex("servers lost +1 shard came back"));
+  const Json summary = run.Summary();
+  EXPECT_GE(summary["samples_undone"].number(), summary["steps_undone"].number());
+  EXPECT_THAT(run.psctl().Out(), ContainsRegex("undone +[0-9,]+ steps? of [0-9,]+ samples"));
   run.ExpectNothingLeft();
 }
 
@@ -223,6 +226,10 @@ TEST_F(RecoveryTest, ARunThatWasKilledAltogetherIsResumedOnOtherServersAndWorker
   Process resume(options);
   EXPECT_EQ(resume.Wait(kRunPatience), ProcessEnd{});
   EXPECT_THAT(resume.Err(), ContainsRegex("going on from checkpoint [0-9]+ in "));
+  EXPECT_THAT(
+      resume.Err(),
+      ContainsRegex("lost since the checkpoint: (nothing|[0-9,]+ steps? of [0-9,]+ samples)"))
+      << "the journal knows";
   const std::optional<Json> summary = Json::Parse(resume.Out());
   ASSERT_TRUE(summary.has_value()) << resume.Out();
   EXPECT_EQ((*summary)["state"].text(), "done");
