@@ -94,7 +94,10 @@ class Checker {
       hint = DidYouMean(child.key, names);
     }
     if (hint.empty()) {
-      if (const auto elsewhere = FindElsewhere(schema_, *schema_.root_table(), child.key, "")) {
+      const auto elsewhere = FindElsewhere(schema_, *schema_.root_table(), child.key, "");
+      if (elsewhere && *elsewhere == child.key) {  // it would name itself
+        hint = "; a field of this name is at the top level, not in " + path;
+      } else if (elsewhere) {
         hint = "; did you mean \"" + *elsewhere + "\"?";
       }
     }

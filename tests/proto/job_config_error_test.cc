@@ -57,6 +57,9 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
        "\"optimizer.lr\"?"},
   });
   EXPECT_THAT(ErrorOf(WithLine(R"("qwertyuiop": 1)")), Not(HasSubstr("did you mean")));
+  const std::string itself = ErrorOf(WithLine(R"("servers": {"name": "a"})"));
+  EXPECT_THAT(itself, HasSubstr("a field of this name is at the top level, not in servers"));
+  EXPECT_THAT(itself, Not(HasSubstr("did you mean")));
 }
 
 TEST(JobConfigErrorTest, AWorkerComputesOnDevicesThatCanBeAndOnEachOnce) {
