@@ -61,7 +61,6 @@ enum StatePart : uint32_t {
 
 // job_state.cc
 Offset<saved::JobState> Encode(Fbb& b, const JobState& m, uint32_t parts);
-void Decode(Decoder& d, const saved::JobState& w, uint32_t parts, JobState* m);
 
 /// Decodes a FlatBuffer that nobody has looked at. Errors: kCorruption.
 Result<JobState> DecodeParts(std::span<const std::byte> body, uint32_t parts);

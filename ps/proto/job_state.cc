@@ -12,6 +12,7 @@
 #include <bit>
 #include <cstring>
 
+#include "job_state_v14_generated.h"
 #include "ps/base/crc32c.h"
 #include "ps/proto/codec_state.h"
 
@@ -104,7 +105,9 @@ Offset<saved::ServersState> Encode(Fbb& b, const ServersState& m) {
       pins);
 }
 
-void Decode(Decoder& d, const saved::ServersState& w, ServersState* m) {
+/// `Saved`: ServersState, or the form of an older version.
+template <typename Saved>
+void DecodeServers(Decoder& d, const Saved& w, ServersState* m) {
   m->wanted = w.wanted();
   m->moves = w.moves();
   m->trouble = d.Text(w.trouble(), kTextBytesMax, "trouble");
@@ -338,9 +341,6 @@ void DecodeTotals(Decoder& d, const saved::JobState& w, JobState* m) {
   }
   d.Scalars(w.wanted(), "wanted", &m->wanted);
   DecodeHandovers(d, w.handovers(), &m->handovers);
-  if (d.Present(w.servers(), "servers")) {
-    Decode(d, *w.servers(), &m->servers);
-  }
   if (d.Present(w.modes(), "modes")) {
     Decode(d, *w.modes(), &m->modes);
   }
@@ -394,7 +394,10 @@ Offset<saved::JobState> Encode(Fbb& b, const JobState& m, uint32_t parts) {
   return out.Finish();
 }
 
-void Decode(Decoder& d, const saved::JobState& w, uint32_t parts, JobState* m) {
+namespace {
+
+/// Parts of all versions alike: all but ServersState.
+void DecodeLasting(Decoder& d, const saved::JobState& w, uint32_t parts, JobState* m) {
   const auto has = [parts](uint32_t wanted) { return (parts & wanted) != 0; };
   const auto part = [&d](bool is_wanted, const auto* table, const char* field, auto* out) {
     if (is_wanted && d.Present(table, field)) {
@@ -429,7 +432,9 @@ void Decode(Decoder& d, const saved::JobState& w, uint32_t parts, JobState* m) {
   }
 }
 
-Result<JobState> DecodeParts(std::span<const std::byte> body, uint32_t parts) {
+/// `Saved`: the root table of the version that wrote the bytes.
+template <typename Saved>
+Result<JobState> DecodeAs(std::span<const std::byte> body, uint32_t parts) {
   // FlatBuffers reads 64-bit numbers in place.
   std::vector<uint64_t> aligned((body.size() + sizeof(uint64_t) - 1) / sizeof(uint64_t));
   if (!body.empty()) {
@@ -438,16 +443,27 @@ Result<JobState> DecodeParts(std::span<const std::byte> body, uint32_t parts) {
   const auto* const data = reinterpret_cast<const uint8_t*>(aligned.data());
   const auto tables_max = static_cast<flatbuffers::uoffset_t>(body.size() / 8 + 1);
   flatbuffers::Verifier verifier(data, body.size(), kStateDepthMax, tables_max);
-  if (!verifier.VerifyBuffer<saved::JobState>(nullptr)) {
+  if (!verifier.VerifyBuffer<Saved>(nullptr)) {
     return Status::Corruption("it is a malformed FlatBuffer");
   }
   JobState state;
   Decoder decoder(body.size());
-  Decode(decoder, *flatbuffers::GetRoot<saved::JobState>(data), parts, &state);
+  // All versions have the same root table but for the type of `servers`.
+  DecodeLasting(decoder, *flatbuffers::GetRoot<saved::JobState>(data), parts, &state);
+  const auto* const servers = flatbuffers::GetRoot<Saved>(data)->servers();
+  if ((parts & kTotalsPart) != 0 && decoder.Present(servers, "servers")) {
+    DecodeServers(decoder, *servers, &state.servers);
+  }
   if (!decoder.status().ok()) {
     return Status::Corruption(std::string(decoder.status().message()));
   }
   return state;
+}
+
+}  // namespace
+
+Result<JobState> DecodeParts(std::span<const std::byte> body, uint32_t parts) {
+  return DecodeAs<saved::JobState>(body, parts);
 }
 
 }  // namespace codec
@@ -455,6 +471,9 @@ Result<JobState> DecodeParts(std::span<const std::byte> body, uint32_t parts) {
 namespace {
 
 constexpr uint32_t kMagic = 0x534a5053;  // "SPJS"
+/// States from this version on are read: at least of the one before the present one.
+constexpr uint32_t kOldestJobStateVersion = 14;
+static_assert(kOldestJobStateVersion < kJobStateVersion);
 
 struct Header {
   uint32_t magic = kMagic;
@@ -490,14 +509,22 @@ Result<JobState> DecodeJobState(std::span<const std::byte> bytes) {
   if (header.magic != kMagic || header.zero != 0) {
     return Status::Corruption("these bytes are no job state");
   }
-  if (header.version != kJobStateVersion) {
+  if (header.version < kOldestJobStateVersion || header.version > kJobStateVersion) {
     return Status::Unsupported(fmt::format(
-        "the job state has version {}; this program reads {}", header.version, kJobStateVersion));
+        "the job state has version {}; this program reads {} to {}; use a program that is {}",
+        header.version,
+        kOldestJobStateVersion,
+        kJobStateVersion,
+        header.version > kJobStateVersion ? "newer" : "older"));
   }
   if (header.crc != Crc32c(body)) {
     return Status::Corruption("the job state's checksum does not match");
   }
-  return codec::DecodeParts(body, codec::kAllParts).Annotate("the job state");
+  constexpr uint32_t kLastWithOtherServers = 14;
+  Result<JobState> state = header.version <= kLastWithOtherServers
+                               ? codec::DecodeAs<saved::JobStateV14>(body, codec::kAllParts)
+                               : codec::DecodeParts(body, codec::kAllParts);
+  return std::move(state).Annotate("the job state");
 }
 
 }  // namespace ps::proto

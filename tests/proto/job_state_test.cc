@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ps/base/file.h"
 #include "ps/proto/job_rows.h"
 #include "tests/proto/sample.h"
 
@@ -220,8 +221,39 @@ TEST(JobStateTest, AnotherVersionIsUnsupported) {
   const Status status = DecodeJobState(bytes).status();
   EXPECT_EQ(status.code(), StatusCode::kUnsupported);
   const std::string text = "version " + std::to_string(kJobStateVersion + 1) +
-                           "; this program reads " + std::to_string(kJobStateVersion);
+                           "; this program reads 14 to " + std::to_string(kJobStateVersion) +
+                           "; use a program that is newer";
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr(text));
+}
+
+/// A state that the program of this version wrote: EncodeJobState(SampleState()).
+std::vector<std::byte> SavedBy(uint32_t version) {
+  const std::string path = "tests/data/job_state/v" + std::to_string(version) + ".bin";
+  const Result<std::string> file = ReadFile(path);
+  EXPECT_TRUE(file.ok()) << file.status();
+  const auto bytes = std::as_bytes(std::span(file.ok() ? *file : path));
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(JobStateTest, AStateOfAnOlderVersionIsRead) {
+  const Result<JobState> back = DecodeJobState(SavedBy(14));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(EncodeJobState(*back), EncodeJobState(SampleState()));
+}
+
+/// A change of the saved form is a new version, and a file of this one for the test above.
+TEST(JobStateTest, TheFormOfThisVersionIsWhatItWas) {
+  EXPECT_EQ(kJobStateVersion, 15U);
+  EXPECT_EQ(EncodeJobState(SampleState()), SavedBy(15));
+}
+
+TEST(JobStateTest, DamageInAnOlderStateIsFound) {
+  const std::vector<std::byte> bytes = SavedBy(14);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    std::vector<std::byte> damaged = bytes;
+    damaged[i] ^= std::byte(1U << (i % 8));
+    EXPECT_FALSE(DecodeJobState(damaged).ok()) << "byte " << i;
+  }
 }
 
 TEST(JobStateTest, ALongTextIsCutSoThatItCanBeRead) {
