@@ -215,6 +215,10 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
     return Command(parser.model_command);
   }
   if (parser.runs->parsed()) {
+    if (!parser.runs_older_than.empty()) {
+      PS_ASSIGN(
+          parser.runs_command.older_than_s, ParseDuration("--older-than", parser.runs_older_than));
+    }
     return Command(parser.runs_command);
   }
   if (parser.train->parsed()) {

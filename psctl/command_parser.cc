@@ -162,6 +162,13 @@ void CommandParser::AddRuns() {
   runs = app.add_subcommand("runs", "List the runs of this folder, and those that go on elsewhere");
   CLI::Option* const prune = runs->add_flag(
       "--prune", runs_command.prunes, "Remove what ended runs left here, after saying what");
+  runs->add_option(
+          "--older-than", runs_older_than, "Of those that ended so long ago alone, as in 7d")
+      ->type_name("TIME")
+      ->needs(prune);
+  runs->add_flag("--models", runs_command.removes_models, "Remove their models, too")->needs(prune);
+  runs->add_flag("--dry-run", runs_command.only_looks, "Say what would be removed")->needs(prune);
+  runs->add_flag("--yes", runs_command.is_confirmed, "Do not ask")->needs(prune);
   runs->add_flag("--json", runs_command.is_json, "Print JSON")->excludes(prune);
   runs->add_flag("--names", runs_command.only_names, "Print the directories' names alone")
       ->excludes(prune, "--json");

@@ -38,6 +38,7 @@ struct CommandParser {
   CheckCommand check_command;
   ModelCommand model_command;
   RunsCommand runs_command;
+  std::string runs_older_than;
   StatusCommand status_command;
   WhyCommand why_command;
   StopCommand stop_command;

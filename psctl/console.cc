@@ -31,6 +31,21 @@ Status WriteResult(int fd, std::string_view text) {
   return Status::Ok();
 }
 
+std::string ReadLine() {
+  std::string line;
+  char letter = 0;
+  for (;;) {
+    const ssize_t n = ::read(STDIN_FILENO, &letter, 1);
+    if (n < 0 && errno == EINTR) {
+      continue;
+    }
+    if (n <= 0 || letter == '\n') {
+      return line;
+    }
+    line += letter;
+  }
+}
+
 bool IsSameFile(int a, int b) {
   struct stat of_a = {};
   struct stat of_b = {};
@@ -66,6 +81,9 @@ Console ProcessConsole() {
   console.is_err_terminal = ::isatty(STDERR_FILENO) != 0;
   console.is_joined = IsSameFile(STDOUT_FILENO, STDERR_FILENO);
   console.err_width = [] { return TerminalWidth(STDERR_FILENO); };
+  if (console.is_err_terminal && ::isatty(STDIN_FILENO) != 0) {
+    console.read_line = ReadLine;
+  }
   return console;
 }
 

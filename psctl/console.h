@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <string>
 #include <string_view>
 
 #include "ps/base/status.h"
@@ -21,6 +22,8 @@ struct Console {
   bool is_err_terminal = false;
   bool is_joined = false;             // both go to one terminal or file
   std::function<size_t()> err_width;  // columns of stderr, now
+  // A line that was typed, without its end; empty at the end of input. Null: nobody can be asked.
+  std::function<std::string()> read_line;
 };
 
 /// Says on stderr what went wrong. Returns kExitFailed.

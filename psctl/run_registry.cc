@@ -139,6 +139,12 @@ std::vector<RunPaths> RunRegistry::All() const {
   return runs;
 }
 
+bool RunRegistry::IsHere(const RunPaths& run) const {
+  const std::string parent = fs::path(run.root).parent_path().string();
+  return std::ranges::any_of(
+      scanned_, [&](const std::string& scanned) { return AbsolutePath(scanned) == parent; });
+}
+
 std::string RunRegistry::ScannedText() const {
   std::vector<std::string> parents;
   for (const std::string& parent : scanned_) {

@@ -39,6 +39,10 @@ class RunRegistry {
   /// the oldest first, as far as their names tell.
   std::vector<RunPaths> All() const;
 
+  /// Whether the run's directory lies in a scanned parent itself: it is not one that goes on
+  /// elsewhere, or that a link there leads to.
+  bool IsHere(const RunPaths& run) const;
+
   /// "/home/a/runs": the scanned parents.
   std::string ScannedText() const;
 

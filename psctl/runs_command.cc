@@ -4,8 +4,6 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "ps/base/file.h"
@@ -13,12 +11,11 @@
 #include "ps/proto/json_dom.h"
 #include "ps/proto/json_writer.h"
 #include "psctl/control.h"
+#include "psctl/runs_prune.h"
 #include "psctl/tables.h"
 
 namespace ps::psctl {
 namespace {
-
-namespace fs = std::filesystem;
 
 /// "2026-01-31 12:00:00" of "name-20260131-120000[-n]".
 std::string StartOf(const std::string& directory_name) {
@@ -79,65 +76,6 @@ std::string CountText(const std::optional<uint64_t>& count) {
   return count ? FormatCount(*count) : "-";
 }
 
-uint64_t BytesIn(const std::string& directory) {
-  uint64_t bytes = 0;
-  std::error_code error;
-  for (fs::recursive_directory_iterator it(directory, error), end; !error && it != end;
-       it.increment(error)) {
-    std::error_code no_size;  // a socket, or gone
-    const uintmax_t size = it->is_regular_file(no_size) ? it->file_size(no_size) : 0;
-    bytes += no_size ? 0 : size;
-  }
-  return bytes;
-}
-
-/// A run that did not end well can be gone on with from its checkpoints.
-bool IsWorthKeeping(const RunRow& row) {
-  std::error_code error;
-  const fs::path checkpoints = row.paths.root + "/checkpoints";
-  return row.state != "done" && fs::is_directory(checkpoints, error) &&
-         !fs::is_empty(checkpoints, error);
-}
-
-/// Nothing may begin to use the directory meanwhile: its lock is held.
-Status RemoveRun(const RunRow& row) {
-  PS_ASSIGN(const FileLock lock, FileLock::Take(row.paths.lock(), ""));
-  std::error_code error;
-  fs::remove_all(row.paths.root, error);
-  return error ? Status::Io(fmt::format("cannot remove {}: {}", row.paths.root, error.message()))
-               : Status::Ok();
-}
-
-int Prune(const std::vector<RunRow>& rows, const Console& console) {
-  std::vector<RunRow> ended;
-  uint64_t bytes = 0;
-  for (const RunRow& row : rows) {
-    if (!row.is_running && IsWorthKeeping(row)) {
-      console.err(
-          "psctl: " + Printable(row.name) +
-          " is kept: it has checkpoints and did not end well; "
-          "remove " +
-          Printable(row.paths.root) + " by hand if they are not wanted\n");
-    } else if (!row.is_running) {
-      ended.push_back(row);
-      bytes += BytesIn(row.paths.root);
-    }
-  }
-  if (ended.empty()) {
-    console.err("psctl: there is no ended run to remove\n");
-    return kExitOk;
-  }
-  console.out(RenderRuns(ended, console.out_width));
-  console.err("psctl: removing " + Plural(ended.size(), "run") + ", " + FormatBytes(bytes) + "\n");
-  int exit_code = kExitOk;
-  for (const RunRow& row : ended) {
-    if (const Status removed = RemoveRun(row); !removed.ok()) {
-      exit_code = Fail(console, removed);
-    }
-  }
-  return exit_code;
-}
-
 }  // namespace
 
 RunRow EndedRun(const RunPaths& run) {
@@ -154,6 +92,8 @@ RunRow EndedRun(const RunPaths& run) {
   }
   const proto::JsonValue* const state = summary->Find("state");
   row.state = state == nullptr ? "unreadable" : state->text;
+  const proto::JsonValue* const problem = summary->Find("model_problem");
+  row.model_problem = problem == nullptr ? "" : problem->text;
   row.samples_counted = CountAt(*summary, "samples_counted");
   row.samples_total = CountAt(*summary, "samples_total");
   row.accuracy = NumberAt(*summary, "test_accuracy");
@@ -232,7 +172,7 @@ int RunRuns(const RunsCommand& command, const Console& console, const RunRegistr
     rows.push_back(LookAt(run));
   }
   if (command.prunes) {
-    return Prune(rows, console);
+    return PruneRuns(rows, command, console, registry);
   }
   if (command.is_json) {
     console.out(RunsToJson(rows));

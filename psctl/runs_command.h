@@ -12,6 +12,10 @@ namespace ps::psctl {
 
 struct RunsCommand {
   bool prunes = false;
+  std::optional<double> older_than_s;  // prunes: what ended so long ago alone
+  bool only_looks = false;             // prunes: says what would be removed
+  bool removes_models = false;         // prunes
+  bool is_confirmed = false;           // prunes: does not ask
   bool is_json = false;
   bool only_names = false;
 };
@@ -26,6 +30,7 @@ struct RunRow {
   std::optional<double> loss;
   std::optional<double> accuracy;  // on the test samples, of an ended run
   std::optional<double> seconds;   // of training, likewise
+  std::string model_problem;       // of an ended run, as in JobStatus
   bool is_running = false;
   RunPaths paths;
 };

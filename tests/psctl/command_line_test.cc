@@ -274,6 +274,11 @@ TEST(CommandLineTest, RunsAreListedOrRemoved) {
   EXPECT_TRUE(Parse<RunsCommand>({"runs", "--prune"}).prunes);
   EXPECT_TRUE(Parse<RunsCommand>({"runs", "--json"}).is_json);
   EXPECT_THAT(ErrorOf({"runs", "--prune", "--json"}), HasSubstr("--prune"));
+  const auto prune = Parse<RunsCommand>({"runs", "--prune", "--older-than", "7d", "--yes"});
+  EXPECT_EQ(prune.older_than_s, 7 * 86400.0);
+  EXPECT_TRUE(prune.is_confirmed);
+  EXPECT_FALSE(prune.removes_models);
+  EXPECT_THAT(ErrorOf({"runs", "--yes"}), HasSubstr("--prune"));
 }
 
 TEST(CommandLineTest, CompletionIsForShellsThatAreKnown) {
