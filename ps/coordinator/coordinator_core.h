@@ -56,6 +56,9 @@ class CoordinatorCore {
   /// All that another core needs to go on from here.
   proto::JobState StateAt(TimePoint now) const { return parts_->job.StateAt(now); }
 
+  /// What StateAt copies, but for points in time: for checkers that look at it after every event.
+  const proto::JobState& state() const { return parts_->job.state; }
+
   /// Rows of the state that have changed since the last call, or all of them. What an event has let
   /// out may leave when they are written. Requires: CoordinatorOptions::journal, and a call after
   /// every event.

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -87,6 +88,17 @@ std::vector<ChunkKey> ShardCore::AppliedOf(const Member& member) const {
     }
   }
   return applied;
+}
+
+bool ShardCore::HasStep(Incarnation incarnation, Step step, ChunkKey key) const {
+  const auto member = roster_.members().find(incarnation);
+  if (member == roster_.members().end() || !HasChunk(key)) {
+    return false;
+  }
+  const Step settled = member->second.settled_step();
+  const std::vector<ChunkKey> applied = AppliedOf(member->second);
+  return step <= settled ||
+         (step == settled + 1 && std::ranges::find(applied, key) != applied.end());
 }
 
 /// What the parameters have of the steps of members that are still there.

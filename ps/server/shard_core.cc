@@ -348,6 +348,11 @@ std::span<const float> ShardCore::ValuesOf(ChunkKey key) const {
   return index ? store_.ValuesOf(*index) : std::span<const float>();
 }
 
+std::span<const float> ShardCore::SlotOf(ChunkKey key, size_t slot) const {
+  const std::optional<size_t> index = store_.IndexOf(key);
+  return index ? store_.chunks()[*index].slots[slot].floats() : std::span<const float>();
+}
+
 Version ShardCore::VersionOf(ChunkKey key) const {
   const std::optional<size_t> index = store_.IndexOf(key);
   return index ? store_.chunks()[*index].version : 0;

@@ -127,6 +127,15 @@ class ShardCore {
 
   bool HasChunk(ChunkKey key) const { return store_.IndexOf(key).has_value(); }
 
+  /// Of the optimizer, likewise; empty where it has no such slot.
+  std::span<const float> SlotOf(ChunkKey key, size_t slot) const;
+
+  /// The schedule's clock.
+  uint64_t samples_done() const { return samples_done_; }
+
+  /// All of the member's step has come for this chunk, be it applied, staged or left out.
+  bool HasStep(Incarnation incarnation, Step step, ChunkKey key) const;
+
   proto::ShardStats Stats() const;
   std::vector<proto::Wait> Waits(TimePoint now) const;
 
