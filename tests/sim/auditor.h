@@ -1,10 +1,13 @@
 #pragma once
 
+#include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "checkpoint/manifest.h"
+#include "checkpoint/shard_store.h"
 #include "checkpoint/storage.h"
 #include "tests/sim/oracle.h"
 
@@ -30,13 +33,15 @@ class Auditor {
 
  private:
   /// Errors: it can't be restored. Wrong values are a violation.
-  Status Check(const checkpoint::Manifest& manifest, const checkpoint::ManifestPart& part) const;
+  Status Check(const checkpoint::Manifest& manifest, const checkpoint::ManifestPart& part);
+  Result<checkpoint::ShardStore*> StoreIn(const std::string& directory);
   bool IsDamaged(const std::string& name) const;
 
   checkpoint::Storage* const storage_;
   Oracle* const oracle_;
   std::vector<std::string>* const violations_;
   std::set<std::string> damaged_;
+  std::map<std::string, std::unique_ptr<checkpoint::ShardStore>> stores_;  // by directory
 };
 
 }  // namespace ps::sim

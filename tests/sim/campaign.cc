@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +30,14 @@ constexpr int kPollMs = 200;
 constexpr uint64_t kShownOfKindMax = 20;
 /// A violation's line in the pipe; shorter than PIPE_BUF, so that lines of two jobs do not mix.
 constexpr size_t kLineBytesMax = 2000;
+
+/// Of the jobs that have ended: what other work on the machine changes least.
+double CpuSecondsOfJobs() {
+  rusage usage{};
+  PS_CHECK(::getrusage(RUSAGE_CHILDREN, &usage) == 0) << "no usage of children";
+  return static_cast<double>(usage.ru_utime.tv_sec) +
+         static_cast<double>(usage.ru_utime.tv_usec) / 1e6;
+}
 
 /// What a job shows of itself, in memory that it shares with the campaign.
 struct JobState {
@@ -220,11 +229,15 @@ uint64_t Campaign::Run() {
   for (const auto& [kind, count] : kinds_) {
     std::printf("%llu of: %s\n", static_cast<unsigned long long>(count), kind.c_str());
   }
+  const uint64_t done = DoneCount();
+  const double cpu_s = CpuSecondsOfJobs();
   std::printf(
-      "%llu seeds from %llu: %llu broke a promise\n",
-      static_cast<unsigned long long>(DoneCount()),
+      "%llu seeds from %llu: %llu broke a promise; %.0f s of CPU time, %.1f ms a seed\n",
+      static_cast<unsigned long long>(done),
       static_cast<unsigned long long>(options_.from),
-      static_cast<unsigned long long>(failures_));
+      static_cast<unsigned long long>(failures_),
+      cpu_s,
+      done == 0 ? 0 : cpu_s * 1000 / static_cast<double>(done));
   return failures_;
 }
 

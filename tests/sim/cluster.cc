@@ -14,6 +14,7 @@
 #include "tests/sim/model_files.h"
 #include "tests/sim/network.h"
 #include "tests/sim/oracle.h"
+#include "tests/sim/saboteur.h"
 #include "tests/sim/servers.h"
 
 namespace ps::sim {
@@ -69,6 +70,7 @@ class Cluster final : public proto::FleetActions, public Network::Observer {
   bool IsOver(TimePoint begin) const;
   bool IsExcused() const;
   void BeginProcess();
+  void AfterCoordinatorEvent();
   void EndProcess();
   void Stop(bool is_immediate);
   bool CanLoseServers() const;
@@ -119,6 +121,10 @@ Cluster::Cluster(const Scenario& scenario)
            scenario.overlap,
            scenario.goes_back(),
            scenario.mode == proto::Mode::kBsp && !scenario.changes_mode(),
+           scenario.shards_per_server,
+           scenario.not_finite_every,
+           SimulatedJob(scenario).optimizer,
+           scenario.has_bf16_slots,
            [this](uint32_t tensor, int64_t element) {
              return SimulatedValue(scenario_, tensor, element);
            }}),
@@ -132,6 +138,7 @@ Cluster::Cluster(const Scenario& scenario)
            &violations_,
            [this] { return JobOptions(); },
            [this] { BeginProcess(); },
+           [this] { AfterCoordinatorEvent(); },
            [this] { EndProcess(); },
            scenario.sabotage == Sabotage::kEarlierTerm}),
       node_(coordinator_.node()),
@@ -237,6 +244,11 @@ void Cluster::BeginProcess() {
           [this] { faults_.OnReturn(); }});
 }
 
+void Cluster::AfterCoordinatorEvent() {
+  const proto::JobState& job = coordinator_.core().state();
+  oracle_.AfterCoordinatorEvent(job, saboteur_.Undone(job.checkpoints.steps_undone));
+}
+
 void Cluster::EndProcess() {
   if (disk_ != nullptr) {
     disk_->Close();
@@ -287,7 +299,7 @@ void Cluster::OnSend(const Network::Passage& passage, const proto::Message& mess
     }
   }
   if (const auto* commit = std::get_if<proto::CommitRound>(&message)) {
-    oracle_.OnCommitSent(*commit, [this] { return StateNow(); });
+    oracle_.OnCommitSent(*commit, coordinator_.core().state());
   }
   faults_.OnMessage(passage.from, true, passage.end, message);
 }
@@ -306,6 +318,8 @@ void Cluster::BeforeDelivery(const Network::Passage& passage, const proto::Messa
   } else if (const auto* pull = std::get_if<proto::PullRequest>(&message);
              pull != nullptr && is_of_worker) {
     oracle_.OnPullRequest(passage.to, *pull);
+  } else if (std::holds_alternative<proto::CommitRound>(message)) {
+    oracle_.BeforeCommit(passage.to);
   } else if (const auto* membership = std::get_if<proto::Membership>(&message)) {
     oracle_.OnMembership(passage.to, *membership);
   } else if (const auto* setup = std::get_if<proto::ShardSetup>(&message)) {

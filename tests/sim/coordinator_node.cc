@@ -10,7 +10,7 @@ namespace {
 constexpr const char* kJournalPath = "run/journal";
 constexpr const char* kBootId = "boot";
 /// Rows and state are compared after one event of so many; in every restart besides.
-constexpr uint64_t kCheckEvery = 61;
+constexpr uint64_t kCheckEvery = 127;
 
 /// Of psctl. The network's own are counted from 1.
 constexpr proto::PeerId kAsking(~uint64_t{0});
@@ -171,6 +171,7 @@ void CoordinatorNode::StartWorker(WorkerId seat, LaunchId launch, const proto::W
 void CoordinatorNode::Commit() {
   const TimePoint now = world_.queue->Now();
   journal_->Write(core_->TakeRows(now, journal_->WantsAll(now)), now);
+  world_.on_event();
   if (++events_ % kCheckEvery == 0) {
     CheckNow();
   }

@@ -34,6 +34,8 @@ class CoordinatorNode final : public Node, private proto::FleetActions {
     /// The job of a process, asked for when it has begun.
     std::function<coordinator::CoordinatorOptions()> options;
     std::function<void()> on_begin;
+    /// The end of every event.
+    std::function<void()> on_event;
     std::function<void()> on_end;
     bool is_mistaken = false;  // Sabotage::kEarlierTerm
   };

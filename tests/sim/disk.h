@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -11,9 +12,11 @@
 
 #include "checkpoint/job_store.h"
 #include "checkpoint/memory_storage.h"
+#include "ps/base/check.h"
 #include "ps/base/random.h"
 #include "ps/coordinator/manifest_disk.h"
 #include "ps/proto/job_state.h"
+#include "ps/proto/shard_state.h"
 #include "ps/server/disk_work.h"
 #include "tests/sim/event_queue.h"
 #include "tests/sim/network.h"
@@ -162,6 +165,7 @@ class SimDisk final : public server::ShardDisk {
     what.checkpoint -= is_older && what.checkpoint > 1 ? 1 : 0;
     queue_->Add([this, what = std::make_shared<server::RestoreRequest>(std::move(what))] {
       server::Restored restored = work_->Do(*what);
+      Tamper(&restored);
       if (queue_->is_open()) {
         answers_.restored(std::move(restored));
       }
@@ -179,6 +183,24 @@ class SimDisk final : public server::ShardDisk {
     begun_ = checkpoint;
     begun_at_ = time_->Now();
     answers_.snapshot(checkpoint);
+  }
+
+  void Tamper(server::Restored* restored) const {
+    if (!restored->what.ok()) {
+      return;
+    }
+    if (sabotage_ == Sabotage::kForgottenSlots) {
+      for (server::RestoredPart::Chunk& chunk : restored->what->chunks) {
+        for (Buffer& slot : chunk.data.slots) {
+          std::ranges::fill(slot.floats(), 0.0F);
+        }
+      }
+    } else if (sabotage_ == Sabotage::kForgottenClock && !restored->what->state.empty()) {
+      Result<proto::ShardState> state = proto::DecodeShardState(restored->what->state);
+      PS_CHECK(state.ok()) << state.status();
+      state->samples_done = 0;
+      restored->what->state = proto::EncodeShardState(*state);
+    }
   }
 
   const TimeSource* const time_;

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 #include <variant>
 #include <vector>
-
-#include "ps/base/check.h"
-#include "ps/proto/job_state.h"
 
 namespace ps::sim {
 namespace {
@@ -82,83 +80,6 @@ bool IsOfLeaving(const proto::Message& message) {
 
 }  // namespace
 
-/// Before the first switch nothing differs.
-void Saboteur::TamperWithMode(int node, proto::Membership* membership) {
-  if (!first_mode_) {
-    first_mode_ = membership->mode;
-    first_node_ = node;
-  }
-  if (membership->mode == *first_mode_) {
-    return;
-  }
-  if (sabotage_ == Sabotage::kEarlierMode ||
-      (sabotage_ == Sabotage::kModeOfOneServer && node != first_node_)) {
-    membership->mode = *first_mode_;
-  } else if (sabotage_ == Sabotage::kOtherRound && membership->mode.mode == proto::Mode::kBsp) {
-    ++membership->round;
-  }
-}
-
-void Saboteur::TamperWithOffer(proto::ChunksOffer* offer) const {
-  if (sabotage_ == Sabotage::kForgottenAhead) {
-    for (proto::OfferedChunk& chunk : offer->chunks) {
-      chunk.ahead.clear();
-    }
-  } else if (sabotage_ == Sabotage::kStepTooMany) {
-    for (proto::OfferedMember& member : offer->members) {
-      ++member.last_step;
-    }
-  }
-}
-
-void Saboteur::Tamper(int node, proto::Message* message) {
-  auto* const setup = std::get_if<proto::ShardSetup>(message);
-  if (setup != nullptr) {
-    TamperWithMode(node, &setup->membership);
-  } else if (auto* const membership = std::get_if<proto::Membership>(message)) {
-    TamperWithMode(node, membership);
-  }
-  if (auto* const offer = std::get_if<proto::ChunksOffer>(message); offer != nullptr) {
-    TamperWithOffer(offer);
-  }
-  if (setup != nullptr && sabotage_ == Sabotage::kMixedLives) {
-    for (proto::CountedStep& counted : setup->counted) {
-      ++counted.step;
-    }
-  }
-  if (sabotage_ != Sabotage::kEarlierPush) {
-    return;
-  }
-  if (const auto* const membership = std::get_if<proto::Membership>(message);
-      membership != nullptr) {
-    for (const proto::Member& member : membership->members) {
-      ever_[member.incarnation] = member;
-    }
-  } else if (setup != nullptr && setup->life > 1) {
-    for (const auto& [incarnation, member] : ever_) {
-      setup->membership.members.push_back(member);
-      setup->counted.push_back({incarnation, 0});
-    }
-  }
-}
-
-void Saboteur::Note(const checkpoint::Manifest& manifest) {
-  states_.push_back(manifest.job_state);
-}
-
-void Saboteur::Tamper(checkpoint::Manifest* manifest) const {
-  if (sabotage_ == Sabotage::kForgottenSteps && states_.size() > 1) {
-    manifest->job_state = states_[states_.size() - 2];
-  } else if (sabotage_ == Sabotage::kUndoneStep) {
-    Result<proto::JobState> job = proto::DecodeJobState(manifest->job_state);
-    PS_CHECK(job.ok()) << job.status();
-    for (auto& [incarnation, member] : job->membership.members) {
-      ++member.reported;
-    }
-    manifest->job_state = proto::EncodeJobState(*job);
-  }
-}
-
 void Faults::Plan(uint32_t count, void (Faults::*fault)()) {
   for (uint32_t i = 0; i < count; ++i) {
     const Duration when =
@@ -174,6 +95,9 @@ void Faults::Begin() {
   Plan(scenario.multi_kills, &Faults::KillSeveral);
   Plan(scenario.notices, &Faults::NoticeOne);
   Plan(scenario.partitions, &Faults::PartitionTwo);
+  Plan(scenario.one_way_cuts, &Faults::CutOneWay);
+  Plan(scenario.server_cuts, &Faults::CutServer);
+  Plan(scenario.server_one_way_cuts, &Faults::CutServerOneWay);
   Plan(scenario.hangs, &Faults::HangOne);
   Plan(scenario.pauses, &Faults::PauseOne);
   Plan(scenario.faults_at_leave, &Faults::ArmAtLeave);
@@ -269,6 +193,62 @@ void Faults::PartitionTwo() {
   world_.network->Partition(process->node->node(), node, how_long);
 }
 
+/// Of a worker and a server, or the coordinator: what the one says is lost, the other is heard.
+void Faults::CutOneWay() {
+  Fleet::Process* const process = world_.fleet->PickAlive();
+  if (process == nullptr) {
+    return;
+  }
+  const Servers::Process* const server = world_.servers->PickAlive();
+  const bool is_coordinator = server == nullptr || world_.random->Chance(0.4);
+  int from = process->node->node();
+  int to = is_coordinator ? world_.coordinator_node : server->node;
+  if (world_.random->Chance(0.5)) {
+    std::swap(from, to);
+  }
+  const auto how_long = std::chrono::milliseconds(world_.random->Below(kPartitionMsMax));
+  world_.log->Info("cut", {{"from", from}, {"to", to}, {"seconds", Seconds(how_long)}});
+  world_.network->CutOneWay(from, to, how_long);
+}
+
+void Faults::CutServer() {
+  CutServerOff(false);
+}
+
+void Faults::CutServerOneWay() {
+  CutServerOff(true);
+}
+
+/// Of a server and the coordinator, or another server. Where a server that is given up can't come
+/// back, for so short that none is.
+void Faults::CutServerOff(bool is_one_way) {
+  const Servers::Process* const server = world_.servers->PickAlive();
+  const Servers::Process* const other = world_.servers->PickAlive();
+  if (server == nullptr) {
+    return;
+  }
+  const bool is_coordinator = other == server || world_.random->Chance(0.6);
+  int from = server->node;
+  int to = is_coordinator ? world_.coordinator_node : other->node;
+  const Duration detect = proto::Timing::Of(SimulatedJob(*world_.scenario)).server_detect;
+  Duration how_long = FromSeconds(Seconds(detect) * (0.2 + world_.random->Unit()));
+  if (is_coordinator && !world_.can_lose_servers()) {
+    how_long = FromSeconds(world_.random->Unit() * Seconds(kShortPause));
+    may_lose_server_ = true;  // with what the network loses besides
+  }
+  if (is_one_way && world_.random->Chance(0.5)) {
+    std::swap(from, to);
+  }
+  world_.log->Info(
+      "server_cut",
+      {{"from", from}, {"to", to}, {"one_way", is_one_way}, {"seconds", Seconds(how_long)}});
+  if (is_one_way) {
+    world_.network->CutOneWay(from, to, how_long);
+  } else {
+    world_.network->Partition(from, to, how_long);
+  }
+}
+
 void Faults::HangOne() {
   Fleet::Process* const process = world_.fleet->PickAlive();
   if (process == nullptr) {
@@ -289,7 +269,8 @@ void Faults::PauseOne() {
   const Servers::Process* const server = world_.servers->PickAlive();
   int node = world_.coordinator_node;
   Duration how_long = long_pause;
-  if (who < 2 && server != nullptr) {
+  const bool is_server = who < 2 && server != nullptr;
+  if (is_server) {
     node = server->node;
     how_long = world_.random->Chance(0.75) ? short_pause : long_pause;
     may_lose_server_ = may_lose_server_ || how_long > kShortPause;
@@ -305,7 +286,11 @@ void Faults::PauseOne() {
   const bool is_bad = network.loss > 0 || network.stall > 0 || network.break_connection > 0;
   may_lose_server_ = may_lose_server_ || (is_bad && who <= 2);
   world_.log->Info("paused", {{"node", node}, {"seconds", Seconds(how_long)}});
-  world_.network->Pause(node, how_long);
+  if (is_server) {
+    world_.servers->Pause(*server, how_long);
+  } else {
+    world_.network->Pause(node, how_long);
+  }
 }
 
 /// Half of the restarts are at any time, the others when the coordinator has just handled or sent
@@ -460,12 +445,11 @@ void Faults::RevokeServer() {
   const Duration grace = std::chrono::milliseconds(grace_ms);
   const uint64_t how = world_.random->Below(5);
   world_.log->Info(
-      "server_revoked",
-      {{"shard", process->shard.value}, {"grace_s", Seconds(grace)}, {"how", how}});
+      "server_revoked", {{"server", process->server}, {"grace_s", Seconds(grace)}, {"how", how}});
   if (how == 0) {
     world_.servers->Kill(process);
     const auto late = std::chrono::milliseconds(world_.random->Below(kLateNoticeMsMax));
-    world_.queue->After(late, [this, server = process->shard.value, grace_ms] {
+    world_.queue->After(late, [this, server = process->server, grace_ms] {
       world_.ask(proto::NoticeRequest{WorkerId(server), grace_ms, true, false});
     });
     return;
@@ -514,11 +498,12 @@ void Faults::StallServer() {
   const Duration detect = proto::Timing::Of(SimulatedJob(*world_.scenario)).server_detect;
   const Duration how_long = FromSeconds(Seconds(detect) * (0.9 + world_.random->Unit()));
   world_.log->Info("stalled", {{"node", process->node}, {"seconds", Seconds(how_long)}});
-  world_.network->Pause(process->node, how_long);
+  world_.servers->Pause(*process, how_long);
 }
 
 void Faults::FillDisk() {
-  const uint64_t which = world_.random->Below(world_.scenario->shards + 1);
+  const uint64_t shards = uint64_t{world_.scenario->shards} * world_.scenario->shards_per_server;
+  const uint64_t which = world_.random->Below(shards + 1);
   const std::string directory =
       std::string(kCheckpointPath) +
       (which == 0 ? "/job"

@@ -1,16 +1,11 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "checkpoint/manifest.h"
 #include "checkpoint/memory_storage.h"
 #include "ps/base/logger.h"
 #include "ps/base/random.h"
@@ -22,29 +17,6 @@
 #include "tests/sim/servers.h"
 
 namespace ps::sim {
-
-/// Makes of what it sees what a core with that fault would take it for.
-class Saboteur {
- public:
-  explicit Saboteur(Sabotage sabotage) : sabotage_(sabotage) {}
-
-  /// A message that a node is about to take.
-  void Tamper(int node, proto::Message* message);
-  /// The checkpoint exists.
-  void Note(const checkpoint::Manifest& manifest);
-  /// A manifest that the coordinator is about to go back to.
-  void Tamper(checkpoint::Manifest* manifest) const;
-
- private:
-  void TamperWithMode(int node, proto::Membership* membership);
-  void TamperWithOffer(proto::ChunksOffer* offer) const;
-
-  const Sabotage sabotage_;
-  std::map<Incarnation, proto::Member> ever_;  // who has taken part
-  std::optional<proto::ModeChoice> first_mode_;
-  int first_node_ = 0;                          // of those that were told of it
-  std::vector<std::vector<std::byte>> states_;  // of the job, by checkpoint that exists
-};
 
 /// Does to a run what its scenario says: at random times, and in the act of sending or receiving.
 class Faults {
@@ -114,6 +86,10 @@ class Faults {
   void NoticeOne();
   void NoticeSeveral();
   void PartitionTwo();
+  void CutOneWay();
+  void CutServer();
+  void CutServerOneWay();
+  void CutServerOff(bool is_one_way);
   void HangOne();
   void PauseOne();
   void RestartOrArm();

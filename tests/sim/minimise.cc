@@ -17,8 +17,9 @@ uint64_t LeastOf(const std::string& name) {
   if (name == "train_samples") {
     return 20;
   }
-  const bool is_needed = name == "shards" || name == "workers" || name == "epochs" ||
-                         name == "chunk_kib" || name == "frame_kib" || name == "checkpoint_keep";
+  const bool is_needed = name == "shards" || name == "shards_per_server" || name == "workers" ||
+                         name == "epochs" || name == "chunk_kib" || name == "frame_kib" ||
+                         name == "checkpoint_keep";
   return is_needed ? 1 : 0;
 }
 

@@ -98,7 +98,7 @@ void Network::Connect(
     if (!is_alive(from) || !is_alive(to)) {
       return;  // a node that is gone never comes back
     }
-    if (cut_.contains(std::minmax(from, to))) {
+    if (IsCut(from, to)) {
       queue_->After(std::chrono::milliseconds(50), [this, from, to, hello, done] {
         Connect(from, to, hello, done);
       });
@@ -135,7 +135,7 @@ void Network::Send(int from, proto::PeerId peer, uint64_t request_id, proto::Mes
     BreakConnection(peer);
     return;
   }
-  if (cut_.contains(std::minmax(from, end.other_node)) || IsLost(&end)) {
+  if (cut_.contains({from, end.other_node}) || IsLost(&end)) {
     return;
   }
   auto bytes = std::make_shared<std::vector<std::byte>>(ToBytes(message, request_id));
@@ -155,7 +155,7 @@ void Network::Send(int from, proto::PeerId peer, uint64_t request_id, proto::Mes
 
 void Network::Deliver(proto::PeerId to, uint64_t request_id, const std::vector<std::byte>& bytes) {
   const End& end = ends_.at(to);
-  if (!end.is_open || !is_alive(end.node) || cut_.contains(std::minmax(end.node, end.other_node))) {
+  if (!end.is_open || !is_alive(end.node) || cut_.contains({end.other_node, end.node})) {
     return;
   }
   proto::Message message = FromBytes(bytes);
@@ -215,18 +215,36 @@ void Network::BreakConnection(proto::PeerId peer) {
 }
 
 void Network::Partition(int a, int b, Duration how_long) {
-  const std::pair<int, int> pair = std::minmax(a, b);
-  if (!cut_.insert(pair).second) {
+  if (IsCut(a, b)) {
     return;
   }
-  queue_->After(how_long, [this, pair] {
-    cut_.erase(pair);
-    for (const auto& [peer, end] : ends_) {
-      if (end.is_open && end.node == pair.first && end.other_node == pair.second) {
-        BreakConnection(peer);
-      }
-    }
+  cut_.insert({a, b});
+  cut_.insert({b, a});
+  queue_->After(how_long, [this, a, b] {
+    cut_.erase({a, b});
+    cut_.erase({b, a});
+    BreakConnectionsBetween(a, b);
   });
+}
+
+void Network::CutOneWay(int from, int to, Duration how_long) {
+  if (IsCut(from, to)) {
+    return;
+  }
+  cut_.insert({from, to});
+  queue_->After(how_long, [this, from, to] {
+    cut_.erase({from, to});
+    BreakConnectionsBetween(from, to);
+  });
+}
+
+/// What was lost on them is not sent again, so they don't go on.
+void Network::BreakConnectionsBetween(int a, int b) {
+  for (const auto& [peer, end] : ends_) {
+    if (end.is_open && end.node == a && end.other_node == b) {
+      BreakConnection(peer);
+    }
+  }
 }
 
 }  // namespace ps::sim

@@ -126,6 +126,11 @@ class Network {
 
   /// No message passes between these two in either direction, and connections break at the end.
   void Partition(int a, int b, Duration how_long);
+  /// The same in one direction alone: what `to` sends still arrives. None of them can connect.
+  void CutOneWay(int from, int to, Duration how_long);
+
+  /// A message of one of them does not reach the other.
+  bool IsCut(int a, int b) const { return cut_.contains({a, b}) || cut_.contains({b, a}); }
 
   uint64_t trace_hash() const { return trace_hash_; }
 
@@ -148,6 +153,7 @@ class Network {
   void Deliver(proto::PeerId to, uint64_t request_id, const std::vector<std::byte>& bytes);
   void CloseEnds(int node, bool is_silent);
   void NotifyClosed(proto::PeerId end, TimePoint not_before);
+  void BreakConnectionsBetween(int a, int b);
 
   void Trace(uint64_t value) { trace_hash_ = Mix64(trace_hash_ ^ value); }
 
@@ -159,7 +165,7 @@ class Network {
   std::function<void(int node, proto::Message*)> tamper_;  // none: nothing is changed
   std::vector<Node*> nodes_;
   std::map<proto::PeerId, End> ends_;
-  std::set<std::pair<int, int>> cut_;
+  std::set<std::pair<int, int>> cut_;  // from, to
   std::map<int, TimePoint> asleep_until_;
   uint64_t next_peer_ = 0;
   uint64_t trace_hash_ = 0;

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "ps/proto/chunks.h"
 #include "ps/proto/membership.h"
+#include "ps/server/shard_settings.h"
 
 namespace ps::sim {
 namespace {
@@ -23,6 +25,28 @@ void Oracle::Violation(const std::string& text) {
 void Oracle::OnStepStarted(Incarnation incarnation, Step step, const StepRecord& record) {
   steps_[{incarnation, step}] = record;
   started_[incarnation] = step;
+  steps_[{incarnation, step}].mode = ModeOfStep(incarnation);
+}
+
+bool Oracle::IsFinite(ChunkKey key, uint32_t epoch, uint64_t begin) const {
+  const uint64_t step = Mix64((uint64_t{epoch} << 48) ^ (begin << 8) ^ 0xbad);
+  return options_.not_finite_every == 0 || step % options_.not_finite_every != 0 ||
+         Mix64(step ^ key.value) % 4 == 0;
+}
+
+/// The chunk's gradient in the step is not finite.
+bool Oracle::IsLeftOut(const StepId& id, ChunkKey key) const {
+  const auto step = steps_.find(id);
+  return step != steps_.end() && !IsFinite(key, step->second.epoch, step->second.begin);
+}
+
+/// bsp: nothing of the step is used, since some of it is not finite.
+bool Oracle::IsVoid(const StepId& id) const {
+  const auto step = steps_.find(id);
+  return step != steps_.end() && step->second.mode == proto::Mode::kBsp &&
+         std::ranges::any_of(places_, [&](const auto& place) {
+           return !IsFinite(place.first, step->second.epoch, step->second.begin);
+         });
 }
 
 /// Whether somebody who takes part may compute with what a shard had in this life.
@@ -38,14 +62,10 @@ bool Oracle::IsOfOneRound(
     const client::ChunkLayout& layout,
     std::span<const float> parameters) const {
   std::vector<const Life*> lives;
-  std::set<uint64_t> rounds;
   for (const auto& [shard, its] : lives_) {
     for (const auto& life : its) {
       if (MayKnow(*life, incarnation)) {
         lives.push_back(life.get());
-        for (const auto& [round, versions] : life->rounds) {
-          rounds.insert(round);
-        }
       }
     }
   }
@@ -58,15 +78,33 @@ bool Oracle::IsOfOneRound(
     const auto version = versions->second.find(chunk.key);
     return version != versions->second.end() && version->second < known->second.size() &&
            std::memcmp(
-               known->second[version->second]->data(),
+               known->second[version->second]->value.data(),
                parameters.data() + chunk.offset,
                chunk.element_count * sizeof(float)) == 0;
   };
-  return std::any_of(rounds.rbegin(), rounds.rend(), [&](uint64_t round) {
+  const auto is_of = [&](uint64_t round) {
     return std::ranges::all_of(layout.chunks(), [&](const auto& chunk) {
       return std::ranges::any_of(lives, [&](const Life* life) { return has(*life, chunk, round); });
     });
-  });
+  };
+  // From the newest round on: it is one of the last.
+  std::optional<uint64_t> round = RoundBefore(lives, UINT64_MAX);
+  while (round && !is_of(*round)) {
+    round = RoundBefore(lives, *round);
+  }
+  return round.has_value();
+}
+
+/// The newest round before that one that any of the lives has.
+std::optional<uint64_t> Oracle::RoundBefore(const std::vector<const Life*>& lives, uint64_t round) {
+  std::optional<uint64_t> newest;
+  for (const Life* life : lives) {
+    const auto next = life->rounds.lower_bound(round);
+    if (next != life->rounds.begin()) {
+      newest = std::max(newest.value_or(0), std::prev(next)->first);
+    }
+  }
+  return newest;
 }
 
 /// Whether a part of a chunk had these values in a life, since the worker's own last step in it.
@@ -87,11 +125,11 @@ bool Oracle::IsKnown(
   const Version oldest =
       options_.overlap || own == parameters.own.end() ? first : std::max(first, own->second);
   return MayKnow(life, incarnation) &&
-         std::any_of(
-             history.begin() + static_cast<std::ptrdiff_t>(oldest),
-             history.end(),
+         std::any_of(  // mostly one of the newest
+             history.rbegin(),
+             history.rend() - static_cast<std::ptrdiff_t>(oldest),
              [&](const Values& v) {
-               return std::memcmp(v->data() + begin, values.data(), values.size_bytes()) == 0;
+               return std::memcmp(v->value.data() + begin, values.data(), values.size_bytes()) == 0;
              });
 }
 
@@ -223,9 +261,99 @@ void Oracle::BeforePush(int node, const proto::PushRequest& push) {
   if (process.life == nullptr) {
     return;
   }
-  process.life->before.clear();
+  Life& life = *process.life;
+  TakeRestoredSlots(&life);
+  life.before.clear();
   for (const proto::ChunkRef& chunk : push.chunks) {
-    process.life->before[chunk.key] = process.view->VersionOf(chunk.key);
+    life.before[chunk.key] = process.view->VersionOf(chunk.key);
+  }
+  if (!HasSchedule()) {
+    return;
+  }
+  // It is fixed with the first frame that is taken.
+  const float rate = RateAt(process.view->SamplesDone(), push.samples);
+  std::vector<float>& rates = life.rates[{push.incarnation, push.step}];
+  if (std::ranges::find(rates, rate) == rates.end()) {
+    rates.push_back(rate);
+  }
+}
+
+void Oracle::BeforeCommit(int node) {
+  const Process& process = processes_.at(node);
+  if (process.life != nullptr) {
+    TakeRestoredSlots(process.life);
+    process.life->samples_before = process.view->SamplesDone();
+  }
+}
+
+/// Of what stands for so many samples, or a round.
+float Oracle::RateAt(uint64_t samples, uint64_t weight) const {
+  const double total = static_cast<double>(options_.epochs * options_.train_samples);
+  const double done = static_cast<double>(samples) / total;
+  return static_cast<float>(
+      server::ScheduledLr(options_.optimizer, done) * static_cast<double>(weight));
+}
+
+/// The chunk is on the shard with these bits.
+bool Oracle::IsHere(const Life& life, ChunkKey key, const ChunkState& state) {
+  const auto is_same = [](std::span<const float> actual, const std::vector<float>& expected) {
+    return actual.size() == expected.size() &&
+           std::memcmp(actual.data(), expected.data(), actual.size_bytes()) == 0;
+  };
+  return is_same(life.view->ValuesOf(key), state.value) &&
+         is_same(life.view->SlotOf(key, 0), state.slots[0]) &&
+         is_same(life.view->SlotOf(key, 1), state.slots[1]);
+}
+
+/// A shard that goes back keeps what has not changed since, and reads the rest from the disk, which
+/// may have the slots as bf16.
+void Oracle::TakeRestoredSlots(Life* life) {
+  if (life->restored.empty() || !life->view->IsSetUp()) {
+    return;
+  }
+  for (const ChunkKey key : std::exchange(life->restored, {})) {
+    const auto history = life->parameters.history.find(key);
+    if (history == life->parameters.history.end()) {
+      continue;
+    }
+    Values& newest = history->second.back();
+    ChunkState rounded = OptimizerModel::Rounded(*newest);
+    if (IsHere(*life, key, rounded)) {
+      newest = std::make_shared<const ChunkState>(std::move(rounded));
+    }
+  }
+}
+
+/// The chunk's next version. A step whose first frames came twice, or before a chunk that moved,
+/// may have been begun at one of several times.
+void Oracle::Update(
+    Life* life, ChunkKey key, std::span<const float> gradient, std::span<const float> rates) {
+  std::vector<Values>& history = life->parameters.history.at(key);
+  std::shared_ptr<ChunkState> next;
+  for (const float rate : rates) {
+    next = std::make_shared<ChunkState>(*history.back());
+    optimizer_.Apply(gradient, rate, history.size(), next.get());
+    if (rates.size() == 1 || IsHere(*life, key, *next)) {
+      break;
+    }
+  }
+  history.push_back(std::move(next));
+}
+
+/// Not of a shard without chunks: it gets the time with the first ones. A step that is complete
+/// with a chunk that comes, or without one that leaves, may be left out.
+void Oracle::CheckClock(ShardId shard, const Life& life) {
+  if (!life.view->IsSetUp() || life.view->IsBetweenVersions() || life.parameters.history.empty()) {
+    return;
+  }
+  constexpr uint64_t kMinibatchMax = 8;
+  const uint64_t actual = life.view->SamplesDone();
+  const uint64_t expected = life.parameters.samples;
+  const uint64_t most = life.parameters.moves * kMinibatchMax * started_.size();
+  if (std::max(actual, expected) - std::min(actual, expected) > most) {
+    Violation(
+        "the schedule of shard " + std::to_string(shard.value) + " is at sample " +
+        std::to_string(actual) + ", and its steps are of " + std::to_string(expected));
   }
 }
 
@@ -241,6 +369,16 @@ void Oracle::AfterPush(int node, const proto::PushRequest& push) {
   const StepId id{push.incarnation, push.step};
   for (const proto::ChunkRef& chunk : push.chunks) {
     const Version grown = process.view->VersionOf(chunk.key) - life.before[chunk.key];
+    if (IsLeftOut(id, chunk.key)) {
+      if (grown > 0) {
+        Violation(Name(id) + " is not finite and changed a chunk" + where);
+      } else if (
+          life.membership.mode.mode != proto::Mode::kBsp && !parameters.complete.contains(id) &&
+          process.view->HasStep(push.incarnation, push.step, chunk.key)) {
+        parameters.under_way[id].insert(chunk.key);
+        ever_applied_[id].insert(chunk.key);
+      }
+    }
     if (grown == 0) {
       CheckChunk(process.shard, life, chunk.key);
       continue;
@@ -260,19 +398,13 @@ void Oracle::AfterPush(int node, const proto::PushRequest& push) {
         counted != life.counted.end() && push.step <= counted->second) {
       Violation(Name(id) + " was applied though it counted in an earlier life" + where);
     }
-    std::vector<Values>& history = parameters.history.at(chunk.key);
     if (options_.goes_back && !MayKnow(life, push.incarnation)) {
       Violation(Name(id) + " was applied though all servers have gone back since");
     }
-    const StepRecord& record = RecordOf(id);
-    const ChunkGradient gradient(chunk.key, record.epoch, record.begin);
-    auto values = std::make_shared<std::vector<float>>(*history.back());
-    for (size_t i = 0; i < values->size(); ++i) {
-      (*values)[i] -= static_cast<float>(push.samples) * gradient.At(i);
-    }
     ever_applied_[id].insert(chunk.key);
-    parameters.own[{push.incarnation, chunk.key}] = history.size();
-    history.push_back(std::move(values));
+    parameters.own[{push.incarnation, chunk.key}] = parameters.history.at(chunk.key).size();
+    const std::vector<float> usual = {RateAt(0, push.samples)};
+    Update(&life, chunk.key, GradientOf(id, chunk.key), HasSchedule() ? life.rates[id] : usual);
     CheckChunk(process.shard, life, chunk.key);
   }
   const auto under_way = parameters.under_way.find(id);
@@ -280,7 +412,20 @@ void Oracle::AfterPush(int node, const proto::PushRequest& push) {
       under_way->second.size() == parameters.history.size()) {
     parameters.under_way.erase(under_way);
     Complete(&life, id);
+    life.rates.erase(id);
   }
+  CheckClock(process.shard, life);
+}
+
+/// Of a chunk in a step.
+std::vector<float> Oracle::GradientOf(const StepId& id, ChunkKey key) {
+  const StepRecord& record = RecordOf(id);
+  const ChunkGradient gradient(key, record.epoch, record.begin);
+  std::vector<float> values(places_.at(key).count);
+  for (uint32_t i = 0; i < values.size(); ++i) {
+    values[i] = gradient.At(i);
+  }
+  return values;
 }
 
 void Oracle::AfterCommit(int node, const proto::CommitRound& commit) {
@@ -315,35 +460,31 @@ void Oracle::AfterCommit(int node, const proto::CommitRound& commit) {
       Violation(Name(id) + " is in two rounds, or of before all servers went back");
     }
   }
-  for (auto& [key, history] : parameters.history) {
-    // Sequential SGD on the union of the contributions' samples, learning rate 1.
-    std::vector<float> sums(history.back()->size());
+  const std::vector<float> rates = {RateAt(process.life->samples_before, 1)};
+  for (const auto& [key, history] : parameters.history) {
+    // One step on the union of the contributions' samples.
+    std::vector<float> mean(places_.at(key).count);
     for (const auto& c : commit.contributions) {
-      const StepRecord& record = RecordOf({c.incarnation, c.step});
-      const ChunkGradient gradient(key, record.epoch, record.begin);
-      for (size_t i = 0; i < sums.size(); ++i) {
-        sums[i] += static_cast<float>(c.samples) * gradient.At(i);
+      const std::vector<float> gradient = GradientOf({c.incarnation, c.step}, key);
+      for (size_t i = 0; i < mean.size(); ++i) {
+        mean[i] += static_cast<float>(c.samples) * gradient[i];
       }
-    }
-    if (!commit.contributions.empty()) {
-      auto values = std::make_shared<std::vector<float>>(*history.back());
-      for (size_t i = 0; i < values->size(); ++i) {
-        (*values)[i] -= sums[i] / total;
-      }
-      history.push_back(std::move(values));
-    }
-    CheckChunk(process.shard, *process.life, key);
-    for (const auto& c : commit.contributions) {
       ever_applied_[{c.incarnation, c.step}].insert(key);
     }
+    for (float& value : mean) {
+      value /= total;
+    }
+    if (!commit.contributions.empty()) {
+      Update(process.life, key, mean, rates);
+    }
+    CheckChunk(process.shard, *process.life, key);
   }
+  parameters.samples += static_cast<uint64_t>(total);
   process.life->rounds[commit.round] = parameters.NewestVersions();
 }
 
 /// Who has begun a step that is not counted yet computes for the open round, unless it is leaving.
-void Oracle::OnCommitSent(
-    const proto::CommitRound& commit, const std::function<proto::JobState()>& state) {
-  const proto::JobState job = state();
+void Oracle::OnCommitSent(const proto::CommitRound& commit, const proto::JobState& job) {
   uint64_t life = 0;
   for (const proto::ShardRecord& shard : job.shards) {
     life = std::max(life, shard.life);
@@ -357,6 +498,9 @@ void Oracle::OnCommitSent(
   for (const auto& c : commit.contributions) {
     if (!contributors.insert(c.incarnation).second) {
       Violation(round + " has two gradients of incarnation " + std::to_string(c.incarnation.value));
+    }
+    if (IsVoid({c.incarnation, c.step})) {
+      Violation(round + " has " + Name({c.incarnation, c.step}) + ", which is not finite");
     }
   }
   for (const auto& [incarnation, member] : job.membership.members) {
@@ -374,10 +518,9 @@ void Oracle::CheckChunk(ShardId shard, const Life& life, ChunkKey key) {
       life.view->IsBetweenVersions()) {
     return;
   }
-  const std::vector<float>& expected = *it->second.back();
-  const std::span<const float> actual = life.view->ValuesOf(key);
-  if (actual.size() != expected.size() ||
-      std::memcmp(actual.data(), expected.data(), actual.size_bytes()) != 0) {
+  const bool may_be_rounded = options_.has_bf16_slots && life.restored.contains(key);
+  if (!IsHere(life, key, *it->second.back()) &&
+      !(may_be_rounded && IsHere(life, key, OptimizerModel::Rounded(*it->second.back())))) {
     Violation(
         "chunk " + std::to_string(key.value) + " of shard " + std::to_string(shard.value) +
         " is not what the applied pushes make it");
@@ -434,6 +577,7 @@ void Oracle::CheckShard(int node) {
     for (const auto& [key, history] : process.life->parameters.history) {
       CheckChunk(process.shard, *process.life, key);
     }
+    CheckClock(process.shard, *process.life);
   }
 }
 

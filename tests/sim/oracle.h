@@ -17,6 +17,8 @@
 #include "ps/client/chunk_layout.h"
 #include "ps/proto/job_state.h"
 #include "ps/proto/messages.h"
+#include "tests/sim/loss_book.h"
+#include "tests/sim/optimizer_model.h"
 
 namespace ps::sim {
 
@@ -25,22 +27,24 @@ struct StepRecord {
   uint32_t epoch = 0;
   uint64_t begin = 0;
   uint64_t end = 0;
+  proto::Mode mode = proto::Mode::kAsync;  // of its lease; the oracle fills it in
 };
-
-using StepId = std::pair<Incarnation, Step>;
 
 /// The gradient of one chunk in a simulated step: small integers, so that sums in f32 are exact.
 class ChunkGradient {
  public:
   ChunkGradient(ChunkKey key, uint32_t epoch, uint64_t begin)
-      : base_(Mix64(key.value ^ (uint64_t{epoch} << 48) ^ (begin << 8))) {}
+      : base_(static_cast<uint32_t>(
+            Mix64(key.value ^ (uint64_t{epoch} << 48) ^ (begin << 8)) % kValues)) {}
 
-  float At(uint64_t element) const {
-    return static_cast<float>((base_ + element * 131) % 7) - 3.0F;
+  float At(uint32_t element) const {
+    return static_cast<float>((base_ + element * 131) % kValues) - 3.0F;
   }
 
  private:
-  uint64_t base_;
+  static constexpr uint32_t kValues = 7;
+
+  uint32_t base_;
 };
 
 /// What a shard lets the oracle look at.
@@ -49,7 +53,12 @@ class ShardView {
   virtual ~ShardView() = default;
   virtual Version VersionOf(ChunkKey key) const = 0;
   virtual std::span<const float> ValuesOf(ChunkKey key) const = 0;
+  virtual std::span<const float> SlotOf(ChunkKey key, size_t slot) const = 0;
+  /// The schedule's clock.
+  virtual uint64_t SamplesDone() const = 0;
   virtual bool HasChunk(ChunkKey key) const = 0;
+  /// All of a member's step has come for the chunk.
+  virtual bool HasStep(Incarnation incarnation, Step step, ChunkKey key) const = 0;
   /// Its parameters have their values.
   virtual bool IsSetUp() const = 0;
   virtual bool IsShutDown() const = 0;
@@ -61,24 +70,28 @@ class ShardView {
 /// they are just that:
 /// - no push is applied twice, and none of a fenced incarnation (async, ssp);
 /// - what a shard acknowledges has been applied in full, in the life that it names;
-/// - values equal the start minus the sum of what was applied (async, ssp), or the sequential
-///   replay of the committed rounds (bsp), bit for bit; the start of a later life is what the shard
-///   had when it began the checkpoint that the life is restored from;
+/// - values and optimizer state are what the optimizer makes of what was applied one after the
+/// other
+///   (async, ssp), or of the committed rounds (bsp), bit for bit, with the learning rate of a
+///   schedule by the samples that the shard has had, in whatever life or place; the start of a
+///   later life is what the shard had when it began the checkpoint that the life is restored from;
 /// - a committed checkpoint has every step that was counted when it was opened;
 /// - where all servers go back together, they begin from one checkpoint, nothing of who took part
 ///   before changes a parameter after, and who takes part after computes with nothing of before;
 /// - a round has one gradient of everybody who computes for it (bsp);
+/// - a gradient that is not finite changes nothing: its chunk is left out (async, ssp), or all of
+///   the step (bsp), which counts all the same;
 /// - a step is made in the mode of its lease, and what a worker computes with has been on the
 /// shards,
 ///   in whatever life: in bsp all of it in one round, in the other modes every chunk, and of a
 ///   large one every part, in one version, with the worker's own steps (without overlap);
 /// - a pull that passes the staleness bound is within it, by the oracle's own clocks (ssp);
-/// and at the end that the counted steps tile every epoch: each sample exactly once; that those
-/// which a shard has lost with an earlier life were reported as undone; and, where all servers go
-/// back, that just those steps count of before that the checkpoint counts, and that every shard has
-/// them, in bsp no others.
-/// A process of a server is known by its node. A violation is a text in `violations`; the first one
-/// is the one to look at.
+/// - a counted step that a checkpoint or, at the end, a shard lacks was reported as undone with the
+///   loss of that life (LossBook);
+/// and at the end that the counted steps tile every epoch: each sample exactly once; and, where all
+/// servers go back, that just those steps count of before that the checkpoint counts, and that
+/// every shard has them, in bsp no others. A process of a server is known by its node. A violation
+/// is a text in `violations`; the first one is the one to look at.
 class Oracle {
  public:
   struct Options {
@@ -88,13 +101,23 @@ class Oracle {
     bool overlap = false;
     bool goes_back = false;    // all servers together, whenever one is lost
     bool is_only_bsp = false;  // no other mode is ever in force
+    uint32_t shards_per_server = 1;
+    uint32_t not_finite_every = 0;  // of so many steps one has NaN in some chunks; 0: none
+    proto::OptimizerConfig optimizer;
+    bool has_bf16_slots = false;  // in checkpoints
     std::function<float(uint32_t tensor, int64_t element)> initial_value;
   };
 
-  explicit Oracle(Options options) : options_(std::move(options)) {}
+  explicit Oracle(Options options)
+      : options_(std::move(options)),
+        optimizer_(options_.optimizer),
+        losses_(options_.shards_per_server, &violations_) {}
 
   /// A process of the shard has begun. `view` outlives the oracle.
   void AddProcess(int node, ShardId shard, const ShardView* view);
+
+  /// Whether the gradient of these samples is finite in the chunk.
+  bool IsFinite(ChunkKey key, uint32_t epoch, uint64_t begin) const;
 
   // A worker's process.
   void OnStepStarted(Incarnation incarnation, Step step, const StepRecord& record);
@@ -108,6 +131,7 @@ class Oracle {
 
   // A server's process, by messages.
   void BeforePush(int node, const proto::PushRequest& push);
+  void BeforeCommit(int node);
   void AfterPush(int node, const proto::PushRequest& push);
   void OnSetup(int node, const proto::ShardSetup& setup);
   void OnMembership(int node, const proto::Membership& membership);
@@ -115,8 +139,8 @@ class Oracle {
   void OnOffer(int node, const proto::ChunksOffer& offer);
   /// After anything else than a push: chunks may have come to it, or left.
   void NoteChunks(int node);
-  /// The coordinator sends the commit; `job()` is its state.
-  void OnCommitSent(const proto::CommitRound& commit, const std::function<proto::JobState()>& job);
+  /// The coordinator sends the commit; `job` is its state.
+  void OnCommitSent(const proto::CommitRound& commit, const proto::JobState& job);
   /// Compares every chunk, when nothing is between two versions.
   void CheckShard(int node);
   void OnPushReply(int node, Incarnation to, const proto::PushReply& reply);
@@ -130,8 +154,13 @@ class Oracle {
   void OnPartCommitted(int node, uint64_t checkpoint);
   /// The checkpoint exists from now on. `job` is what it has of the coordinator.
   void OnManifest(const checkpoint::Manifest& manifest, const proto::JobState& job);
-  /// The values of a chunk as a checkpoint must have them; null: it has no such chunk.
-  const std::vector<float>* ValuesAt(uint64_t checkpoint, ShardId shard, ChunkKey key) const;
+  /// A chunk as a checkpoint must have it; null: it has no such chunk.
+  const ChunkState* StateAt(uint64_t checkpoint, ShardId shard, ChunkKey key) const;
+
+  /// The coordinator has dealt with something. `undone`: what it reports as such.
+  void AfterCoordinatorEvent(const proto::JobState& job, uint64_t undone) {
+    losses_.AfterEvent(job, undone);
+  }
 
   bool has_steps() const { return !steps_.empty(); }
 
@@ -145,7 +174,7 @@ class Oracle {
   uint64_t pushes_checked() const { return pushes_checked_; }
 
  private:
-  using Values = std::shared_ptr<const std::vector<float>>;
+  using Values = std::shared_ptr<const ChunkState>;
 
   /// Of all chunks, between two rounds of bsp.
   using Versions = std::map<ChunkKey, Version>;
@@ -157,6 +186,8 @@ class Oracle {
     std::set<StepId> complete;                                // applied to all
     std::map<std::pair<Incarnation, ChunkKey>, Version> own;  // after a worker's newest update
     uint64_t round = 0;
+    uint64_t samples = 0;  // of the steps that are complete: the schedule's clock
+    uint32_t moves = 0;    // of chunks, to and fro: each may cost it a step of each member
 
     Versions NewestVersions() const;
   };
@@ -174,8 +205,11 @@ class Oracle {
     std::set<Incarnation> members;
     std::set<Incarnation> active;
     std::map<Incarnation, uint64_t> clocks;
-    uint64_t floor = 0;      // of the active ones' clocks, at the newest membership
-    Versions before;         // of the push under way
+    uint64_t floor = 0;           // of the active ones' clocks, at the newest membership
+    Versions before;              // of the push under way
+    uint64_t samples_before = 0;  // the shard's clock, before the commit under way
+    std::map<StepId, std::vector<float>> rates;  // that a step may be applied with
+    std::set<ChunkKey> restored;  // with their slots as they were, or as bf16 has them
     std::set<StepId> again;  // complete once, and under way again since a chunk came without it
     std::set<ChunkKey> given_to_sleepers;       // taken by a process that another has the place of
     std::map<Incarnation, bool> is_evaluation;  // of the newest pull
@@ -201,7 +235,7 @@ class Oracle {
   void Violation(const std::string& text);
   Parameters InitialParameters(ShardId shard, const proto::Placement& placement) const;
   std::optional<Parameters> RestoredParameters(
-      ShardId shard, const proto::Placement& placement, uint64_t checkpoint) const;
+      ShardId shard, const proto::Placement& placement, const proto::RestoreOrder& restore) const;
   Life* BeginLife(int node, const proto::ShardSetup& setup);
   void NoteReturn(ShardId shard, const proto::ShardSetup& setup);
   proto::Mode ModeOfStep(Incarnation incarnation) const;
@@ -209,12 +243,25 @@ class Oracle {
   void TakeMembership(Life* life, const proto::Membership& membership);
   static void TakeMode(Life* life, const proto::ModeChoice& before);
   void CheckChunk(ShardId shard, const Life& life, ChunkKey key);
+  void CheckClock(ShardId shard, const Life& life);
+  static bool IsHere(const Life& life, ChunkKey key, const ChunkState& state);
+  static void TakeRestoredSlots(Life* life);
+  std::vector<float> GradientOf(const StepId& id, ChunkKey key);
+  float RateAt(uint64_t samples, uint64_t weight) const;
+
+  bool HasSchedule() const {
+    return options_.optimizer.schedule.kind != proto::ScheduleKind::kConstant;
+  }
+
+  void Update(
+      Life* life, ChunkKey key, std::span<const float> gradient, std::span<const float> rates);
   bool IsKnown(
       const Life& life,
       Incarnation incarnation,
       const client::ChunkLayout::Chunk& chunk,
       uint64_t begin,
       std::span<const float> values) const;
+  static std::optional<uint64_t> RoundBefore(const std::vector<const Life*>& lives, uint64_t round);
   bool IsOfOneRound(
       Incarnation incarnation,
       const client::ChunkLayout& layout,
@@ -224,16 +271,21 @@ class Oracle {
   static void TakeClocks(const Life& from, const std::set<Incarnation>& active, Life* life);
   static void LevelClocks(
       const std::set<Incarnation>& members, const std::set<Incarnation>& active, Life* life);
-  static void Complete(Life* life, const StepId& step);
+  void Complete(Life* life, const StepId& step);
   void CheckKept(const proto::JobState& job, uint64_t life);
   void CheckAllCount(const proto::JobState& job, bool is_stopped);
   const StepRecord& RecordOf(const StepId& id);
+  bool IsLeftOut(const StepId& id, ChunkKey key) const;
+  bool IsVoid(const StepId& id) const;
+  void CheckRejected(const proto::JobState& job);
   /// Counted steps of `job` that one of the parameters lacks.
-  uint64_t CountMissing(
+  std::vector<StepId> MissingOf(
       const proto::JobState& job, const std::map<ShardId, const Parameters*>& parameters) const;
+  void CheckUndone(const std::string& who, const std::vector<StepId>& missing);
   void CheckTiles(const proto::JobState& job, bool is_stopped);
 
   const Options options_;
+  const OptimizerModel optimizer_;
   std::map<ChunkKey, Place> places_;                             // by the newest placement
   uint64_t placement_ = 0;                                       // its version
   std::map<int, Process> processes_;                             // by node
@@ -251,6 +303,7 @@ class Oracle {
   std::map<uint64_t, uint64_t> returns_;                        // life -> checkpoint it begins from
   std::map<uint64_t, std::map<Incarnation, Step>> counted_at_;  // by checkpoint
   std::vector<std::string> violations_;
+  LossBook losses_;
   uint64_t pushes_checked_ = 0;
 };
 

@@ -24,6 +24,7 @@ void Oracle::NoteChunks(int node) {
   if (process.life == nullptr || !process.view->IsSetUp() || process.view->IsShutDown()) {
     return;
   }
+  TakeRestoredSlots(process.life);
   const auto& history = process.life->parameters.history;
   std::vector<ChunkKey> come;
   std::vector<ChunkKey> left;
@@ -103,7 +104,10 @@ void Oracle::TakeChunks(const Process& process, const std::vector<ChunkKey>& key
   }
   if (was_empty) {
     to.round = from.round;
+    to.samples = from.samples;
+    to.moves = from.moves;
   }
+  ++to.moves;
   for (const auto& [round, versions] : giver.rounds) {
     for (const ChunkKey key : keys) {
       if (const auto version = versions.find(key); version != versions.end()) {
@@ -186,6 +190,7 @@ void Oracle::LevelClocks(
 void Oracle::ForgetChunks(const Process& process, const std::vector<ChunkKey>& keys) {
   Life& life = *process.life;
   Parameters& parameters = life.parameters;
+  ++parameters.moves;
   for (const ChunkKey key : keys) {
     if (places_.at(key).shard == process.shard && !life.given_to_sleepers.contains(key)) {
       Violation("chunk " + std::to_string(key.value) + " left, and is nowhere else");
@@ -214,6 +219,10 @@ void Oracle::Complete(Life* life, const StepId& step) {
                          step.second > life->counted[step.first];
   if (life->again.erase(step) == 0 && is_newest) {
     ++life->clocks[step.first];
+    const bool is_left_out = std::ranges::all_of(
+        life->parameters.history, [&](const auto& chunk) { return IsLeftOut(step, chunk.first); });
+    const StepRecord& record = RecordOf(step);
+    life->parameters.samples += is_left_out ? 0 : record.end - record.begin;
   }
 }
 

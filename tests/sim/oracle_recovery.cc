@@ -9,20 +9,6 @@
 namespace ps::sim {
 namespace {
 
-/// Calls `visit(incarnation, steps)` for all who have taken part: their first steps are counted.
-template <typename Visit>
-void ForEachCounted(const proto::JobState& job, const Visit& visit) {
-  for (const auto& [incarnation, member] : job.membership.members) {
-    visit(incarnation, member.reported);
-  }
-  for (const auto& [incarnation, departure] : job.membership.departures) {
-    visit(incarnation, departure.member.reported);
-  }
-  for (const proto::GoneWorker& gone : job.membership.gone) {
-    visit(gone.member.incarnation, gone.member.reported);
-  }
-}
-
 /// Nobody who has taken part is forgotten.
 bool HasAll(const proto::JobState& job) {
   uint64_t count = 0;
@@ -44,11 +30,12 @@ Oracle::Parameters Oracle::InitialParameters(
     if (chunk.shard != shard) {
       continue;
     }
-    auto values = std::make_shared<std::vector<float>>(chunk.element_count);
+    std::vector<float> values(chunk.element_count);
     for (uint32_t i = 0; i < chunk.element_count; ++i) {
-      (*values)[i] = options_.initial_value(TensorOf(chunk.key), chunk.element_begin + i);
+      values[i] = options_.initial_value(TensorOf(chunk.key), chunk.element_begin + i);
     }
-    parameters.history[chunk.key] = {std::move(values)};
+    parameters.history[chunk.key] = {
+        std::make_shared<const ChunkState>(optimizer_.Begin(std::move(values)))};
   }
   return parameters;
 }
@@ -56,9 +43,11 @@ Oracle::Parameters Oracle::InitialParameters(
 /// What the parts of the checkpoint, by whatever shards, have of the shard's chunks. Nothing: one
 /// of them is nowhere.
 std::optional<Oracle::Parameters> Oracle::RestoredParameters(
-    ShardId shard, const proto::Placement& placement, uint64_t checkpoint) const {
+    ShardId shard, const proto::Placement& placement, const proto::RestoreOrder& restore) const {
+  const uint64_t checkpoint = restore.checkpoint;
   Parameters parameters;
   std::map<StepId, std::set<ChunkKey>> applied;
+  std::optional<uint32_t> nearest;  // its own part first: that has the schedule's clock
   for (const proto::ChunkAssignment& chunk : placement.chunks) {
     if (chunk.shard != shard) {
       continue;
@@ -74,6 +63,13 @@ std::optional<Oracle::Parameters> Oracle::RestoredParameters(
     const Parameters& from = part->second;
     parameters.history[chunk.key] = from.history.at(chunk.key);
     parameters.round = from.round;
+    const uint32_t distance =
+        (part->first.second.value + restore.shards - shard.value % restore.shards) % restore.shards;
+    if (!nearest || distance < *nearest) {
+      nearest = distance;
+      parameters.samples = from.samples;
+      parameters.moves = from.moves;
+    }
     for (const auto& [key, version] : from.own) {
       if (key.second == chunk.key) {
         parameters.own[key] = version;
@@ -121,11 +117,14 @@ Oracle::Life* Oracle::BeginLife(int node, const proto::ShardSetup& setup) {
   life->number = setup.life;
   life->view = process.view;
   std::optional<Parameters> restored =
-      RestoredParameters(process.shard, setup.placement, setup.restore.checkpoint);
+      RestoredParameters(process.shard, setup.placement, setup.restore);
   if (setup.restore.checkpoint == 0) {
     life->parameters = InitialParameters(process.shard, setup.placement);
   } else if (restored) {
     life->parameters = *std::move(restored);
+    for (const auto& [key, history] : life->parameters.history) {
+      life->restored.insert(key);
+    }
   } else {
     Violation(
         "shard " + std::to_string(process.shard.value) + " is to go back to checkpoint " +
@@ -174,6 +173,8 @@ void Oracle::OnSetup(int node, const proto::ShardSetup& setup) {
 
 void Oracle::OnSnapshot(int node, uint64_t checkpoint) {
   Life& life = *processes_.at(node).life;
+  TakeRestoredSlots(&life);
+  fprintf(stderr, node, checkpoint, life.parameters.samples, life.view->SamplesDone());
   life.snapshots[checkpoint] = life.parameters;
 }
 
@@ -187,7 +188,7 @@ void Oracle::OnPartCommitted(int node, uint64_t checkpoint) {
   }
 }
 
-const std::vector<float>* Oracle::ValuesAt(uint64_t checkpoint, ShardId shard, ChunkKey key) const {
+const ChunkState* Oracle::StateAt(uint64_t checkpoint, ShardId shard, ChunkKey key) const {
   const auto part = parts_.find({checkpoint, shard});
   if (part == parts_.end()) {
     return nullptr;
@@ -196,20 +197,35 @@ const std::vector<float>* Oracle::ValuesAt(uint64_t checkpoint, ShardId shard, C
   return history == part->second.history.end() ? nullptr : history->second.back().get();
 }
 
-uint64_t Oracle::CountMissing(
+/// Counted steps of `job` that one of the parameters lacks.
+std::vector<StepId> Oracle::MissingOf(
     const proto::JobState& job, const std::map<ShardId, const Parameters*>& parameters) const {
-  uint64_t missing = 0;
+  std::vector<StepId> missing;
   ForEachCounted(job, [&](Incarnation incarnation, Step steps) {
     for (Step step = 1; step <= steps; ++step) {
+      const StepId id{incarnation, step};
       const bool is_there =
           std::all_of(parameters.begin(), parameters.end(), [&](const auto& entry) {
-            return entry.second->history.empty() ||
-                   entry.second->complete.contains({incarnation, step});
+            return entry.second->history.empty() || entry.second->complete.contains(id);
           });
-      missing += is_there ? 0 : 1;
+      if (!is_there && !IsVoid(id)) {
+        missing.push_back(id);
+      }
     }
   });
   return missing;
+}
+
+/// Where all go back, nothing that counts is lacking.
+void Oracle::CheckUndone(const std::string& who, const std::vector<StepId>& missing) {
+  for (const auto& [incarnation, step] : missing) {
+    if (options_.goes_back || !losses_.IsUndone({incarnation, step})) {
+      Violation(
+          who + " lacks step " + std::to_string(step) + " of incarnation " +
+          std::to_string(incarnation.value) + ", which counts and was not reported as undone");
+      return;
+    }
+  }
 }
 
 /// Of those who took part before all servers went back to begin the life, just what the checkpoint
@@ -248,12 +264,8 @@ void Oracle::OnManifest(const checkpoint::Manifest& manifest, const proto::JobSt
     }
     parameters[part.shard] = &it->second;
   }
-  if (const uint64_t missing = CountMissing(job, parameters);
-      missing > (options_.goes_back ? 0 : job.checkpoints.steps_undone)) {
-    Violation(
-        name + " lacks " + std::to_string(missing) + " of the steps that it counts, and " +
-        std::to_string(job.checkpoints.steps_undone) + " were undone");
-  }
+  CheckUndone(name, MissingOf(job, parameters));
+  losses_.OnCheckpoint(manifest.id, job);
 }
 
 void Oracle::CheckModel(const std::vector<std::vector<float>>& model, bool is_stopped) {
@@ -267,7 +279,7 @@ void Oracle::CheckModel(const std::vector<std::vector<float>>& model, bool is_st
       }
       const auto begin = model.at(TensorOf(key)).begin() + places_.at(key).begin;
       const auto is_in_model = [&](const auto& values) {
-        return std::equal(values->begin(), values->end(), begin);
+        return std::equal(values->value.begin(), values->value.end(), begin);
       };
       // A stop does not wait for ever, so a push that nobody counts may come after the model is
       // read.
@@ -319,6 +331,27 @@ void Oracle::CheckTiles(const proto::JobState& job, bool is_stopped) {
   }
 }
 
+/// A shard forgets what was not finite when chunks move, and a coordinator what a worker that is
+/// gone has not reported; in bsp a round needs to know.
+void Oracle::CheckRejected(const proto::JobState& job) {
+  uint64_t samples = 0;
+  ForEachCounted(job, [&](Incarnation incarnation, Step steps) {
+    for (Step step = 1; step <= steps; ++step) {
+      const StepRecord& record = RecordOf({incarnation, step});
+      const bool is_finite = std::ranges::all_of(places_, [&](const auto& place) {
+        return IsFinite(place.first, record.epoch, record.begin);
+      });
+      samples += is_finite ? 0 : record.end - record.begin;
+    }
+  });
+  const uint64_t said = job.counters.samples_rejected;
+  if (said > samples || (said < samples && options_.is_only_bsp)) {
+    Violation(
+        std::to_string(said) + " samples are said to be rejected, and " + std::to_string(samples) +
+        " were not finite");
+  }
+}
+
 void Oracle::CheckFinalState(const proto::JobState& job, bool is_stopped) {
   std::map<ShardId, const Parameters*> last;
   for (const auto& [shard, lives] : lives_) {
@@ -334,14 +367,16 @@ void Oracle::CheckFinalState(const proto::JobState& job, bool is_stopped) {
     return;
   }
   CheckTiles(job, is_stopped);
+  CheckRejected(job);
   if (is_stopped && job.modes.in_force.mode == proto::Mode::kBsp) {
     return;  // what counts in the open round is never committed when a run is ended at once
   }
   CheckAllCount(job, is_stopped);
-  const uint64_t undone = options_.goes_back ? 0 : job.checkpoints.steps_undone;
-  if (const uint64_t missing = CountMissing(job, last); missing > undone) {
+  const std::vector<StepId> missing = MissingOf(job, last);
+  CheckUndone("the run", missing);
+  if (const uint64_t undone = job.checkpoints.steps_undone; missing.size() > undone) {
     Violation(
-        std::to_string(missing) + " counted steps are lost with parameters, and " +
+        std::to_string(missing.size()) + " counted steps are lost with parameters, and " +
         std::to_string(undone) + " were reported");
   }
 }
@@ -380,6 +415,9 @@ void Oracle::CheckAllCount(const proto::JobState& job, bool is_stopped) {
                   applied, [&](const auto& entry) { return entry.second->contains(id); })
             : ever_applied_[id].size() == places_.size();
     const bool is_counted = id.second <= counted[id.first];
+    if (is_counted && !is_complete && IsVoid(id)) {
+      continue;
+    }
     const auto era = eras_.find(id.first);
     const bool is_undone = options_.goes_back && era != eras_.end() && era->second < life;
     const bool may_be_left_over =

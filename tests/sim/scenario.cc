@@ -9,6 +9,8 @@ namespace ps::sim {
 namespace {
 
 constexpr uint32_t kMinibatches[] = {4, 6, 3, 8};
+/// Initial values, by tensor.
+constexpr float kConstants[] = {5, -2, 0, 1};
 /// Of a shard, servers.queue_mib: in bsp it takes so much of gradients that wait for their round.
 constexpr uint32_t kQueueKib = 1024;
 /// What seeds of returns are drawn with.
@@ -29,6 +31,14 @@ constexpr uint64_t kParks = uint64_t{0x7a} << 32U;
 constexpr uint64_t kMoveKills = uint64_t{0x8b} << 32U;
 /// The same for who becomes slower.
 constexpr uint64_t kStragglers = uint64_t{0x9c} << 32U;
+/// The same for links that are cut.
+constexpr uint64_t kCuts = uint64_t{0xad} << 32U;
+/// The same for gradients that are not finite.
+constexpr uint64_t kNotFinite = uint64_t{0xbe} << 32U;
+/// The same for processes of several shards.
+constexpr uint64_t kProcesses = uint64_t{0xcf} << 32U;
+/// The same for optimizers.
+constexpr uint64_t kOptimizers = uint64_t{0xd1} << 32U;
 /// The small tensors, rounded up.
 constexpr uint32_t kSmallTensorsKib = 5;
 
@@ -150,6 +160,15 @@ void DrawStragglers(Random* random, Scenario* s) {
   s->train_samples += uint64_t{200} * s->workers;
 }
 
+/// Of servers only where they can come back.
+void DrawCuts(Random* random, Scenario* s) {
+  s->one_way_cuts = random->Chance(0.25) ? 1 + static_cast<uint32_t>(random->Below(3)) : 0;
+  if (s->has_checkpoints()) {
+    s->server_cuts = random->Chance(0.15) ? 1 + static_cast<uint32_t>(random->Below(2)) : 0;
+    s->server_one_way_cuts = random->Chance(0.15) ? 1 + static_cast<uint32_t>(random->Below(2)) : 0;
+  }
+}
+
 void DrawCheckpoints(Random* random, Scenario* s) {
   s->checkpoint_every = std::chrono::milliseconds(100 + random->Below(900));
   s->checkpoint_keep = 1 + static_cast<uint32_t>(random->Below(3));
@@ -185,11 +204,12 @@ void DrawFullQueue(Random* random, Scenario* s) {
 std::vector<TensorSpec> SimulatedTensors(const Scenario& scenario) {
   // In KiB: not quite three, more than one, and less than one.
   std::vector<TensorSpec> tensors = {
-      {"a", {700}, InitKind::kConstant, 5},
-      {"b", {10, 30}, InitKind::kConstant, -2},
-      {"c", {7}, InitKind::kConstant, 0}};
+      {"a", {700}, InitKind::kConstant, kConstants[0]},
+      {"b", {10, 30}, InitKind::kConstant, kConstants[1]},
+      {"c", {7}, InitKind::kConstant, kConstants[2]}};
   if (scenario.model_kib > 0) {
-    tensors.push_back({"d", {int64_t{scenario.model_kib} * 256}, InitKind::kConstant, 1});
+    tensors.push_back(
+        {"d", {int64_t{scenario.model_kib} * 256}, InitKind::kConstant, kConstants[3]});
   }
   return tensors;
 }
@@ -198,7 +218,7 @@ float SimulatedValue(const Scenario& scenario, uint32_t tensor, int64_t element)
   if (scenario.has_values) {
     return static_cast<float>(10 * tensor + element % 7);
   }
-  return SimulatedTensors(scenario)[tensor].init_scale;
+  return kConstants[tensor];
 }
 
 std::vector<std::string> SimulatedZones(uint32_t count) {
@@ -209,13 +229,36 @@ std::vector<std::string> SimulatedZones(uint32_t count) {
   return names;
 }
 
+namespace {
+
+/// Plain sgd keeps small integers. The others need not: every operation is made in one order.
+proto::OptimizerConfig SimulatedOptimizer(const Scenario& scenario) {
+  constexpr proto::OptimizerKind kKinds[] = {
+      proto::OptimizerKind::kSgd,
+      proto::OptimizerKind::kSgd,
+      proto::OptimizerKind::kSgd,
+      proto::OptimizerKind::kAdam,
+      proto::OptimizerKind::kAdagrad};
+  proto::OptimizerConfig config;
+  config.kind = kKinds[scenario.optimizer];
+  config.lr = 1;
+  config.momentum = scenario.optimizer == 1 || scenario.optimizer == 2 ? 0.5F : 0;
+  config.nesterov = scenario.optimizer == 2;
+  if (scenario.has_schedule) {
+    config.schedule.kind = proto::ScheduleKind::kLinear;
+    config.schedule.final_factor = 0.1F;
+  }
+  return config;
+}
+
+}  // namespace
+
 proto::JobConfig SimulatedJob(const Scenario& scenario) {
   proto::JobConfig config;
   config.name = "simulation";
   config.model.name = "mlp";
   config.data.directory = ".";
-  config.optimizer.kind = proto::OptimizerKind::kSgd;
-  config.optimizer.lr = 1;
+  config.optimizer = SimulatedOptimizer(scenario);
   config.train.epochs = scenario.epochs;
   config.train.seed = scenario.seed;
   config.train.mode = scenario.mode;
@@ -231,6 +274,7 @@ proto::JobConfig SimulatedJob(const Scenario& scenario) {
       scenario.is_rounded ? proto::GradientDtype::kBf16 : proto::GradientDtype::kF32;
   config.train.switch_lr_factor = 1;  // likewise
   config.servers.count = scenario.shards;
+  config.servers.shards_per_server = scenario.shards_per_server;
   config.servers.chunk_kib = scenario.chunk_kib;
   config.servers.frame_kib = scenario.frame_kib;
   config.servers.queue_mib = kQueueKib / 1024;
@@ -247,6 +291,8 @@ proto::JobConfig SimulatedJob(const Scenario& scenario) {
   config.checkpoint.keep = scenario.checkpoint_keep;
   config.checkpoint.recovery =
       scenario.is_consistent ? proto::RecoveryKind::kConsistent : proto::RecoveryKind::kAuto;
+  config.checkpoint.slots =
+      scenario.has_bf16_slots ? proto::CheckpointSlots::kBf16 : proto::CheckpointSlots::kF32;
   config.checkpoint.codec =
       scenario.is_compressed ? proto::CheckpointCodec::kZstd : proto::CheckpointCodec::kNone;
   for (uint32_t i = 0; i < scenario.workers; ++i) {
@@ -324,6 +370,25 @@ Scenario RandomScenario(uint64_t seed) {
   }
   Random stragglers(seed ^ kStragglers);
   DrawStragglers(&stragglers, &s);
+  if (!s.is_gentle()) {
+    Random cuts(seed ^ kCuts);
+    DrawCuts(&cuts, &s);
+  }
+  Random not_finite(seed ^ kNotFinite);
+  // So few that the job does not count as diverged.
+  s.not_finite_every =
+      not_finite.Chance(0.15) ? 10 + static_cast<uint32_t>(not_finite.Below(50)) : 0;
+  Random optimizers(seed ^ kOptimizers);
+  if (optimizers.Chance(0.4)) {
+    s.optimizer = static_cast<uint32_t>(optimizers.Below(5));
+    s.has_schedule = optimizers.Chance(0.5);
+    s.has_bf16_slots = optimizers.Chance(0.5);
+  }
+  Random processes(seed ^ kProcesses);
+  if (s.model_kib == 0 && processes.Chance(0.25)) {
+    s.shards_per_server = 2;
+    s.shards = 1 + static_cast<uint32_t>(processes.Below(2));
+  }
   s.stops = !s.is_gentle() && random.Chance(0.05) ? 1 : 0;
   return s;
 }

@@ -25,6 +25,7 @@ enum class Sabotage : uint8_t {
   kMissingPart,      // a shard says that it has written its part, and has not
   kMixedLives,       // a shard takes a step of an earlier life for one that was counted
   kHiddenLoss,       // the coordinator does not say what was lost
+  kFirstLossAlone,   // it says so of the first loss alone
   kOtherCheckpoint,  // one shard goes back to an older checkpoint than the others
   kEarlierPush,      // shards take pushes of workers of before all went back
   kForgottenSteps,   // the coordinator goes back further than the shards
@@ -35,6 +36,11 @@ enum class Sabotage : uint8_t {
   kOtherRound,       // shards number the rounds otherwise, from a switch to bsp on
   kForgottenAhead,   // a shard that takes chunks is not told of steps that only these have
   kStepTooMany,      // a shard takes chunks for one step further than they are
+  kTakenNaN,         // shards take what is not finite for 0
+  kHiddenRejection,  // the coordinator does not hear that a step was rejected
+  kForgottenSlots,   // a shard that is restored begins with no optimizer state
+  kForgottenClock,   // and its schedule anew; so does one that gets its first chunks
+  kLivesNotSeen,     // it takes every step for one of the present lives of the shards
 };
 
 /// What a simulated run is and what happens to it. Everything follows from it, seed included.
@@ -43,15 +49,20 @@ struct Scenario {
   proto::Mode mode = proto::Mode::kAsync;
   uint32_t staleness_max = 2;
   bool overlap = true;
-  uint32_t shards = 2;
+  uint32_t shards = 2;             // servers
+  uint32_t shards_per_server = 1;  // which live and die together
   uint32_t workers = 3;
   uint32_t epochs = 2;
   uint64_t train_samples = 240;
   uint32_t chunk_kib = 1;  // more than a frame travels in parts
   uint32_t frame_kib = 1;
-  uint32_t model_kib = 0;   // on top of the small tensors; a queue is of 1 MiB
-  bool has_values = false;  // the coordinator has the initial values
-  bool is_rounded = false;  // gradients travel as bf16, which has the oracle's exactly
+  uint32_t model_kib = 0;       // on top of the small tensors; a queue is of 1 MiB
+  bool has_values = false;      // the coordinator has the initial values
+  bool is_rounded = false;      // gradients travel as bf16, which has the oracle's exactly
+  uint32_t optimizer = 0;       // 0: sgd, 1: with momentum, 2: with Nesterov's, 3: adam, 4: adagrad
+  bool has_schedule = false;    // the learning rate falls with every sample
+  bool has_bf16_slots = false;  // the optimizer's, in checkpoints
+  uint32_t not_finite_every = 0;  // of so many steps one has NaN in some chunks; 0: none
   NetworkFaults network;
 
   // Faults, at random times within disturbed_for unless said otherwise.
@@ -60,6 +71,7 @@ struct Scenario {
   uint32_t multi_kills = 0;       // instants at which a random number of workers dies together
   uint32_t notices = 0;
   uint32_t partitions = 0;       // between random nodes, shorter or longer than max_detect
+  uint32_t one_way_cuts = 0;     // from or to a worker: the other direction stays
   uint32_t hangs = 0;            // a worker is cut off from everybody, then comes back
   uint32_t pauses = 0;           // a process, whichever, does nothing for a while
   uint32_t faults_at_join = 0;   // a worker dies, or loses the connection, as it joins
@@ -85,8 +97,10 @@ struct Scenario {
   uint32_t server_multi_kills = 0;                         // instants at which several die
   uint32_t server_kills_with_coordinator = 0;              // both die in one instant
   uint32_t server_kills_with_damage = 0;                   // and a bit on the disk is another one
-  uint32_t server_notices = 0;      // by a person, which leave the time to hand over
-  uint32_t server_revocations = 0;  // notices by their machines, whether or not these go then
+  uint32_t server_notices = 0;       // by a person, which leave the time to hand over
+  uint32_t server_revocations = 0;   // notices by their machines, whether or not these go then
+  uint32_t server_cuts = 0;          // of one from the coordinator or another server
+  uint32_t server_one_way_cuts = 0;  // the same in one direction
 
   // The fleet that is wanted.
   bool is_replacing = false;   // the coordinator replaces workers, not the launcher
@@ -122,9 +136,10 @@ struct Scenario {
   /// and connections break.
   bool is_gentle() const {
     return network.loss == 0 && kills == 0 && kills_at_message == 0 && multi_kills == 0 &&
-           notices == 0 && partitions == 0 && hangs == 0 && pauses == 0 && faults_at_join == 0 &&
-           faults_at_leave == 0 && planned_faults == 0 && stops == 0 && doubled_starts == 0 &&
-           late_notices == 0 && several_notices == 0 && zones_out == 0 && !may_lose_servers();
+           notices == 0 && partitions == 0 && one_way_cuts == 0 && hangs == 0 && pauses == 0 &&
+           faults_at_join == 0 && faults_at_leave == 0 && planned_faults == 0 && stops == 0 &&
+           doubled_starts == 0 && late_notices == 0 && several_notices == 0 && zones_out == 0 &&
+           !may_lose_servers();
   }
 
   bool has_checkpoints() const { return checkpoint_every > Duration::zero(); }
@@ -140,7 +155,8 @@ struct Scenario {
     return server_kills > 0 || server_kills_at_checkpoint > 0 || server_kills_at_restore > 0 ||
            server_stalls > 0 || server_multi_kills > 0 || server_kills_with_coordinator > 0 ||
            server_kills_with_damage > 0 || disasters > 0 || server_notices > 0 ||
-           server_revocations > 0 || kills_at_move > 0;
+           server_revocations > 0 || kills_at_move > 0 || server_cuts > 0 ||
+           server_one_way_cuts > 0;
   }
 
   LogDetail log_detail = LogDetail::kEvents;
@@ -156,6 +172,7 @@ void ForEachField(S& s, const Visit& visit) {
   visit("staleness_max", s.staleness_max);
   visit("overlap", s.overlap);
   visit("shards", s.shards);
+  visit("shards_per_server", s.shards_per_server);
   visit("workers", s.workers);
   visit("epochs", s.epochs);
   visit("train_samples", s.train_samples);
@@ -164,6 +181,10 @@ void ForEachField(S& s, const Visit& visit) {
   visit("model_kib", s.model_kib);
   visit("has_values", s.has_values);
   visit("is_rounded", s.is_rounded);
+  visit("optimizer", s.optimizer);
+  visit("has_schedule", s.has_schedule);
+  visit("has_bf16_slots", s.has_bf16_slots);
+  visit("not_finite_every", s.not_finite_every);
   visit("network.loss", s.network.loss);
   visit("network.duplication", s.network.duplication);
   visit("network.reorder", s.network.reorder);
@@ -175,6 +196,7 @@ void ForEachField(S& s, const Visit& visit) {
   visit("multi_kills", s.multi_kills);
   visit("notices", s.notices);
   visit("partitions", s.partitions);
+  visit("one_way_cuts", s.one_way_cuts);
   visit("hangs", s.hangs);
   visit("pauses", s.pauses);
   visit("faults_at_join", s.faults_at_join);
@@ -200,6 +222,8 @@ void ForEachField(S& s, const Visit& visit) {
   visit("server_kills_with_damage", s.server_kills_with_damage);
   visit("server_notices", s.server_notices);
   visit("server_revocations", s.server_revocations);
+  visit("server_cuts", s.server_cuts);
+  visit("server_one_way_cuts", s.server_one_way_cuts);
   visit("is_replacing", s.is_replacing);
   visit("scales", s.scales);
   visit("has_few_seats", s.has_few_seats);

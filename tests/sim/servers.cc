@@ -30,20 +30,29 @@ bool Servers::AreAllThere() const {
   std::map<ShardId, const Process*> present;
   for (const auto& process : processes_) {
     if (have_successors ? process->shard_node->IsSetUp()
-                        : newest_.at(process->shard.value) == process->launch) {
+                        : newest_.at(process->server) == process->launch) {
       present[process->shard] = process.get();
     }
   }
   return std::ranges::none_of(present, [this](const auto& entry) {
-    return !entry.second->is_alive || world_.network->IsAsleep(entry.second->node);
+    return !entry.second->is_alive || world_.network->IsAsleep(entry.second->node) ||
+           world_.network->IsCut(entry.second->node, world_.coordinator_node);
   });
 }
 
 void Servers::Run(uint32_t server, LaunchId launch) {
+  const uint32_t count = world_.scenario->shards_per_server;
+  for (uint32_t i = 0; i < count; ++i) {
+    RunShard(server, launch, ShardId(server * count + i));
+  }
+}
+
+void Servers::RunShard(uint32_t server, LaunchId launch, ShardId shard) {
   const Scenario& scenario = *world_.scenario;
   processes_.push_back(std::make_unique<Process>());
   Process* const process = processes_.back().get();
-  process->shard = ShardId(server);
+  process->server = server;
+  process->shard = shard;
   process->launch = launch;
   ShardNode::Options options;
   options.shard = process->shard;
@@ -68,14 +77,12 @@ void Servers::Run(uint32_t server, LaunchId launch) {
   Tick(process);
 }
 
-/// Ticks for as long as the process lives.
+/// Ticks for as long as the shard lives.
 void Servers::Tick(Process* process) {
   world_.network->WhenAwake(process->node, [this, process] {
     process->shard_node->Tick();
     if (process->shard_node->IsShutDown()) {
-      process->is_alive = false;
-      process->shard_node->Kill(false);
-      ReportEnd(*process, "exited");
+      End(process);
       return;
     }
     world_.queue->After(
@@ -83,23 +90,45 @@ void Servers::Tick(Process* process) {
   });
 }
 
+/// A process ends with its last shard; one that fails ends the others.
+void Servers::End(Process* process) {
+  const bool has_failed = process->shard_node->HasFailed();
+  bool is_last = true;
+  ForEachShard(*process, [&](Process* shard) {
+    if (shard->is_alive && (has_failed || shard == process)) {
+      shard->is_alive = false;
+      shard->shard_node->Kill(false);
+    }
+    is_last = is_last && !shard->is_alive;
+  });
+  if (is_last) {
+    ReportEnd(*process, "exited");
+  }
+}
+
 void Servers::ReportEnd(const Process& process, const char* description) {
   listeners_.end(
-      {proto::ProcessKind::kServer, process.shard.value, process.launch, description, false, ""});
+      {proto::ProcessKind::kServer, process.server, process.launch, description, false, ""});
 }
 
 void Servers::Kill(Process* process) {
   const uint64_t how = world_.random->Below(4);
   const bool is_silent = how == 3;
-  world_.log->Info("server_killed", {{"shard", process->shard.value}, {"how", how}});
-  process->is_alive = false;
-  process->shard_node->Kill(is_silent);
-  const bool is_alone = std::none_of(processes_.begin(), processes_.end(), [&](const auto& other) {
-    return other->is_alive && other->shard == process->shard;
+  world_.log->Info("server_killed", {{"server", process->server}, {"how", how}});
+  ForEachShard(*process, [&](Process* shard) {
+    if (shard->is_alive) {
+      shard->is_alive = false;
+      shard->shard_node->Kill(is_silent);
+    }
+  });
+  const bool is_alone = std::ranges::none_of(processes_, [&](const auto& other) {
+    return other->is_alive && other->server == process->server;
   });
   if (is_silent && is_alone) {
-    world_.storage->LoseMachine(
-        std::string(kCheckpointPath) + "/" + checkpoint::ShardDirectory(process->shard));
+    ForEachShard(*process, [&](const Process* shard) {
+      world_.storage->LoseMachine(
+          std::string(kCheckpointPath) + "/" + checkpoint::ShardDirectory(shard->shard));
+    });
   }
   if (!is_silent) {
     const auto delay = std::chrono::milliseconds(
@@ -109,26 +138,31 @@ void Servers::Kill(Process* process) {
   }
 }
 
-void Servers::KillAllOf(uint32_t server, LaunchId keep) {
-  for (const auto& process : processes_) {
-    if (!process->is_alive || process->shard.value != server || process->launch == keep) {
+void Servers::Pause(const Process& process, Duration how_long) {
+  ForEachShard(
+      process, [&](const Process* shard) { world_.network->Pause(shard->node, how_long); });
+}
+
+void Servers::KillAllOf(uint32_t server) {
+  const size_t count = processes_.size();
+  for (size_t i = 0; i < count; ++i) {
+    Process* const process = processes_[i].get();
+    if (!process->is_alive || process->server != server) {
       continue;
     }
-    const bool is_at_once = world_.random->Below(2) == 0;
-    const auto delay =
-        std::chrono::milliseconds(is_at_once ? 0 : world_.random->Below(kLateReportMsMax));
-    world_.queue->After(delay, [this, victim = process.get()] {
-      if (std::exchange(victim->is_alive, false)) {
-        victim->shard_node->Kill(false);
-        ReportEnd(*victim, "killed");
+    ForEachShard(*process, [](Process* shard) {
+      if (shard->is_alive) {
+        shard->is_alive = false;
+        shard->shard_node->Kill(false);
       }
     });
+    ReportEnd(*process, "killed");
   }
 }
 
 bool Servers::Has(uint32_t server) const {
   return std::ranges::any_of(processes_, [server](const auto& process) {
-    return process->is_alive && process->shard.value == server;
+    return process->is_alive && process->server == server;
   });
 }
 

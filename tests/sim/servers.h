@@ -19,10 +19,13 @@
 
 namespace ps::sim {
 
-/// The server processes of a run, started and killed as a launcher does it. A server has one shard.
+/// The server processes of a run, started and killed as a launcher does it. The shards of a process
+/// live, sleep and die together.
 class Servers {
  public:
+  /// A process, as one of its shards has it.
   struct Process {
+    uint32_t server = 0;
     ShardId shard;
     int node = -1;
     LaunchId launch;
@@ -65,9 +68,11 @@ class Servers {
   /// a quarter by nothing but silence. In silence the machine goes with its unsynced writes.
   void Kill(Process* process);
 
-  /// As a launcher kills the processes of a server, but for the launch `keep`: half of them at
-  /// once, the others when their machine is reached.
-  void KillAllOf(uint32_t server, LaunchId keep);
+  /// As under SIGSTOP.
+  void Pause(const Process& process, Duration how_long);
+
+  /// As a launcher kills the processes of a server.
+  void KillAllOf(uint32_t server);
 
   /// A process of the server is there.
   bool Has(uint32_t server) const;
@@ -84,8 +89,8 @@ class Servers {
     }
   }
 
-  /// Of every server the process that has its place, or is the newest, is there and awake, or is
-  /// about to begin.
+  /// Of every server the process that has its place, or is the newest, is there, awake and not cut
+  /// off from the coordinator, or is about to begin.
   bool AreAllThere() const;
 
   /// The process behind a node, or null.
@@ -93,12 +98,25 @@ class Servers {
 
  private:
   void Run(uint32_t server, LaunchId launch);
+  void RunShard(uint32_t server, LaunchId launch, ShardId shard);
   void Tick(Process* process);
+  void End(Process* process);
+
+  /// All shards of the process.
+  template <typename Visit>
+  void ForEachShard(const Process& process, const Visit& visit) const {
+    for (const auto& other : processes_) {
+      if (other->server == process.server && other->launch == process.launch) {
+        visit(other.get());
+      }
+    }
+  }
+
   void ReportEnd(const Process& process, const char* description);
 
   const World world_;
   const Listeners listeners_;
-  std::vector<std::unique_ptr<Process>> processes_;  // ever started
+  std::vector<std::unique_ptr<Process>> processes_;  // ever started, by shard
   std::map<int, Process*> by_node_;
   std::map<uint32_t, LaunchId> newest_;  // of each server
 };

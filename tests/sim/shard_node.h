@@ -150,6 +150,9 @@ class ShardNode final : public Node, public ShardView, public server::ShardDiale
 
   bool IsShutDown() const override { return core_.is_shut_down(); }
 
+  /// It is shut down, and not because it was told so.
+  bool HasFailed() const { return !core_.outcome().ok(); }
+
   void OnAccepted(proto::PeerId /*peer*/, const proto::Hello& /*hello*/) override {}
 
   void OnMessage(proto::PeerId from, uint64_t request_id, proto::Message message) override {
@@ -170,7 +173,17 @@ class ShardNode final : public Node, public ShardView, public server::ShardDiale
 
   std::span<const float> ValuesOf(ChunkKey key) const override { return core_.ValuesOf(key); }
 
+  std::span<const float> SlotOf(ChunkKey key, size_t slot) const override {
+    return core_.SlotOf(key, slot);
+  }
+
+  uint64_t SamplesDone() const override { return core_.samples_done(); }
+
   bool HasChunk(ChunkKey key) const override { return core_.HasChunk(key); }
+
+  bool HasStep(Incarnation incarnation, Step step, ChunkKey key) const override {
+    return core_.HasStep(incarnation, step, key);
+  }
 
   bool IsSetUp() const override { return core_.is_set_up(); }
 

@@ -1,6 +1,7 @@
 #include "tests/sim/worker_node.h"
 
 #include <cstring>
+#include <limits>
 
 namespace ps::sim {
 
@@ -156,10 +157,12 @@ void WorkerNode::FillTensor(
       continue;
     }
     const ChunkGradient values(chunk.key, task.epoch, task.begin);
+    const bool is_finite = oracle_->IsFinite(chunk.key, task.epoch, task.begin);
     const size_t value_bytes = proto::BytesOf(chunk.dtype);
     std::byte* const place = std::as_writable_bytes(gradient).data() + chunk.gradient_begin;
     for (uint32_t i = 0; i < chunk.element_count; ++i) {
-      const float value = values.At(i);
+      const bool is_nan = !is_finite && i + 1 == chunk.element_count;
+      const float value = is_nan ? std::numeric_limits<float>::quiet_NaN() : values.At(i);
       // bf16 is the upper half, which is behind the lower one.
       const auto* const bytes = reinterpret_cast<const std::byte*>(&value);
       std::memcpy(place + i * value_bytes, bytes + sizeof value - value_bytes, value_bytes);

@@ -1,0 +1,66 @@
+#include "tests/sim/optimizer_model.h"
+
+#include <cmath>
+
+#include "checkpoint/half.h"
+
+#pragma STDC FP_CONTRACT OFF
+
+namespace ps::sim {
+
+ChunkState OptimizerModel::Begin(std::vector<float> value) const {
+  const bool is_adam =
+      config_.kind == proto::OptimizerKind::kAdam || config_.kind == proto::OptimizerKind::kAdamW;
+  const bool is_plain = config_.kind == proto::OptimizerKind::kSgd && config_.momentum == 0;
+  ChunkState state;
+  for (size_t slot = 0; slot < (is_adam ? 2U : is_plain ? 0U : 1U); ++slot) {
+    state.slots[slot].resize(value.size());
+  }
+  state.value = std::move(value);
+  return state;
+}
+
+void OptimizerModel::Apply(
+    std::span<const float> gradient, float lr, uint64_t version, ChunkState* state) const {
+  std::vector<float>& w = state->value;
+  std::vector<float>& first = state->slots[0];
+  std::vector<float>& second = state->slots[1];
+  const float momentum = config_.momentum;
+  const auto step_size = static_cast<float>(
+      lr / (1.0 - std::pow(double{config_.beta1}, static_cast<double>(version))));
+  const auto root_factor = static_cast<float>(
+      std::sqrt(1.0 - std::pow(double{config_.beta2}, static_cast<double>(version))));
+  for (size_t i = 0; i < w.size(); ++i) {
+    const float g = gradient[i];
+    switch (config_.kind) {
+      case proto::OptimizerKind::kSgd:
+        if (momentum == 0) {
+          w[i] -= lr * g;
+          break;
+        }
+        first[i] = momentum * first[i] + g;
+        w[i] -= lr * (config_.nesterov ? g + momentum * first[i] : first[i]);
+        break;
+      case proto::OptimizerKind::kAdam:
+      case proto::OptimizerKind::kAdamW:  // without decay, which no tensor here has
+        first[i] = config_.beta1 * first[i] + (1.0F - config_.beta1) * g;
+        second[i] = config_.beta2 * second[i] + (1.0F - config_.beta2) * (g * g);
+        w[i] -= step_size * (first[i] / (std::sqrt(second[i]) / root_factor + config_.epsilon));
+        break;
+      case proto::OptimizerKind::kAdagrad:
+        first[i] += g * g;
+        w[i] -= lr * (g / (std::sqrt(first[i]) + config_.epsilon));
+        break;
+    }
+  }
+}
+
+ChunkState OptimizerModel::Rounded(const ChunkState& state) {
+  ChunkState rounded = state;
+  for (size_t slot = 0; slot < state.slots.size(); ++slot) {
+    checkpoint::RoundToBf16(state.slots[slot], rounded.slots[slot]);
+  }
+  return rounded;
+}
+
+}  // namespace ps::sim

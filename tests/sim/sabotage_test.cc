@@ -1,0 +1,211 @@
+// Faults that are made on purpose, so that it is seen that the oracle finds them.
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/sim/cluster.h"
+#include "tests/sim/expect_ok.h"
+
+namespace ps::sim {
+namespace {
+
+/// A run that loses servers often.
+Scenario Rough(uint64_t seed) {
+  Scenario scenario = Quiet(proto::Mode::kAsync);
+  scenario.seed = seed;
+  scenario.workers = 5;
+  scenario.train_samples = 400;
+  scenario.checkpoint_every = std::chrono::milliseconds(150);
+  scenario.checkpoint_keep = 3;
+  scenario.server_kills = 3;
+  scenario.disturbed_for = std::chrono::seconds(2);
+  return scenario;
+}
+
+/// One whose mode changes often.
+Scenario Switching(uint64_t seed) {
+  Scenario scenario = Quiet(proto::Mode::kAsync);
+  scenario.seed = seed;
+  scenario.train_samples = 400;
+  scenario.mode_switches = 5;
+  scenario.disturbed_for = std::chrono::seconds(1);
+  scenario.time_limit = std::chrono::seconds(20);
+  return scenario;
+}
+
+/// One whose chunks move often.
+Scenario Moving(uint64_t seed) {
+  Scenario scenario = Rough(seed);
+  scenario.server_kills = 0;
+  scenario.chunk_moves = 5;
+  scenario.server_scales = 3;
+  return scenario;
+}
+
+/// One whose servers are cut off, in one direction or in both, and are given up.
+Scenario Cut(uint64_t seed) {
+  Scenario scenario = Rough(seed);
+  scenario.server_kills = 0;
+  scenario.server_detect = std::chrono::milliseconds(1500);
+  scenario.server_cuts = seed % 2;
+  scenario.server_one_way_cuts = 3;
+  scenario.one_way_cuts = 2;
+  return scenario;
+}
+
+/// One some of whose gradients are not finite.
+Scenario NotFinite(uint64_t seed) {
+  Scenario scenario = Quiet(proto::Mode::kAsync);
+  scenario.seed = seed;
+  scenario.train_samples = 400;
+  scenario.not_finite_every = 8;
+  scenario.kills = seed % 3;
+  scenario.disturbed_for = std::chrono::seconds(1);
+  scenario.time_limit = std::chrono::seconds(60);
+  return scenario;
+}
+
+Scenario NotFiniteInRounds(uint64_t seed) {
+  Scenario scenario = NotFinite(seed);
+  scenario.mode = proto::Mode::kBsp;
+  return scenario;
+}
+
+/// One with optimizer state and a schedule, both of which survive servers and move with chunks.
+Scenario Stateful(uint64_t seed) {
+  Scenario scenario = Rough(seed);
+  scenario.optimizer = 1 + seed % 4;
+  scenario.has_bf16_slots = seed % 3 == 0;
+  scenario.has_schedule = seed % 2 == 0;
+  return scenario;
+}
+
+Scenario StatefulAndMoving(uint64_t seed) {
+  Scenario scenario = Moving(seed);
+  scenario.optimizer = 1 + seed % 4;
+  scenario.has_schedule = true;
+  return scenario;
+}
+
+/// One whose servers have two shards each, which die together.
+Scenario Paired(uint64_t seed) {
+  Scenario scenario = Rough(seed);
+  scenario.shards_per_server = 2;
+  return scenario;
+}
+
+/// Whether the oracle has something with `text` against one of some runs.
+bool Finds(Sabotage sabotage, const std::string& text, Scenario (*run)(uint64_t seed) = Rough) {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    Scenario scenario = run(seed);
+    scenario.sabotage = sabotage;
+    scenario.log_detail = LogDetail::kNone;
+    const Outcome outcome = Simulate(scenario);
+    std::string found = outcome.is_finished ? "" : "not finished";
+    for (const std::string& violation : outcome.violations) {
+      found += "\n" + violation;
+    }
+    if (found.find(text) != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
+TEST(SabotageTest, NothingIsFoundWhereNothingIsBroken) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    ExpectOk(Rough(seed));
+    ExpectOk(Switching(seed));
+    ExpectOk(Cut(seed));
+    ExpectOk(NotFinite(seed));
+    ExpectOk(NotFiniteInRounds(seed));
+    ExpectOk(Stateful(seed));
+    ExpectOk(StatefulAndMoving(seed));
+    ExpectOk(Paired(seed));
+  }
+}
+
+TEST(SabotageTest, ANaNThatIsTakenForANumberIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kTakenNaN, "is not finite and changed a chunk", NotFinite));
+}
+
+TEST(SabotageTest, ARoundWithAStepThatIsNotFiniteIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kHiddenRejection, "which is not finite", NotFiniteInRounds));
+}
+
+/// Workers still reach a server that the coordinator has given up.
+TEST(SabotageTest, AStepOfAServerThatIsCutOffAndCountsForItsSuccessorIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kLivesNotSeen, "was not reported as undone", Cut));
+}
+
+TEST(SabotageTest, ALossThatIsNotReportedBesideAnotherIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kFirstLossAlone, "are said to be undone"));
+}
+
+TEST(SabotageTest, OptimizerStateThatIsNotRestoredIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kForgottenSlots, "is not what the applied pushes make it", Stateful));
+}
+
+TEST(SabotageTest, AScheduleThatBeginsAnewWithALifeIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kForgottenClock, "the schedule of shard", Stateful));
+}
+
+TEST(SabotageTest, AScheduleThatBeginsAnewWhereChunksComeIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kForgottenClock, "the schedule of shard", StatefulAndMoving));
+}
+
+TEST(SabotageTest, OneShardOfAProcessThatGoesBackFurtherThanTheOtherIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kOtherCheckpoint, "is not what the applied pushes make it", Paired));
+}
+
+TEST(SabotageTest, ShardsThatStayInAnEarlierModeAreFound) {
+  EXPECT_TRUE(Finds(Sabotage::kEarlierMode, "steps ahead", Switching));
+}
+
+TEST(SabotageTest, ASwitchThatOneServerAloneMakesIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kModeOfOneServer, "steps ahead", Switching));
+}
+
+/// A shard takes no step of a round that it does not know, so bsp stands still.
+TEST(SabotageTest, RoundsThatAreMixedUpAtASwitchAreFound) {
+  EXPECT_TRUE(Finds(Sabotage::kOtherRound, "not finished", Switching));
+}
+
+TEST(SabotageTest, AnOlderCheckpointThanToldIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kOlderCheckpoint, "is not what the applied pushes make it"));
+}
+
+TEST(SabotageTest, ACheckpointThatLacksAPartIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kMissingPart, "exists without a part of shard"));
+}
+
+TEST(SabotageTest, AStepOfAnEarlierLifeThatIsAcknowledgedIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kMixedLives, "before it was applied in full"));
+}
+
+TEST(SabotageTest, AStepThatAChunkHasAndItsTakerDoesNotKnowOfIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kForgottenAhead, "was applied twice to a chunk", Moving));
+}
+
+TEST(SabotageTest, AStepThatATakerCountsAndItsChunksLackIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kStepTooMany, "before it was applied in full", Moving));
+}
+
+TEST(SabotageTest, ALossThatIsNotReportedIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kHiddenLoss, "are lost with parameters"));
+}
+
+TEST(SabotageTest, NobodyTakesACoordinatorOfAnEarlierTermForTheRunsOwn) {
+  Scenario scenario = Quiet(proto::Mode::kAsync);
+  scenario.restarts = 2;
+  scenario.disturbed_for = std::chrono::seconds(1);
+  scenario.time_limit = std::chrono::seconds(60);
+  EXPECT_TRUE(Simulate(scenario).is_finished);
+  scenario.sabotage = Sabotage::kEarlierTerm;
+  const Outcome outcome = Simulate(scenario);
+  EXPECT_FALSE(outcome.is_finished && outcome.status.ok()) << "it trained with an earlier term";
+}
+
+}  // namespace
+}  // namespace ps::sim

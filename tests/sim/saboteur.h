@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "checkpoint/manifest.h"
+#include "ps/base/ids.h"
+#include "ps/proto/messages.h"
+#include "tests/sim/scenario.h"
+
+namespace ps::sim {
+
+/// Makes of what it sees what a core with that fault would take it for.
+class Saboteur {
+ public:
+  explicit Saboteur(Sabotage sabotage) : sabotage_(sabotage) {}
+
+  /// A message that a node is about to take.
+  void Tamper(int node, proto::Message* message);
+  /// The checkpoint exists.
+  void Note(const checkpoint::Manifest& manifest);
+  /// A manifest that the coordinator is about to go back to.
+  void Tamper(checkpoint::Manifest* manifest) const;
+  /// Steps that the coordinator reports as undone.
+  uint64_t Undone(uint64_t undone);
+
+ private:
+  void TamperWithMode(int node, proto::Membership* membership);
+  void TamperWithOffer(proto::ChunksOffer* offer) const;
+  void TamperWithPush(proto::PushRequest* push) const;
+  void TamperWithReport(proto::StepReport* report) const;
+
+  const Sabotage sabotage_;
+  std::map<Incarnation, proto::Member> ever_;  // who has taken part
+  std::optional<proto::ModeChoice> first_mode_;
+  int first_node_ = 0;                          // of those that were told of it
+  uint64_t first_undone_ = 0;                   // with the first loss
+  std::vector<std::vector<std::byte>> states_;  // of the job, by checkpoint that exists
+};
+
+}  // namespace ps::sim
