@@ -140,7 +140,8 @@ Cluster::Cluster(const Scenario& scenario)
            [this] { BeginProcess(); },
            [this] { AfterCoordinatorEvent(); },
            [this] { EndProcess(); },
-           scenario.sabotage == Sabotage::kEarlierTerm}),
+           &scenario_,
+           scenario.sabotage}),
       node_(coordinator_.node()),
       fleet_(
           {&scenario_, &random_, &queue_, &network_, &oracle_, &sink_, &log_, node_},
@@ -177,7 +178,15 @@ Cluster::Cluster(const Scenario& scenario)
            [this](bool is_immediate) { Stop(is_immediate); },
            [this](proto::Message request) { coordinator_.Ask(std::move(request)); },
            [this] { return CanLoseServers(); },
-           [this](const std::string& directory) { return Damage(directory); }}),
+           [this](const std::string& directory) { return Damage(directory); },
+           [this](bool is_full) {
+             journal_storage_.SetFull("", is_full);
+             coordinator_.NoteJournalFault();
+           },
+           [this](const std::string& directory, uint32_t opens) {
+             storage_.FailOpens(directory, opens, Status::Io(directory + ": the disk fails"));
+             storage_.FailWriters(directory);
+           }}),
       auditor_(&storage_, &oracle_, &violations_),
       saboteur_(scenario.sabotage) {
   coordinator_.BeginProcess();
@@ -275,7 +284,7 @@ void Cluster::NoteEnding() {
 }
 
 proto::JobState Cluster::StateNow() const {
-  return coordinator_.core().StateAt(queue_.Now());
+  return coordinator_.core().StateAt(coordinator_.Now());
 }
 
 bool Cluster::Damage(const std::string& directory) {
@@ -354,7 +363,7 @@ void Cluster::JudgeAnswers() {
 
 /// A run that is done has left its model, as the shards had it.
 void Cluster::CheckModel() {
-  const proto::JobStatus status = coordinator_.core().StatusAt(queue_.Now());
+  const proto::JobStatus status = coordinator_.core().StatusAt(coordinator_.Now());
   if (status.model_file.empty()) {
     const bool may_be_lost = faults_.may_lose_server() || faults_.has_damaged();
     if (!may_be_lost && !is_stopped_ && has_all_servers_) {
@@ -378,8 +387,9 @@ void Cluster::Repeat(int node, const std::function<void()>& tick) {
 }
 
 bool Cluster::IsOver(TimePoint begin) const {
-  return coordinator_.core().is_finished() || queue_.Now() - begin >= scenario_.time_limit ||
-         !oracle_.violations().empty() || !violations_.empty();
+  return coordinator_.core().is_finished() || coordinator_.is_refused() ||
+         queue_.Now() - begin >= scenario_.time_limit || !oracle_.violations().empty() ||
+         !violations_.empty();
 }
 
 /// Losing a server ends the run. That is right when one was silent for long, or when no checkpoint
@@ -399,11 +409,13 @@ Outcome Cluster::Run() {
     NoteEnding();
   }
   Outcome outcome;
-  outcome.is_finished = coordinator_.core().is_finished();
+  outcome.is_finished = coordinator_.core().is_finished() || coordinator_.is_refused();
   outcome.status = coordinator_.core().outcome();
   outcome.is_excused = outcome.is_finished && IsExcused();
   const bool is_stopped = outcome.status.code() == StatusCode::kCancelled;
-  if (outcome.is_finished && (outcome.status.ok() || (is_stopped && is_stopped_))) {
+  if (coordinator_.is_refused()) {
+    outcome.is_excused = true;
+  } else if (outcome.is_finished && (outcome.status.ok() || (is_stopped && is_stopped_))) {
     outcome.is_excused = outcome.is_excused || is_stopped;
     proto::JobState state = StateNow();
     if (scenario_.sabotage == Sabotage::kHiddenLoss) {
@@ -413,7 +425,9 @@ Outcome Cluster::Run() {
     CheckModel();
   }
   outcome.model = sink_file_.tensors();
-  outcome.job = coordinator_.core().StatusAt(queue_.Now());
+  if (!coordinator_.is_refused()) {
+    outcome.job = coordinator_.core().StatusAt(coordinator_.Now());
+  }
   if (scenario_.is_gentle() &&
       outcome.job.revocations_unnoticed + outcome.job.revocations_noticed > 0) {
     violations_.push_back("a worker was lost although nothing had happened to it");

@@ -12,6 +12,9 @@ constexpr const char* kBootId = "boot";
 /// Rows and state are compared after one event of so many; in every restart besides.
 constexpr uint64_t kCheckEvery = 127;
 
+/// Of a journal that can't be opened: until somebody starts another process.
+constexpr Duration kTryAgain = std::chrono::milliseconds(50);
+
 /// Of psctl. The network's own are counted from 1.
 constexpr proto::PeerId kAsking(~uint64_t{0});
 
@@ -25,6 +28,7 @@ proto::LaunchRecord RecordOf(proto::ProcessKind kind, uint32_t index, LaunchId l
 CoordinatorNode::CoordinatorNode(World world)
     : world_(std::move(world)),
       node_(world_.network->AddNode(this)),
+      clock_(world_.queue, ClockAheadOf(*world_.scenario, 0)),
       out_(world_.network, node_, world_.log) {}
 
 void CoordinatorNode::Answers::Send(proto::PeerId to, uint64_t request_id, proto::Message message) {
@@ -42,17 +46,33 @@ void CoordinatorNode::Answers::Close(proto::PeerId peer) {
 }
 
 void CoordinatorNode::BeginProcess() {
-  OpenJournal();
+  BeginOutput();
+  const Status status = OpenJournal();
+  PS_CHECK(status.ok()) << status;
   core_ = std::make_unique<coordinator::CoordinatorCore>(Options(), &*held_, world_.log);
 }
 
-void CoordinatorNode::OpenJournal() {
+void CoordinatorNode::BeginOutput() {
   proto::FleetActions* const fleet = this;  // a private base
   held_.emplace(&out_, fleet);
   world_.on_begin();
-  auto journal = coordinator::JobJournal::Open(*world_.storage, kJournalPath, kBootId, world_.log);
-  PS_CHECK(journal.ok()) << journal.status();
-  journal_ = std::move(journal).value();
+}
+
+Status CoordinatorNode::OpenJournal() {
+  const auto open = [this]() -> Status {
+    PS_ASSIGN(
+        journal_,
+        coordinator::JobJournal::Open(*world_.storage, kJournalPath, kBootId, world_.log));
+    return Status::Ok();
+  };
+  Status status = open();
+  if (!status.ok() && world_.sabotage == Sabotage::kOldJournal) {
+    const auto mark = world_.storage->OpenMark(kJournalPath);
+    PS_CHECK(mark.ok()) << mark.status();
+    PS_TRY((*mark)->Write("whole 0"));
+    status = open();
+  }
+  return status;
 }
 
 coordinator::CoordinatorOptions CoordinatorNode::Options() const {
@@ -62,13 +82,13 @@ coordinator::CoordinatorOptions CoordinatorNode::Options() const {
 }
 
 void CoordinatorNode::Start() {
-  core_->Start(world_.queue->Now());
+  core_->Start(Now());
   Commit();
 }
 
 void CoordinatorNode::Tick() {
   if (!is_dead_) {
-    core_->OnTick(world_.queue->Now(), &*held_);
+    core_->OnTick(Now(), &*held_);
     Commit();
   }
 }
@@ -81,14 +101,14 @@ void CoordinatorNode::OnProcessEnd(const proto::ProcessEnd& end) {
       return;
     }
     journal_->NoteEnded(RecordOf(end.kind, end.index, end.launch));
-    core_->OnProcessExited(end, world_.queue->Now(), &*held_);
+    core_->OnProcessExited(end, Now(), &*held_);
     Commit();
   });
 }
 
 void CoordinatorNode::OnManifestWritten(uint64_t checkpoint, const Status& status) {
   if (!is_dead_) {
-    core_->OnManifestWritten(checkpoint, status, world_.queue->Now(), &*held_);
+    core_->OnManifestWritten(checkpoint, status, Now(), &*held_);
     Commit();
   }
 }
@@ -96,7 +116,7 @@ void CoordinatorNode::OnManifestWritten(uint64_t checkpoint, const Status& statu
 void CoordinatorNode::OnManifestRead(
     uint64_t checkpoint, const Result<checkpoint::Manifest>& manifest) {
   if (!is_dead_) {
-    core_->OnManifestRead(checkpoint, manifest, world_.queue->Now(), &*held_);
+    core_->OnManifestRead(checkpoint, manifest, Now(), &*held_);
     Commit();
   }
 }
@@ -108,7 +128,7 @@ void CoordinatorNode::RequestStop(bool is_immediate, const std::string& why) {
       world_.queue->After({}, [this, is_immediate, why] { RequestStop(is_immediate, why); });
       return;
     }
-    core_->RequestStop(is_immediate, why, world_.queue->Now(), &*held_);
+    core_->RequestStop(is_immediate, why, Now(), &*held_);
     Commit();
   });
 }
@@ -119,7 +139,7 @@ void CoordinatorNode::Ask(proto::Message request) {
       world_.queue->After({}, [this, request] { Ask(request); });
       return;
     }
-    const TimePoint now = world_.queue->Now();
+    const TimePoint now = Now();
     core_->OnPeerConnected(
         kAsking, {proto::Role::kControl, "", "psctl", Incarnation()}, now, &*held_);
     core_->OnMessage(kAsking, 1, request, now, &*held_);
@@ -130,7 +150,7 @@ void CoordinatorNode::Ask(proto::Message request) {
 
 void CoordinatorNode::OnAccepted(proto::PeerId peer, const proto::Hello& hello) {
   if (!is_dead_) {
-    core_->OnPeerConnected(peer, hello, world_.queue->Now(), &*held_);
+    core_->OnPeerConnected(peer, hello, Now(), &*held_);
     if (core_->is_outranked()) {
       world_.violations->push_back("a server or worker has met a coordinator of a later term");
     }
@@ -140,14 +160,14 @@ void CoordinatorNode::OnAccepted(proto::PeerId peer, const proto::Hello& hello) 
 
 void CoordinatorNode::OnMessage(proto::PeerId from, uint64_t request_id, proto::Message message) {
   if (!is_dead_) {
-    core_->OnMessage(from, request_id, std::move(message), world_.queue->Now(), &*held_);
+    core_->OnMessage(from, request_id, std::move(message), Now(), &*held_);
     Commit();
   }
 }
 
 void CoordinatorNode::OnClosed(proto::PeerId peer) {
   if (!is_dead_) {
-    core_->OnPeerClosed(peer, world_.queue->Now(), &*held_);
+    core_->OnPeerClosed(peer, Now(), &*held_);
     Commit();
   }
 }
@@ -155,7 +175,7 @@ void CoordinatorNode::OnClosed(proto::PeerId peer) {
 /// Who connects while there is none is answered by the next one.
 proto::Term CoordinatorNode::Term() const {
   const proto::Term term = core_->term() + (is_dead_ ? 1 : 0);
-  return world_.is_mistaken && term > 2 ? 1 : term;
+  return world_.sabotage == Sabotage::kEarlierTerm && term > 2 ? 1 : term;
 }
 
 void CoordinatorNode::StartServer(uint32_t server, LaunchId launch) {
@@ -169,7 +189,7 @@ void CoordinatorNode::StartWorker(WorkerId seat, LaunchId launch, const proto::W
 }
 
 void CoordinatorNode::Commit() {
-  const TimePoint now = world_.queue->Now();
+  const TimePoint now = Now();
   journal_->Write(core_->TakeRows(now, journal_->WantsAll(now)), now);
   world_.on_event();
   if (++events_ % kCheckEvery == 0) {
@@ -187,9 +207,11 @@ void CoordinatorNode::Commit() {
   world_.queue->After({}, [this, pause = death.pause] { Die(pause); });
 }
 
+/// A journal whose disk has refused rows is behind, and says so.
 void CoordinatorNode::CheckNow() {
-  const Status status = coordinator::CheckJournal(journal_.get(), *core_, world_.queue->Now());
-  if (!status.ok()) {
+  const Status status = coordinator::CheckJournal(journal_.get(), *core_, Now());
+  is_behind_ = !status.ok() && !journal_->trouble().empty();
+  if (!status.ok() && !is_behind_) {
     world_.violations->push_back("the journal: " + status.ToString());
   }
 }
@@ -210,6 +232,7 @@ void CoordinatorNode::Restart(Duration pause) {
 
 void CoordinatorNode::Die(Duration pause) {
   is_dead_ = true;
+  died_at_ = Now();
   world_.log->Info("coordinator_ends", {{"pause_s", Seconds(pause)}});
   CheckNow();
   world_.on_end();
@@ -220,21 +243,38 @@ void CoordinatorNode::Die(Duration pause) {
 
 void CoordinatorNode::GoOn() {
   journal_.reset();
-  OpenJournal();
+  clock_ = NodeClock(world_.queue, ClockAheadOf(*world_.scenario, ++processes_));
+  if (const Status status = OpenJournal(); status.code() == StatusCode::kIo) {
+    world_.network->Pause(node_, kTryAgain);
+    world_.queue->After(kTryAgain, [this] { GoOn(); });  // whoever starts it does, for a while
+    return;
+  } else if (!status.ok()) {
+    is_refused_ = true;
+    world_.log->Info("journal_refused", {{"why", status}});
+    if (!may_be_behind_) {
+      world_.violations->push_back("a whole journal is refused: " + status.ToString());
+    }
+    return;
+  }
+  BeginOutput();
   auto recovered = journal_->Recover();
   PS_CHECK(recovered.ok() && *recovered) << recovered.status();
+  if (is_behind_) {
+    world_.violations->push_back("a coordinator goes on from a journal that fell behind");
+  }
   const coordinator::CoordinatorOptions options = Options();
   proto::JobState state = (*recovered)->state;
   TakeCheckpointsOf(options, &state);
+  const bool is_mistaken = world_.sabotage == Sabotage::kSharedClock;
   auto loaded = coordinator::CoordinatorCore::Load(
-      std::move(state), options, &*held_, world_.log, world_.queue->Now());
+      std::move(state), options, &*held_, world_.log, is_mistaken ? died_at_ : Now());
   if (!loaded.ok()) {
     world_.violations->push_back("the recovered state: " + loaded.status().ToString());
     return;
   }
   core_ = std::move(loaded).value();
   is_dead_ = false;
-  core_->StartMissing((*recovered)->launches, world_.queue->Now());
+  core_->StartMissing((*recovered)->launches, Now());
   Commit();
 }
 

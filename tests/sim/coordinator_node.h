@@ -14,6 +14,7 @@
 #include "ps/coordinator/job_journal.h"
 #include "tests/sim/event_queue.h"
 #include "tests/sim/network.h"
+#include "tests/sim/scenario.h"
 
 namespace ps::sim {
 
@@ -37,7 +38,8 @@ class CoordinatorNode final : public Node, private proto::FleetActions {
     /// The end of every event.
     std::function<void()> on_event;
     std::function<void()> on_end;
-    bool is_mistaken = false;  // Sabotage::kEarlierTerm
+    const Scenario* scenario = nullptr;
+    Sabotage sabotage = Sabotage::kNone;
   };
 
   explicit CoordinatorNode(World world);
@@ -58,6 +60,16 @@ class CoordinatorNode final : public Node, private proto::FleetActions {
   void Restart(Duration pause);
 
   const coordinator::CoordinatorCore& core() const { return *core_; }
+
+  /// The next process refuses the journal, so the run would go on from its newest checkpoint, as
+  /// another one.
+  bool is_refused() const { return is_refused_; }
+
+  /// From now on the journal's disk may refuse rows.
+  void NoteJournalFault() { may_be_behind_ = true; }
+
+  /// By its own clock.
+  TimePoint Now() const { return clock_.Now(); }
 
   int node() const { return node_; }
 
@@ -86,7 +98,8 @@ class CoordinatorNode final : public Node, private proto::FleetActions {
 
   bool HasServer(uint32_t server) const override { return world_.fleet->HasServer(server); }
 
-  void OpenJournal();
+  void BeginOutput();
+  Status OpenJournal();
   coordinator::CoordinatorOptions Options() const;
   /// The end of every event.
   void Commit();
@@ -109,12 +122,18 @@ class CoordinatorNode final : public Node, private proto::FleetActions {
 
   const World world_;
   const int node_;
+  NodeClock clock_;
   Answers out_;
   std::optional<coordinator::HeldOutput> held_;
   std::unique_ptr<coordinator::JobJournal> journal_;
   std::unique_ptr<coordinator::CoordinatorCore> core_;
   std::optional<Death> death_;  // in the next event that lets something out
   bool is_dead_ = false;
+  bool is_behind_ = false;  // the journal, when the process ended
+  bool may_be_behind_ = false;
+  bool is_refused_ = false;
+  TimePoint died_at_{};
+  uint64_t processes_ = 0;  // that have followed the first one
   uint64_t events_ = 0;
 };
 

@@ -152,6 +152,10 @@ class SimDisk final : public server::ShardDisk {
       if (is_kept && written.summary.ok()) {
         answers_.committed(write->checkpoint);
       }
+      if (sabotage_ == Sabotage::kMissedLoss &&
+          written.summary.status().code() == StatusCode::kStale) {
+        written.summary = Status::Unavailable("the disk failed");
+      }
       if (queue_->is_open()) {
         answers_.part(std::move(written));
       }
@@ -258,6 +262,10 @@ class SimManifestDisk final : public coordinator::ManifestDisk {
   /// The checkpoints that exist, oldest first. One whose manifest can't be read is found out when
   /// it is asked for.
   std::vector<proto::KeptCheckpoint> Kept() {
+    constexpr int kTries = 20;
+    for (int i = 0; i < kTries && !Open().ok(); ++i) {
+      // Whoever starts a coordinator does so again while its disk fails.
+    }
     PS_CHECK(Open().ok());
     const auto ids = store_->Manifests();
     PS_CHECK(ids.ok()) << ids.status();

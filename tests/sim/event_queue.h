@@ -56,4 +56,21 @@ class EventQueue final : public TimeSource {
   std::vector<Event> events_;  // a heap
 };
 
+/// The clock of a process: it shows another time than those of the others, and is no slower.
+class NodeClock final : public TimeSource {
+ public:
+  NodeClock(const TimeSource* time, Duration ahead) : time_(time), ahead_(ahead) {}
+
+  TimePoint Now() const override { return time_->Now() + ahead_; }
+
+  int64_t UnixMicros() const override {
+    return time_->UnixMicros() +
+           std::chrono::duration_cast<std::chrono::microseconds>(ahead_).count();
+  }
+
+ private:
+  const TimeSource* time_;
+  Duration ahead_;
+};
+
 }  // namespace ps::sim

@@ -23,6 +23,12 @@ constexpr Duration kReturn = std::chrono::milliseconds(600);
 /// A disk that is to be damaged is looked at again after this long.
 constexpr Duration kUntilSomethingIsThere = std::chrono::milliseconds(50);
 
+/// Until a store that has failed can be opened again.
+constexpr uint64_t kFailedOpensMax = 6;
+
+/// Of a journal's disk: shorter and longer than until it is tried again.
+constexpr uint64_t kFullJournalMsMax = 2500;
+
 /// More than there are chunks in some jobs.
 constexpr uint64_t kServersMax = 5;
 constexpr uint64_t kShareMax = 3;
@@ -107,6 +113,10 @@ void Faults::Begin() {
   Plan(scenario.server_kills, &Faults::KillServer);
   Plan(scenario.server_stalls, &Faults::StallServer);
   Plan(scenario.disk_faults, &Faults::FillDisk);
+  Plan(scenario.journal_faults, &Faults::FillJournal);
+  Plan(scenario.store_losses, &Faults::FailStore);
+  Plan(scenario.freezes, &Faults::FreezeOne);
+  Plan(scenario.server_freezes, &Faults::FreezeServer);
   Plan(scenario.server_multi_kills, &Faults::KillServers);
   Plan(scenario.server_kills_with_coordinator, &Faults::KillServerAndCoordinator);
   Plan(scenario.server_kills_with_damage, &Faults::DamageAndKillServer);
@@ -501,17 +511,56 @@ void Faults::StallServer() {
   world_.servers->Pause(*process, how_long);
 }
 
-void Faults::FillDisk() {
+/// Of the coordinator, or of a shard.
+std::string Faults::SomeDatabase() {
   const uint64_t shards = uint64_t{world_.scenario->shards} * world_.scenario->shards_per_server;
   const uint64_t which = world_.random->Below(shards + 1);
-  const std::string directory =
-      std::string(kCheckpointPath) +
-      (which == 0 ? "/job"
-                  : "/" + checkpoint::ShardDirectory(ShardId(static_cast<uint32_t>(which - 1))));
+  return std::string(kCheckpointPath) +
+         (which == 0 ? "/job"
+                     : "/" + checkpoint::ShardDirectory(ShardId(static_cast<uint32_t>(which - 1))));
+}
+
+void Faults::FillDisk() {
+  const std::string directory = SomeDatabase();
   full_disks_.insert(directory);
   const auto how_long = std::chrono::milliseconds(1 + world_.random->Below(1000));
   world_.log->Info("disk_full", {{"directory", directory}, {"seconds", Seconds(how_long)}});
   world_.queue->After(how_long, [this, directory] { full_disks_.erase(directory); });
+}
+
+void Faults::FailStore() {
+  const std::string directory = SomeDatabase();
+  const auto opens = static_cast<uint32_t>(world_.random->Below(kFailedOpensMax));
+  world_.log->Info("store_failed", {{"directory", directory}, {"opens", opens}});
+  world_.fail_store(directory, opens);
+}
+
+/// In half of the cases the coordinator ends meanwhile, or soon after.
+void Faults::FillJournal() {
+  const auto how_long = std::chrono::milliseconds(1 + world_.random->Below(kFullJournalMsMax));
+  world_.log->Info("journal_full", {{"seconds", Seconds(how_long)}});
+  world_.fill_journal(true);
+  world_.queue->After(how_long, [this] { world_.fill_journal(false); });
+  if (world_.random->Chance(0.5)) {
+    world_.queue->After(
+        FromSeconds(world_.random->Unit() * 1.5 * Seconds(how_long)), [this] { Restart(); });
+  }
+}
+
+void Faults::FreezeOne() {
+  if (const Fleet::Process* const process = world_.fleet->PickAlive(); process != nullptr) {
+    world_.fleet->Freeze(*process);
+  }
+}
+
+/// Whoever has its place later has to end it first: its store is open.
+void Faults::FreezeServer() {
+  const Servers::Process* const process = world_.servers->PickAlive();
+  if (process == nullptr || !world_.can_lose_servers()) {
+    return;
+  }
+  world_.log->Info("server_frozen", {{"server", process->server}});
+  world_.servers->Pause(*process, kForEver);
 }
 
 /// To any size, nobody included; or by one worker, whichever.

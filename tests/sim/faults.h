@@ -40,6 +40,10 @@ class Faults {
     std::function<bool()> can_lose_servers;
     /// Flips a bit of a database. False when there is nothing in it.
     std::function<bool(const std::string& directory)> damage;
+    /// The disk of the coordinator's journal.
+    std::function<void(bool is_full)> fill_journal;
+    /// A database loses what is not flushed, and so many attempts to open it fail.
+    std::function<void(const std::string& directory, uint32_t opens)> fail_store;
   };
 
   explicit Faults(World world) : world_(std::move(world)) {}
@@ -105,6 +109,11 @@ class Faults {
   void DamageAndKillServer();
   void StallServer();
   void FillDisk();
+  void FillJournal();
+  void FailStore();
+  std::string SomeDatabase();
+  void FreezeOne();
+  void FreezeServer();
   void ScaleOne();
   void ScaleTo(uint64_t workers);
   void ScaleServers();

@@ -93,6 +93,7 @@ void Fleet::Run(Process* process) {
   }
   options.step_time = std::chrono::milliseconds(20 + 25 * speed);
   options.coordinator_node = world_.coordinator_node;
+  options.clock_ahead = ClockAheadOf(scenario, static_cast<uint64_t>(process->pid));
   options.on_exit = [this, process](const Status& status) {
     world_.log->Info("worker_exited", {{"pid", process->pid}, {"status", status}});
     ReportEnd(*process, "exited with code 0");
@@ -167,6 +168,12 @@ void Fleet::Kill(Process* process) {
     ReportLater(process, how < 2 ? kReportMsMax : kReplaceMsMax);
   }
   Replace(*process);
+}
+
+void Fleet::Freeze(const Process& process) {
+  world_.log->Info("frozen", {{"pid", process.pid}});
+  world_.network->Pause(process.node->node(), kForEver);
+  Replace(process);
 }
 
 void Fleet::Replace(const Process& process) {

@@ -72,6 +72,9 @@ class Fleet {
   /// that was started for a seat, by hand, sooner or later.
   void Kill(Process* process);
 
+  /// It does nothing any more, and nobody tells of its end. Replaced as by Kill.
+  void Freeze(const Process& process);
+
   /// One that is alive, or null.
   Process* PickAlive();
 

@@ -26,6 +26,9 @@ struct NetworkFaults {
   double break_connection = 0;  // the connection is lost with everything in flight
 };
 
+/// Longer than any run.
+inline constexpr Duration kForEver = std::chrono::hours(100);
+
 /// One process of the simulated cluster.
 class Node {
  public:
@@ -82,7 +85,7 @@ class Network {
   void CloseAll(int node);
 
   /// The process does nothing for a while, as under SIGSTOP: what comes for it waits, in order.
-  /// Nothing happens when it is paused already.
+  /// The longer of two pauses counts.
   void Pause(int node, Duration how_long);
 
   /// Runs a node's action, or lets it wait until the node is awake again. Not when it is gone then.

@@ -174,7 +174,6 @@ void Oracle::OnSetup(int node, const proto::ShardSetup& setup) {
 void Oracle::OnSnapshot(int node, uint64_t checkpoint) {
   Life& life = *processes_.at(node).life;
   TakeRestoredSlots(&life);
-  fprintf(stderr, node, checkpoint, life.parameters.samples, life.view->SamplesDone());
   life.snapshots[checkpoint] = life.parameters;
 }
 

@@ -95,6 +95,47 @@ Scenario Paired(uint64_t seed) {
   return scenario;
 }
 
+/// One whose stores lose what is not flushed, and can't be opened for a while.
+Scenario Failing(uint64_t seed) {
+  Scenario scenario = Rough(seed);
+  scenario.server_kills = 0;
+  scenario.store_losses = 8;
+  return scenario;
+}
+
+/// One whose servers and workers stand still for ever.
+Scenario Frozen(uint64_t seed) {
+  Scenario scenario = Rough(seed);
+  scenario.server_kills = 0;
+  scenario.server_detect = std::chrono::milliseconds(2400);
+  scenario.server_freezes = 1;
+  scenario.freezes = 2;
+  scenario.time_limit = std::chrono::seconds(120);
+  return scenario;
+}
+
+/// One whose coordinator's disk is full now and then.
+Scenario Full(uint64_t seed) {
+  Scenario scenario = Quiet(proto::Mode::kAsync);
+  scenario.seed = seed;
+  scenario.train_samples = 400;
+  scenario.journal_faults = 3;
+  scenario.disturbed_for = std::chrono::seconds(2);
+  return scenario;
+}
+
+/// One whose processes agree on no time.
+Scenario Skewed(uint64_t seed) {
+  Scenario scenario = Quiet(proto::Mode::kAsync);
+  scenario.seed = seed;
+  scenario.clock_skew = std::chrono::hours(1);
+  scenario.kills = 3;
+  scenario.restarts = 2;
+  scenario.disturbed_for = std::chrono::seconds(1);
+  scenario.time_limit = std::chrono::seconds(60);
+  return scenario;
+}
+
 /// Whether the oracle has something with `text` against one of some runs.
 bool Finds(Sabotage sabotage, const std::string& text, Scenario (*run)(uint64_t seed) = Rough) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
@@ -123,6 +164,9 @@ TEST(SabotageTest, NothingIsFoundWhereNothingIsBroken) {
     ExpectOk(Stateful(seed));
     ExpectOk(StatefulAndMoving(seed));
     ExpectOk(Paired(seed));
+    ExpectOk(Failing(seed));
+    ExpectOk(Full(seed));
+    ExpectOk(Skewed(seed));
   }
 }
 
@@ -153,6 +197,18 @@ TEST(SabotageTest, AScheduleThatBeginsAnewWithALifeIsFound) {
 
 TEST(SabotageTest, AScheduleThatBeginsAnewWhereChunksComeIsFound) {
   EXPECT_TRUE(Finds(Sabotage::kForgottenClock, "the schedule of shard", StatefulAndMoving));
+}
+
+TEST(SabotageTest, RecordsThatAStoreLostAndAShardRefersToAreFound) {
+  EXPECT_TRUE(Finds(Sabotage::kMissedLoss, "can't be restored", Failing));
+}
+
+TEST(SabotageTest, ACoordinatorThatGoesOnFromAJournalThatFellBehindIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kOldJournal, "from a journal that fell behind", Full));
+}
+
+TEST(SabotageTest, AClockThatIsTakenForThatOfAnotherProcessIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kSharedClock, "not finished", Skewed));
 }
 
 TEST(SabotageTest, OneShardOfAProcessThatGoesBackFurtherThanTheOtherIsFound) {

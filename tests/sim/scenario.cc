@@ -39,6 +39,10 @@ constexpr uint64_t kNotFinite = uint64_t{0xbe} << 32U;
 constexpr uint64_t kProcesses = uint64_t{0xcf} << 32U;
 /// The same for optimizers.
 constexpr uint64_t kOptimizers = uint64_t{0xd1} << 32U;
+/// The same for clocks, processes that stand still for ever, and disks that fail.
+constexpr uint64_t kClocks = uint64_t{0xe2} << 32U;
+constexpr uint64_t kFreezes = uint64_t{0xf3} << 32U;
+constexpr uint64_t kDisks = uint64_t{0x104} << 32U;
 /// The small tensors, rounded up.
 constexpr uint32_t kSmallTensorsKib = 5;
 
@@ -169,6 +173,21 @@ void DrawCuts(Random* random, Scenario* s) {
   }
 }
 
+/// Processes that stand still for ever, and disks that fail.
+void DrawBrokenMachines(uint64_t seed, Scenario* s) {
+  Random freezes(seed ^ kFreezes);
+  Random disks(seed ^ kDisks);
+  if (s->is_gentle()) {
+    return;
+  }
+  s->freezes = freezes.Chance(0.15) ? 1 + static_cast<uint32_t>(freezes.Below(2)) : 0;
+  s->journal_faults = disks.Chance(0.1) ? 1 : 0;
+  if (s->has_checkpoints()) {
+    s->server_freezes = freezes.Chance(0.15) ? 1 : 0;
+    s->store_losses = disks.Chance(0.3) ? 1 + static_cast<uint32_t>(disks.Below(3)) : 0;
+  }
+}
+
 void DrawCheckpoints(Random* random, Scenario* s) {
   s->checkpoint_every = std::chrono::milliseconds(100 + random->Below(900));
   s->checkpoint_keep = 1 + static_cast<uint32_t>(random->Below(3));
@@ -219,6 +238,11 @@ float SimulatedValue(const Scenario& scenario, uint32_t tensor, int64_t element)
     return static_cast<float>(10 * tensor + element % 7);
   }
   return kConstants[tensor];
+}
+
+Duration ClockAheadOf(const Scenario& scenario, uint64_t number) {
+  Random random(scenario.seed * 1000 + number);
+  return FromSeconds(random.Unit() * Seconds(scenario.clock_skew));
 }
 
 std::vector<std::string> SimulatedZones(uint32_t count) {
@@ -374,6 +398,9 @@ Scenario RandomScenario(uint64_t seed) {
     Random cuts(seed ^ kCuts);
     DrawCuts(&cuts, &s);
   }
+  Random clocks(seed ^ kClocks);
+  s.clock_skew = clocks.Chance(0.5) ? std::chrono::hours(1) : Duration();
+  DrawBrokenMachines(seed, &s);
   Random not_finite(seed ^ kNotFinite);
   // So few that the job does not count as diverged.
   s.not_finite_every =

@@ -40,6 +40,9 @@ enum class Sabotage : uint8_t {
   kHiddenRejection,  // the coordinator does not hear that a step was rejected
   kForgottenSlots,   // a shard that is restored begins with no optimizer state
   kForgottenClock,   // and its schedule anew; so does one that gets its first chunks
+  kMissedLoss,       // a shard does not hear that its store has lost records
+  kOldJournal,       // a coordinator goes on from a journal that fell behind
+  kSharedClock,      // it takes its predecessor's clock for its own
   kLivesNotSeen,     // it takes every step for one of the present lives of the shards
 };
 
@@ -79,6 +82,9 @@ struct Scenario {
   uint32_t extra_joins = 0;      // workers that nobody started come without a seat
   uint32_t planned_faults = 0;   // by the job's config: add, notice, kill
   uint32_t restarts = 0;         // of the coordinator, from its journal
+  uint32_t freezes = 0;          // a worker does nothing any more, for ever
+  uint32_t journal_faults = 0;   // its disk is full for a while; in half of them a restart, too
+  Duration clock_skew{};         // of processes: the most that one's clock is ahead of another's
   uint32_t stops = 0;            // `psctl stop`, now and then twice, at once or not
 
   // Checkpoints, and what becomes of servers.
@@ -99,6 +105,8 @@ struct Scenario {
   uint32_t server_kills_with_damage = 0;                   // and a bit on the disk is another one
   uint32_t server_notices = 0;       // by a person, which leave the time to hand over
   uint32_t server_revocations = 0;   // notices by their machines, whether or not these go then
+  uint32_t server_freezes = 0;       // it does nothing any more, for ever
+  uint32_t store_losses = 0;         // a store loses what is not flushed, and can't be opened soon
   uint32_t server_cuts = 0;          // of one from the coordinator or another server
   uint32_t server_one_way_cuts = 0;  // the same in one direction
 
@@ -137,9 +145,9 @@ struct Scenario {
   bool is_gentle() const {
     return network.loss == 0 && kills == 0 && kills_at_message == 0 && multi_kills == 0 &&
            notices == 0 && partitions == 0 && one_way_cuts == 0 && hangs == 0 && pauses == 0 &&
-           faults_at_join == 0 && faults_at_leave == 0 && planned_faults == 0 && stops == 0 &&
-           doubled_starts == 0 && late_notices == 0 && several_notices == 0 && zones_out == 0 &&
-           !may_lose_servers();
+           freezes == 0 && faults_at_join == 0 && faults_at_leave == 0 && planned_faults == 0 &&
+           stops == 0 && doubled_starts == 0 && late_notices == 0 && several_notices == 0 &&
+           zones_out == 0 && !may_lose_servers();
   }
 
   bool has_checkpoints() const { return checkpoint_every > Duration::zero(); }
@@ -156,7 +164,7 @@ struct Scenario {
            server_stalls > 0 || server_multi_kills > 0 || server_kills_with_coordinator > 0 ||
            server_kills_with_damage > 0 || disasters > 0 || server_notices > 0 ||
            server_revocations > 0 || kills_at_move > 0 || server_cuts > 0 ||
-           server_one_way_cuts > 0;
+           server_one_way_cuts > 0 || server_freezes > 0;
   }
 
   LogDetail log_detail = LogDetail::kEvents;
@@ -204,6 +212,9 @@ void ForEachField(S& s, const Visit& visit) {
   visit("extra_joins", s.extra_joins);
   visit("planned_faults", s.planned_faults);
   visit("restarts", s.restarts);
+  visit("freezes", s.freezes);
+  visit("journal_faults", s.journal_faults);
+  visit("clock_skew", s.clock_skew);
   visit("stops", s.stops);
   visit("checkpoint_every", s.checkpoint_every);
   visit("checkpoint_keep", s.checkpoint_keep);
@@ -222,6 +233,8 @@ void ForEachField(S& s, const Visit& visit) {
   visit("server_kills_with_damage", s.server_kills_with_damage);
   visit("server_notices", s.server_notices);
   visit("server_revocations", s.server_revocations);
+  visit("server_freezes", s.server_freezes);
+  visit("store_losses", s.store_losses);
   visit("server_cuts", s.server_cuts);
   visit("server_one_way_cuts", s.server_one_way_cuts);
   visit("is_replacing", s.is_replacing);
@@ -263,6 +276,8 @@ proto::JobConfig SimulatedJob(const Scenario& scenario);
 std::vector<TensorSpec> SimulatedTensors(const Scenario& scenario);
 /// The names of the first `count` zones.
 std::vector<std::string> SimulatedZones(uint32_t count);
+/// By how much the clock of a process is ahead; `number`: any of its own.
+Duration ClockAheadOf(const Scenario& scenario, uint64_t number);
 /// The initial value of an element of it.
 float SimulatedValue(const Scenario& scenario, uint32_t tensor, int64_t element);
 

@@ -62,6 +62,7 @@ void Servers::RunShard(uint32_t server, LaunchId launch, ShardId shard) {
   options.seed = scenario.seed * 100 + processes_.size();
   options.storage = scenario.has_checkpoints() ? world_.storage : nullptr;
   options.disk_delay_max = scenario.disk_delay_max;
+  options.clock_ahead = ClockAheadOf(scenario, 100'000 + launch.value);
   options.sabotage = scenario.sabotage;
   options.after_work = [this, process] { listeners_.work(*process); };
   options.on_snapshot = [this, process](uint64_t checkpoint) {

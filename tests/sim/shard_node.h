@@ -66,6 +66,7 @@ class ShardNode final : public Node, public ShardView, public server::ShardDiale
     uint64_t seed = 0;
     checkpoint::Storage* storage = nullptr;  // null: it has no disk
     Duration disk_delay_max{};
+    Duration clock_ahead{};
     Sabotage sabotage = Sabotage::kNone;
     /// Called when the core has done something outside the delivery of a message.
     std::function<void()> after_work;
@@ -77,6 +78,7 @@ class ShardNode final : public Node, public ShardView, public server::ShardDiale
   /// All outlive it. Its port is the number of its node.
   ShardNode(const Options& options, EventQueue* queue, Network* network, LogSink* sink)
       : queue_(queue),
+        clock_(queue, options.clock_ahead),
         network_(network),
         random_(options.seed + 1),
         after_work_(options.after_work),
@@ -106,7 +108,7 @@ class ShardNode final : public Node, public ShardView, public server::ShardDiale
                after_work_();
              },
              [this](server::Restored restored) {
-               core_.OnRestored(std::move(restored), queue_->Now(), &out_);
+               core_.OnRestored(std::move(restored), clock_.Now(), &out_);
                after_work_();
              },
              options.on_snapshot,
@@ -128,15 +130,15 @@ class ShardNode final : public Node, public ShardView, public server::ShardDiale
         [this, coordinator_node](proto::PeerId peer) {
           coordinator_node_ = coordinator_node;
           coordinator_ = peer;
-          core_.OnCoordinatorConnected(peer, network_->TermOf(peer), queue_->Now(), &out_);
+          core_.OnCoordinatorConnected(peer, network_->TermOf(peer), clock_.Now(), &out_);
         });
   }
 
-  void Tick() { core_.OnTick(queue_->Now(), &out_); }
+  void Tick() { core_.OnTick(clock_.Now(), &out_); }
 
   /// Its machine says that it is taken back.
   void Notice(Duration grace) {
-    const TimePoint now = queue_->Now();
+    const TimePoint now = clock_.Now();
     core_.OnNotice(now + grace, "the simulated provider", now, &out_);
   }
 
@@ -157,13 +159,13 @@ class ShardNode final : public Node, public ShardView, public server::ShardDiale
 
   void OnMessage(proto::PeerId from, uint64_t request_id, proto::Message message) override {
     const bool was_between = core_.HasWork();
-    core_.OnMessage(from, request_id, std::move(message), queue_->Now(), &out_);
+    core_.OnMessage(from, request_id, std::move(message), clock_.Now(), &out_);
     is_cut_off_ = is_cut_off_ || (was_between && core_.is_shut_down());
     ContinueLater();
   }
 
   void OnClosed(proto::PeerId peer) override {
-    core_.OnPeerClosed(peer, queue_->Now(), &out_);
+    core_.OnPeerClosed(peer, clock_.Now(), &out_);
     if (peer == coordinator_ && !core_.is_shut_down()) {
       Start(coordinator_node_);
     }
@@ -201,7 +203,7 @@ class ShardNode final : public Node, public ShardView, public server::ShardDiale
             network_->Close(node_, peer);
             return;
           }
-          core_.OnDialed(shard, peer, queue_->Now(), &out_);
+          core_.OnDialed(shard, peer, clock_.Now(), &out_);
           after_work_();
         });
   }
@@ -224,6 +226,7 @@ class ShardNode final : public Node, public ShardView, public server::ShardDiale
   }
 
   EventQueue* const queue_;
+  const NodeClock clock_;
   Network* const network_;
   Random random_;
   const std::function<void()> after_work_;

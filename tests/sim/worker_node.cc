@@ -9,6 +9,7 @@ WorkerNode::WorkerNode(
     Options options, EventQueue* queue, Network* network, Oracle* oracle, const Logger* log)
     : options_(std::move(options)),
       queue_(queue),
+      clock_(queue, options_.clock_ahead),
       network_(network),
       oracle_(oracle),
       node_(network->AddNode(this)),
@@ -22,12 +23,12 @@ void WorkerNode::Schedule(Duration delay, std::function<void()> action) {
 }
 
 void WorkerNode::Start() {
-  core_.Start(queue_->Now());
+  core_.Start(clock_.Now());
   Tick();
 }
 
 void WorkerNode::Tick() {
-  core_.OnTick(queue_->Now(), &out_);
+  core_.OnTick(clock_.Now(), &out_);
   Schedule(options_.settings.timing.tick, [this] { Tick(); });
 }
 
@@ -40,7 +41,7 @@ void WorkerNode::Kill(bool is_silent) {
 
 void WorkerNode::Notice(Duration grace) {
   if (is_alive_) {
-    core_.OnNotice(queue_->Now() + grace, "simulated notice", queue_->Now(), &out_);
+    core_.OnNotice(clock_.Now() + grace, "simulated notice", clock_.Now(), &out_);
   }
 }
 
@@ -49,11 +50,11 @@ void WorkerNode::OnAccepted(proto::PeerId peer, const proto::Hello& /*hello*/) {
 }
 
 void WorkerNode::OnMessage(proto::PeerId from, uint64_t request_id, proto::Message message) {
-  core_.OnMessage(from, request_id, std::move(message), queue_->Now(), &out_);
+  core_.OnMessage(from, request_id, std::move(message), clock_.Now(), &out_);
 }
 
 void WorkerNode::OnClosed(proto::PeerId peer) {
-  core_.OnPeerClosed(peer, queue_->Now());
+  core_.OnPeerClosed(peer, clock_.Now());
   if (peer == coordinator_) {
     coordinator_ = proto::PeerId();
     ConnectCoordinator(core_.incarnation());
@@ -83,7 +84,7 @@ void WorkerNode::ConnectCoordinator(Incarnation incarnation) {
           return;
         }
         coordinator_ = peer;
-        core_.OnCoordinatorConnected(peer, network_->TermOf(peer), queue_->Now(), &out_);
+        core_.OnCoordinatorConnected(peer, network_->TermOf(peer), clock_.Now(), &out_);
       });
 }
 
@@ -100,7 +101,7 @@ void WorkerNode::ConnectShard(const proto::ShardAddress& address, Incarnation in
           return;
         }
         shards_[peer] = {address, incarnation};
-        core_.OnShardConnected(address.shard, peer, queue_->Now(), &out_);
+        core_.OnShardConnected(address.shard, peer, clock_.Now(), &out_);
       });
 }
 
@@ -122,7 +123,7 @@ void WorkerNode::TakeChunk(const client::PullIntake::Fresh& fresh) {
 Result<client::GradientLoan> WorkerNode::StartCompute(const client::ComputeTask& task) {
   if (task.kind == proto::LeaseKind::kEvaluate) {
     Schedule(options_.step_time * 2, [this, task] {
-      core_.OnEvaluated(task.session, {1.0, task.end - task.begin, 0.01}, queue_->Now(), &out_);
+      core_.OnEvaluated(task.session, {1.0, task.end - task.begin, 0.01}, clock_.Now(), &out_);
     });
     return client::GradientLoan();
   }
@@ -141,11 +142,11 @@ void WorkerNode::FinishTensor(
   const Duration share = options_.step_time * slowdown_ / static_cast<int64_t>(count + 1);
   Schedule(share, [this, task, gradient, tensor] {
     if (tensor == 0) {
-      core_.OnComputed(task.session, {1.0, 1, Seconds(options_.step_time)}, queue_->Now(), &out_);
+      core_.OnComputed(task.session, {1.0, 1, Seconds(options_.step_time)}, clock_.Now(), &out_);
       return;
     }
     FillTensor(task, gradient, static_cast<uint32_t>(tensor - 1));
-    core_.OnTensorReady(task.session, static_cast<uint32_t>(tensor - 1), queue_->Now(), &out_);
+    core_.OnTensorReady(task.session, static_cast<uint32_t>(tensor - 1), clock_.Now(), &out_);
     FinishTensor(task, gradient, tensor - 1);
   });
 }

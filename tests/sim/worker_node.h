@@ -25,6 +25,7 @@ class WorkerNode final : public Node, public client::WorkerHost {
     client::WorkerSettings settings;
     Duration step_time = std::chrono::milliseconds(10);
     int coordinator_node = 0;
+    Duration clock_ahead{};
     /// The process ends by itself.
     std::function<void(const Status&)> on_exit;
   };
@@ -69,6 +70,7 @@ class WorkerNode final : public Node, public client::WorkerHost {
 
   Options options_;
   EventQueue* const queue_;
+  const NodeClock clock_;
   Network* const network_;
   Oracle* const oracle_;
   const int node_;
