@@ -40,8 +40,10 @@ void DivergenceWatch::OnStep(bool is_rejected, std::optional<double> loss, size_
   }
 }
 
-void DivergenceWatch::OnLastStep() {
-  Judge();
+void DivergenceWatch::OnLastStep(uint64_t steps_of_run) {
+  if (steps_.size() >= std::min<uint64_t>(kStepsLeast, steps_of_run)) {
+    Judge();
+  }
 }
 
 void DivergenceWatch::Judge() {

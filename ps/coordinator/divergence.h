@@ -33,8 +33,9 @@ class DivergenceWatch {
   void OnShard(ShardId shard, const proto::ShardStats& stats);
   /// The loss on the test samples is known.
   void OnEvaluation(const proto::EvaluationRow& row);
-  /// All steps are counted: those there are, are judged.
-  void OnLastStep();
+  /// All steps are counted, so many in the whole run: those that were seen are judged, unless they
+  /// are the few since a restart. One bad step must not end a run that is done.
+  void OnLastStep(uint64_t steps_of_run);
 
   bool has_diverged() const { return !why_.empty(); }
 

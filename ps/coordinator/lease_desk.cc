@@ -330,7 +330,7 @@ Status LeaseDesk::CountStep(
       job_->membership.members().size());
   if (job_->ledger.is_complete()) {
     job_->training_ended = now;
-    job_->divergence.OnLastStep();
+    job_->divergence.OnLastStep(job_->state.counters.steps_counted);
   }
   return Status::Ok();
 }

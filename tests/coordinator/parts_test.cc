@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 
 #include "ps/coordinator/divergence.h"
 #include "ps/coordinator/evaluations.h"
@@ -207,11 +208,19 @@ TEST(DivergenceTest, AFewStepsSayNothingUntilTheyAreAllThereWillBe) {
     watch.OnStep(true, 0.5, 1);
   }
   EXPECT_FALSE(watch.has_diverged());
-  watch.OnLastStep();
+  watch.OnLastStep(63);
   EXPECT_TRUE(watch.has_diverged());
   DivergenceWatch none(10);
-  none.OnLastStep();
+  none.OnLastStep(0);
   EXPECT_FALSE(none.has_diverged());
+}
+
+/// A coordinator that was restarted near the end has seen but the last step of many.
+TEST(DivergenceTest, TheLastStepsAfterARestartEndNoRun) {
+  DivergenceWatch watch(10);
+  watch.OnStep(true, std::nullopt, 4);
+  watch.OnLastStep(400);
+  EXPECT_FALSE(watch.has_diverged());
 }
 
 TEST(DivergenceTest, OfALargeFleetTwoStepsOfEachAreLookedAt) {
