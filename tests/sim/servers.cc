@@ -1,6 +1,7 @@
 #include "tests/sim/servers.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -144,21 +145,36 @@ void Servers::Pause(const Process& process, Duration how_long) {
       process, [&](const Process* shard) { world_.network->Pause(shard->node, how_long); });
 }
 
-void Servers::KillAllOf(uint32_t server) {
+void Servers::KillAllOf(uint32_t server, LaunchId keep) {
+  std::set<LaunchId> killed;
   const size_t count = processes_.size();
   for (size_t i = 0; i < count; ++i) {
     Process* const process = processes_[i].get();
-    if (!process->is_alive || process->server != server) {
+    if (process->server != server || process->launch == keep || !process->is_alive ||
+        !killed.insert(process->launch).second) {
       continue;
     }
-    ForEachShard(*process, [](Process* shard) {
-      if (shard->is_alive) {
-        shard->is_alive = false;
-        shard->shard_node->Kill(false);
-      }
-    });
+    const bool is_at_once = world_.random->Below(2) == 0;
+    const auto delay =
+        std::chrono::milliseconds(is_at_once ? 0 : world_.random->Below(kLateReportMsMax));
+    world_.queue->After(delay, [this, process] { KillNow(process); });
+  }
+}
+
+/// All that is left of the process.
+void Servers::KillNow(Process* process) {
+  bool was_alive = false;
+  ForEachShard(*process, [&](Process* shard) {
+    if (std::exchange(shard->is_alive, false)) {
+      was_alive = true;
+      shard->shard_node->Kill(false);
+    }
+  });
+  if (was_alive) {
     ReportEnd(*process, "killed");
   }
+}
+}
 }
 
 bool Servers::Has(uint32_t server) const {

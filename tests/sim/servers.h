@@ -71,8 +71,9 @@ class Servers {
   /// As under SIGSTOP.
   void Pause(const Process& process, Duration how_long);
 
-  /// As a launcher kills the processes of a server.
-  void KillAllOf(uint32_t server);
+  /// As a launcher kills the processes of a server, but for the launch `keep`: half of them at
+  /// once, the others when their machine is reached.
+  void KillAllOf(uint32_t server, LaunchId keep);
 
   /// A process of the server is there.
   bool Has(uint32_t server) const;
@@ -101,6 +102,7 @@ class Servers {
   void RunShard(uint32_t server, LaunchId launch, ShardId shard);
   void Tick(Process* process);
   void End(Process* process);
+  void KillNow(Process* process);
 
   /// All shards of the process.
   template <typename Visit>
