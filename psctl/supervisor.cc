@@ -32,6 +32,7 @@
 #include "ps/base/process_start.h"
 #include "ps/base/text.h"
 #include "ps/base/time.h"
+#include "psctl/try_again.h"
 
 namespace ps::psctl {
 namespace {
@@ -39,6 +40,8 @@ namespace {
 /// A coordinator that is killed within kShortLife, so often in a row, is not started again.
 constexpr int kShortLivesMax = 5;
 constexpr Duration kShortLife = std::chrono::seconds(10);
+/// As long as servers and workers wait for a coordinator, unless the job says otherwise.
+constexpr Duration kStartPatience = std::chrono::seconds(60);
 
 /// Not handled where they are ignored from the start: AddStopSignals.
 constexpr std::initializer_list<int> kStopSignals = {SIGINT, SIGTERM, SIGHUP};
@@ -118,6 +121,8 @@ class Supervisor {
   int Run();
 
  private:
+  Status StartProcess(bool* is_child);
+  Status StartInTime(bool* is_child);
   /// True in the new process.
   bool Fork();
   int Coordinate();
@@ -159,18 +164,13 @@ int Supervisor::Run() {
     return Fail(console_, Status::Io(fmt::format("signalfd: {}", std::strerror(errno))));
   }
   while (true) {
-    int ends[2];  // keep the borders of messages
-    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-      return Fail(console_, Status::Io(fmt::format("socketpair: {}", std::strerror(errno))));
+    bool is_child = false;
+    const Status started = run_ ? StartInTime(&is_child) : StartProcess(&is_child);
+    if (!started.ok()) {
+      return Fail(console_, started);
     }
-    link_ = UniqueFd(ends[0]);
-    process_link_ = UniqueFd(ends[1]);
-    if (Fork()) {
+    if (is_child) {
       return Coordinate();
-    }
-    process_link_.Reset();
-    if (child_ < 0) {
-      return Fail(console_, Status::Io(fmt::format("fork: {}", std::strerror(errno))));
     }
     if (stop_) {
       ::kill(child_, *stop_);  // the one before was killed, perhaps before it had acted on it
@@ -185,6 +185,32 @@ int Supervisor::Run() {
       return *outcome;
     }
   }
+}
+
+/// Another process at the end of a link. Errors: kIo.
+Status Supervisor::StartProcess(bool* is_child) {
+  int ends[2];  // keep the borders of messages
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return Status::Io(fmt::format("socketpair: {}", std::strerror(errno)));
+  }
+  link_ = UniqueFd(ends[0]);
+  process_link_ = UniqueFd(ends[1]);
+  *is_child = Fork();
+  if (*is_child) {
+    return Status::Ok();
+  }
+  const int error = errno;
+  process_link_.Reset();
+  return child_ < 0 ? Status::Io(fmt::format("fork: {}", std::strerror(error))) : Status::Ok();
+}
+
+/// A machine that has no process or descriptor left for a moment ends no run.
+Status Supervisor::StartInTime(bool* is_child) {
+  const TryAgainWorld world{&SystemTime(), WaitUnlessStopped, [this](const std::string& line) {
+                              console_.err("psctl: " + line);
+                            }};
+  return TryAgain(
+      [&] { return TryOutcome{StartProcess(is_child)}; }, [] { return kStartPatience; }, world);
 }
 
 bool Supervisor::Fork() {

@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <ctime>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "tests/base/temporary_folder.h"
@@ -23,7 +26,9 @@ using ::testing::HasSubstr;
 class SupervisorTest : public ::testing::Test {
  protected:
   /// The exit code; what was said is in said_.
-  int Run(const CoordinatorProcess& process) {
+  int Run(
+      const CoordinatorProcess& process,
+      const std::function<void(std::string_view)>& on_said = [](std::string_view) {}) {
     int ends[2];
     EXPECT_EQ(::pipe(ends), 0);
     const pid_t supervisor = ::fork();
@@ -32,8 +37,9 @@ class SupervisorTest : public ::testing::Test {
         ::signal(number, number == ignored_ ? SIG_IGN : SIG_DFL);
       }
       Console console;
-      console.err = [&ends](std::string_view text) {
+      console.err = [&](std::string_view text) {
         [[maybe_unused]] const ssize_t n = ::write(ends[1], text.data(), text.size());
+        on_said(text);
       };
       ::_exit(Supervise(process, false, console));
     }
@@ -81,6 +87,23 @@ TEST_F(SupervisorTest, AKilledCoordinatorIsFollowedByOneThatHoldsTheSameLock) {
   EXPECT_EQ(code, 3);
   EXPECT_THAT(said_, HasSubstr("killed by signal 9 (Killed); another one goes on\n"));
   EXPECT_THAT(said_, EndsWith("held by two\n"));
+}
+
+TEST_F(SupervisorTest, ASuccessorThatCannotBeStartedForAMomentIsTriedAgain) {
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none = {0, limit.rlim_max};
+  const int code =
+      Run({.begin = [&](const Console&, SupervisorLink* link) { return BeginAndDie(link); },
+           .go_on = [](SupervisedRun, const Console&, SupervisorLink*) { return 3; }},
+          [&](std::string_view text) {
+            // In the supervisor's process.
+            const bool is_killed = text.find("another one goes on") != std::string_view::npos;
+            ::setrlimit(RLIMIT_NOFILE, is_killed ? &none : &limit);
+          });
+  EXPECT_EQ(code, 3);
+  EXPECT_THAT(
+      said_, HasSubstr("the run can't go on yet: socketpair: Too many open files; trying again"));
 }
 
 TEST_F(SupervisorTest, ARunThatHadNotBegunIsOver) {
