@@ -1,5 +1,8 @@
 #include "checkpoint/job_index.h"
 
+#include <fmt/core.h>
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -62,6 +65,38 @@ std::string JobCopyDirectory(const std::string& path) {
   return path + "/job.copy";
 }
 
+std::string IndexDamageText(const IndexDamage& damage, const std::string& path) {
+  constexpr const char* kAlone =
+      "{} is damaged and not used, {} is used alone; psctl checkpoint copy {} makes a whole path "
+      "elsewhere: {}\n";
+  const std::string main = JobDirectory(path);
+  const std::string copy = JobCopyDirectory(path);
+  std::string text;
+  if (!damage.lost.empty()) {
+    text += fmt::format(
+        "{} is damaged and had lost the manifests of checkpoints {}; put back from {}, no "
+        "checkpoint is lost\n",
+        main,
+        fmt::join(damage.lost, ", "),
+        copy);
+  }
+  if (!damage.unmatched.empty()) {
+    text += fmt::format(
+        "{} has manifests of checkpoints {} that {} has not: they were removed, and damage has "
+        "brought them back, or a disk was full\n",
+        main,
+        fmt::join(damage.unmatched, ", "),
+        copy);
+  }
+  if (!damage.broken.ok()) {
+    text += fmt::format(kAlone, main, copy, path, damage.broken.message());
+  }
+  if (!damage.copy_broken.ok()) {
+    text += fmt::format(kAlone, copy, main, path, damage.copy_broken.message());
+  }
+  return text;
+}
+
 Result<std::unique_ptr<JobIndex>> JobIndex::Open(
     Storage& storage, const std::string& path, OpenMode mode) {
   std::unique_ptr<JobIndex> index(new JobIndex(&storage, path));
@@ -99,6 +134,7 @@ Status JobIndex::OpenToRead() {
     PS_ASSIGN(Keys in_copy, ManifestKeys(*copy_));
     PS_ASSIGN(const Keys in_main, ManifestKeys(*main_));
     copied = look == 0 ? in_copy : Without(copied, Without(copied, in_copy));
+    NoteUnmatched(in_main, in_copy);
     missed = Without(look == 0 ? std::move(in_copy) : missed, in_main);
     if (missed.empty()) {
       break;
@@ -143,7 +179,11 @@ Status JobIndex::MakeAlike() {
   for (const std::string& key : lost_) {
     PS_TRY(CopyManifest(copy_.get(), main_.get(), key));
   }
+  NoteUnmatched(in_main, in_copy);
   for (const std::string& key : Without(in_main, in_copy)) {
+    if (!in_copy.empty() && key < *in_copy.rbegin()) {
+      continue;  // erased, it seems: the copy stays what tells
+    }
     if (const Status copied = CopyManifest(main_.get(), copy_.get(), key);
         copied.code() == StatusCode::kIo) {
       return copied;  // a damaged one is found out when it is asked for
@@ -151,6 +191,18 @@ Status JobIndex::MakeAlike() {
   }
   // What has lost manifests has lost the rows after them, too.
   return lost_.empty() ? CopyRows(main_.get(), copy_.get()) : CopyRows(copy_.get(), main_.get());
+}
+
+void JobIndex::NoteUnmatched(const Keys& in_main, const Keys& in_copy) {
+  damage_.unmatched.clear();
+  for (const std::string& key : Without(in_main, in_copy)) {
+    if (!in_copy.empty() && key < *in_copy.rbegin()) {
+      damage_.unmatched.push_back(ParseIdKey(key));
+    }
+  }
+  if (damage_.unmatched.size() == 1) {
+    damage_.unmatched.clear();
+  }
 }
 
 Status JobIndex::CopyRows(Database* from, Database* to) {

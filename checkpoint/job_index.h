@@ -27,11 +27,17 @@ std::string JobCopyDirectory(const std::string& path);
 /// What was wrong with P/job and its copy when they were opened. What one of them had is not lost.
 struct IndexDamage {
   std::vector<CheckpointId> lost;  // committed, in the copy, and not in P/job
-  Status broken;                   // why P/job is not used; ok: it is
-  Status copy_broken;              // likewise of the copy
-
-  bool is_none() const { return lost.empty() && broken.ok() && copy_broken.ok(); }
+  // In P/job, and not in the copy, which has newer ones: they were erased, and a damaged log has
+  // brought them back; or they could not be written to the copy. A single one is no damage: a crash
+  // may come between two writes.
+  std::vector<CheckpointId> unmatched;
+  Status broken;       // why P/job is not used; ok: it is
+  Status copy_broken;  // likewise of the copy
 };
+
+/// For the one who has just opened checkpoint path `path` for writing: a line of text for each
+/// damage, with what was done about it. Empty: there is none.
+std::string IndexDamageText(const IndexDamage& damage, const std::string& path);
 
 /// Two databases with the same in them, so that one whose files are damaged loses no manifest: a
 /// storage engine takes a wrong byte in its log for the log's end, and what was written after it is
@@ -63,6 +69,7 @@ class JobIndex {
   Status OpenToWrite();
   Status MakeAlike();
   Status CopyRows(Database* from, Database* to);
+  void NoteUnmatched(const Keys& in_main, const Keys& in_copy);
 
   Storage* const storage_;
   const std::string path_;

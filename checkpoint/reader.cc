@@ -147,6 +147,15 @@ std::vector<Damage> Reader::VerifyIndex(CheckpointId id) const {
          .status =
              std::move(status).Annotate(fmt::format("{} can't be read", JobCopyDirectory(path_)))});
   }
+  if (std::ranges::find(index.unmatched, id) != index.unmatched.end()) {
+    damages.push_back(
+        {.what = "index",
+         .status = Status::Corruption(fmt::format(
+             "{} has its manifest, and {} has not: the checkpoint was removed, and damage has "
+             "brought it back, or a disk was full",
+             JobDirectory(path_),
+             JobCopyDirectory(path_)))});
+  }
   if (std::ranges::find(index.lost, id) != index.lost.end()) {
     damages.push_back(
         {.what = "index",

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "checkpoint/job_store.h"
+#include "checkpoint/keys.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/rocksdb_storage.h"
 #include "tests/checkpoint/temporary_path.h"
@@ -152,6 +153,9 @@ TEST_F(DamageTest, AWrongBitInTheIndexsLogIsNamedAndPutRight) {
     const auto job = JobStore::Open(*storage_, path_.path(), OpenMode::kWrite);
     ASSERT_TRUE(job.ok()) << job.status();
     EXPECT_THAT((*job)->index_damage().lost, ElementsAre(2, 3));
+    EXPECT_THAT(
+        IndexDamageText((*job)->index_damage(), "p"),
+        HasSubstr("p/job is damaged and had lost the manifests of checkpoints 2, 3; put back"));
     EXPECT_EQ((*job)->ReadRows("")->size(), 6U);
   }
   const auto reader = Reader::Open(*storage_, path_.path());
@@ -159,6 +163,41 @@ TEST_F(DamageTest, AWrongBitInTheIndexsLogIsNamedAndPutRight) {
   EXPECT_THAT((*reader)->VerifyIndex(3), IsEmpty());
   std::filesystem::remove_all(JobCopyDirectory(path_.path()));
   EXPECT_TRUE(Check(2).ok() && Check(3).ok()) << "they are where they were";
+}
+
+/// A reader skips a part of a log, and with it that checkpoints were removed.
+TEST_F(DamageTest, ManifestsThatComeBackAreNamedAndNotCopied) {
+  const auto put = [&](CheckpointId id) {
+    const auto main = storage_->Open(JobDirectory(path_.path()), kJobColumns, OpenMode::kWrite);
+    const std::string key = MakeIdKey(id);
+    const Change change{
+        .kind = ChangeKind::kPut, .column = kManifestColumn, .key = key, .value = {}};
+    return main.ok() && (*main)->Write({&change, 1}, Durability::kSynced).ok();
+  };
+  const auto unmatched = [&](OpenMode mode) {
+    const auto job = JobStore::Open(*storage_, path_.path(), mode);
+    return job.ok() ? (*job)->index_damage().unmatched : std::vector<CheckpointId>{99};
+  };
+  for (const CheckpointId id : {1U, 4U}) {
+    ASSERT_TRUE(put(id));
+    EXPECT_THAT(unmatched(OpenMode::kRead), IsEmpty()) << "a crash came between two writes";
+    EXPECT_THAT(unmatched(OpenMode::kWrite), IsEmpty());
+  }
+  const auto job = JobStore::Open(*storage_, path_.path(), OpenMode::kRead);
+  EXPECT_THAT(*(*job)->Manifests(), ElementsAre(1, 2, 3, 4));
+  {
+    const auto writer = JobStore::Open(*storage_, path_.path(), OpenMode::kWrite);
+    ASSERT_TRUE((*writer)->DeleteManifest(2).ok());
+    ASSERT_TRUE((*writer)->DeleteManifest(1).ok());
+  }
+  ASSERT_TRUE(put(1) && put(2));
+  for (const OpenMode mode : {OpenMode::kRead, OpenMode::kWrite, OpenMode::kRead}) {
+    EXPECT_THAT(unmatched(mode), ElementsAre(1, 2));
+  }
+  const auto reader = Reader::Open(*storage_, path_.path());
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ((*reader)->VerifyIndex(1).size(), 1U);
+  EXPECT_THAT((*reader)->VerifyIndex(3), IsEmpty());
 }
 
 /// Checkpoints of a program that kept no copy.
