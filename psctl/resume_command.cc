@@ -37,6 +37,14 @@ Result<Source> SourceOf(const std::string& from, const RunRegistry& registry) {
   return Source{CheckpointPathOf(run), run};
 }
 
+constexpr const char* kOfNoUse = "its journal is of no use: ";
+
+void EndProcesses(const std::vector<proto::LaunchRecord>& launches, const Console& console) {
+  if (const size_t killed = KillProcesses(launches); killed > 0) {
+    console.err("ended what was left of it: " + Plural(killed, "server or worker") + "\n");
+  }
+}
+
 /// A run whose coordinator was killed and whose servers wait for another one. Nothing: its
 /// checkpoints are what is left; processes that might still use them are ended. `left` gets the
 /// state of a journal that can be read.
@@ -52,15 +60,14 @@ Result<std::optional<TrainStart>> FromJournal(
   PS_ASSIGN(FileLock lock, FileLock::Take(run.lock(), ""));
   Result<TrainStart> start = TakeUp({run, std::move(lock)});
   if (!start.ok()) {
-    console.err("its journal is of no use: " + Printable(start.status().message()) + "\n");
+    console.err(kOfNoUse + Printable(start.status().message()) + "\n");
+    EndProcesses(ReadLaunches(run), console);
     return std::optional<TrainStart>();
   }
   *left = start->recovered->state;
   const std::vector<proto::LaunchRecord>& launches = start->recovered->launches;
   if (!HasItsServers(launches)) {
-    if (const size_t killed = KillProcesses(launches); killed > 0) {
-      console.err("ended what was left of it: " + Plural(killed, "server or worker") + "\n");
-    }
+    EndProcesses(launches, console);
     return std::optional<TrainStart>();
   }
   if (has_overrides) {
@@ -220,6 +227,30 @@ int ResumeFromCheckpoint(
 }
 
 }  // namespace
+
+int GoOnWithoutJournal(
+    SupervisedRun run,
+    const Status& why,
+    const TrainCommand& command,
+    const Console& console,
+    const RunRegistry& registry,
+    SupervisorLink* link) {
+  const bool is_of_no_use = why.code() == StatusCode::kInvalidArgument ||
+                            why.code() == StatusCode::kCorruption ||
+                            why.code() == StatusCode::kUnsupported;
+  if (!is_of_no_use) {
+    return Fail(console, why);
+  }
+  console.err("psctl: " + (kOfNoUse + Printable(why.message())) + "\n");
+  EndProcesses(ReadLaunches(run.paths), console);
+  run.lock = FileLock();  // it is over; the run that goes on has a directory of its own
+  TrainCommand train = command;
+  train.no_refine = true;
+  ResumeCommand resume;
+  resume.is_trusted = true;  // what it starts was started before
+  const Source source{CheckpointPathOf(run.paths), run.paths};
+  return ResumeFromCheckpoint(source, resume, train, console, registry, link);
+}
 
 int RunResume(const ResumeCommand& command, const Console& console, const RunRegistry& registry) {
   Result<Source> source = SourceOf(command.from, registry);

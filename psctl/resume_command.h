@@ -6,6 +6,8 @@
 #include "ps/proto/job_config.h"
 #include "psctl/console.h"
 #include "psctl/run_registry.h"
+#include "psctl/supervisor.h"
+#include "psctl/train_command.h"
 
 namespace ps::psctl {
 
@@ -20,5 +22,16 @@ struct ResumeCommand {
 /// Goes on with a run that was killed: from its journal while its servers live, else from its
 /// newest checkpoint that is whole, as a run of its own. Returns the exit code.
 int RunResume(const ResumeCommand& command, const Console& console, const RunRegistry& registry);
+
+/// For the process that was to go on with `run`, and could not, for the reason `why`. When its
+/// journal is of no use (it fell behind, or is damaged), what is left of the run is ended, and its
+/// newest checkpoint is gone on from as a run of its own. Returns the exit code.
+int GoOnWithoutJournal(
+    SupervisedRun run,
+    const Status& why,
+    const TrainCommand& command,
+    const Console& console,
+    const RunRegistry& registry,
+    SupervisorLink* link);
 
 }  // namespace ps::psctl

@@ -118,8 +118,8 @@ Result<std::string> MakeToken() {
 Result<RunDirectory> RunDirectory::Create(
     const std::string& parent, const std::string& name, int64_t unix_micros, bool is_encrypted) {
   const std::string absolute_parent = AbsolutePath(parent);
-  if (const Status made = CreateDirectories(absolute_parent); !made.ok()) {
-    return WithAdvice(made);
+  if (Status made = CreateDirectories(absolute_parent); !made.ok()) {
+    return WithAdvice(std::move(made).Annotate(absolute_parent));
   }
   Result<std::string> root = MakeUniqueDirectory(
       absolute_parent + "/" + FileNameOf(name) + "-" + RunTimestamp(unix_micros));

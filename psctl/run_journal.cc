@@ -21,6 +21,13 @@ Result<RunJournal> RunJournal::Open(const RunDirectory& directory) {
   return run;
 }
 
+std::vector<proto::LaunchRecord> ReadLaunches(const RunPaths& run) {
+  const Result<std::string> boot_id = coordinator::ReadBootId();
+  return boot_id.ok() ? coordinator::JobJournal::ReadLaunches(
+                            *checkpoint::MakeRocksDbStorage(), run.journal(), *boot_id)
+                      : std::vector<proto::LaunchRecord>();
+}
+
 bool HasItsServers(const std::vector<proto::LaunchRecord>& launches) {
   size_t servers = 0;
   for (const proto::LaunchRecord& launch : launches) {

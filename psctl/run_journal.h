@@ -22,6 +22,9 @@ struct RunJournal {
   static Result<RunJournal> Open(const RunDirectory& directory);
 };
 
+/// Processes that the run's journal names, of this boot, whatever else is wrong with the journal.
+std::vector<proto::LaunchRecord> ReadLaunches(const RunPaths& run);
+
 /// Whether a run without a coordinator can go on from its journal: every server that was noted
 /// lives, and at least one does. Otherwise parameters are lost, and its checkpoint is what it goes
 /// on from.

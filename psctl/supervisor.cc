@@ -145,6 +145,7 @@ class Supervisor {
   pid_t child_ = 0;
   std::optional<int> wait_status_;  // of the child, once it is over
   std::optional<SupervisedRun> run_;
+  bool has_told_ = false;    // the child, which run it has
   std::optional<int> stop_;  // the newest request to stop: the run is to end
   TimePoint started_{};
   int short_lives_ = 0;
@@ -215,6 +216,7 @@ Status Supervisor::StartInTime(bool* is_child) {
 
 bool Supervisor::Fork() {
   wait_status_.reset();
+  has_told_ = false;
   started_ = SystemTime().Now();
   const pid_t parent = ::getpid();
   child_ = ::fork();
@@ -255,7 +257,7 @@ void Supervisor::AwaitSomething() {
       {.fd = signals_.get(), .events = POLLIN, .revents = 0},
       {.fd = link_.get(), .events = POLLIN, .revents = 0}};
   // The coordinator closes its side when it ends: SIGCHLD says more of that.
-  const nfds_t count = run_ ? 1 : 2;
+  const nfds_t count = has_told_ ? 1 : 2;
   if (::poll(polls, count, -1) < 0) {
     return;
   }
@@ -300,10 +302,18 @@ void Supervisor::Reap() {
 }
 
 void Supervisor::OnRun(SupervisedRun run) {
-  if (run_) {
-    return;  // the process that goes on with it says so, too
+  has_told_ = true;
+  // The process that goes on with a run says so, too. One that can't goes on with another run.
+  if (run_ && run_->paths.root == run.paths.root) {
+    return;
   }
+  const bool is_another = run_.has_value();
   run_ = std::move(run);
+  if (is_another && is_detached_) {
+    if (const Status moved = MoveOutputTo(run_->paths.run_log()); !moved.ok()) {
+      Fail(console_, moved);
+    }
+  }
   if (!ready_.is_open()) {
     return;
   }

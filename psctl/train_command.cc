@@ -16,6 +16,7 @@
 #include "psctl/planning_files.h"
 #include "psctl/profile_view.h"
 #include "psctl/remote_copies.h"
+#include "psctl/resume_command.h"
 #include "psctl/summary.h"
 #include "psctl/train.h"
 #include "psctl/train_run.h"
@@ -125,6 +126,10 @@ Result<std::unique_ptr<TrainRun>> PrepareRun(TrainStart* start, const Console& c
     PS_TRY(FillDirectory(start));
   } else if (start->job.config.checkpoint.enabled) {
     PS_ASSIGN(start->checkpoints, ReopenCheckpoints(start->job.config.checkpoint.path));
+  }
+  if (start->checkpoints.store != nullptr) {
+    console.err(checkpoint::IndexDamageText(
+        start->checkpoints.store->index_damage(), start->job.config.checkpoint.path));
   }
   PS_ASSIGN(
       MetricsFiles metrics,
@@ -275,7 +280,9 @@ int Coordinate(
   process.go_on = [&](SupervisedRun run, const Console& own_console, SupervisorLink* link) {
     TakenUpRun taken;
     if (const Status up = TakeUpInTime(run, plan, own_console, &taken); !up.ok()) {
-      return Fail(own_console, up);
+      return taken.start != nullptr
+                 ? Fail(own_console, up)
+                 : GoOnWithoutJournal(std::move(run), up, command, own_console, registry, link);
     }
     return Conduct(*taken.start, std::move(taken.run), command, own_console, registry, link);
   };

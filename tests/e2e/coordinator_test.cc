@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "tests/e2e/train_run.h"
@@ -171,6 +172,32 @@ TEST_F(CoordinatorTest, ARunWithoutCoordinatorAndSupervisorIsTakenUpWhileItsServ
       resumed.err,
       AllOf(HasSubstr("going on from the journal of " + root), Not(HasSubstr("checkpoint"))));
   ExpectNothingRepeated(run, 3);
+  run.ExpectNothingLeft();
+}
+
+/// Its disk was full when it was killed: what others were told is not in it.
+TEST_F(CoordinatorTest, ARunWhoseJournalFellBehindGoesOnFromItsNewestCheckpoint) {
+  job_.Set("checkpoint", R"({"every_s": 0.3})");
+  TrainRun run(job_);
+  ASSERT_TRUE(
+      run.WaitFor([](const proto::JobStatus& status) { return status.checkpoints.newest >= 2; })
+          .has_value());
+  const std::string root = run.Root();
+  const int64_t coordinator = run.CoordinatorPid();
+  run.psctl().Signal(SIGSTOP);
+  ASSERT_EQ(::kill(static_cast<pid_t>(coordinator), SIGKILL), 0);
+  ASSERT_TRUE(WaitUntil([&] { return !IsAlive(coordinator); }));
+  std::ofstream(root + "/journal/MARK") << "behind\n" << std::string(57, '\n');
+  run.psctl().Signal(SIGCONT);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  EXPECT_THAT(
+      run.psctl().Err(),
+      AllOf(
+          HasSubstr(
+              "its journal is of no use: the journal in " + root + "/journal: it fell behind"),
+          ContainsRegex("ended what was left of it: [0-9]+ server"),
+          ContainsRegex("going on from checkpoint [0-9]+ in " + root)));
+  EXPECT_THAT(run.psctl().Out(), HasSubstr("done"));
   run.ExpectNothingLeft();
 }
 

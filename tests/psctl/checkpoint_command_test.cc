@@ -71,6 +71,24 @@ TEST_F(CheckpointCommandTest, ShowNamesTensorsAndShards) {
   EXPECT_THAT(out_, ContainsRegex("0  shard-0 "));
 }
 
+TEST_F(CheckpointCommandTest, VerifyNamesADamagedIndexAndFails) {
+  for (const auto& entry : std::filesystem::directory_iterator(path_ + "/job")) {
+    if (entry.path().extension() == ".log") {
+      std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(20);  // in the first record of the log
+      file.put('~');
+    }
+  }
+  EXPECT_EQ(Run({"checkpoint", "verify", "--all", path_}), kExitFailed) << out_;
+  for (const char* id : {"2", "3"}) {
+    EXPECT_THAT(
+        out_, ContainsRegex(std::string("checkpoint ") + id + ": index: .*/job is damaged"));
+  }
+  EXPECT_EQ(Run({"checkpoint", "prune", "--keep", "2", path_}), kExitOk) << err_;
+  EXPECT_THAT(out_, HasSubstr("kept: 2, 3\n"));
+  EXPECT_EQ(Run({"checkpoint", "verify", "--all", path_}), kExitOk) << out_;
+}
+
 TEST_F(CheckpointCommandTest, VerifyNamesWhatIsDamagedAndFails) {
   EXPECT_EQ(Run({"checkpoint", "verify", "--all", path_}), kExitOk) << err_;
   EXPECT_THAT(out_, HasSubstr("checkpoint 2: whole, 3 chunks"));

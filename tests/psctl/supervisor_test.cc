@@ -106,6 +106,24 @@ TEST_F(SupervisorTest, ASuccessorThatCannotBeStartedForAMomentIsTriedAgain) {
       said_, HasSubstr("the run can't go on yet: socketpair: Too many open files; trying again"));
 }
 
+/// As when a journal is of no use, and the newest checkpoint is gone on from.
+TEST_F(SupervisorTest, OneThatGoesOnWithAnotherRunIsFollowedByOneOfThatRun) {
+  const int code = Run(
+      {.begin = [&](const Console&, SupervisorLink* link) { return BeginAndDie(link); },
+       .go_on =
+           [&](SupervisedRun run, const Console& console, SupervisorLink* link) {
+             std::string root = run.paths.root;
+             if (!root.ends_with("-2")) {
+               return BeginAndDie(link);
+             }
+             root.resize(root.size() - 2);
+             console.err(FileLock::IsHeld(RunPaths{root}.lock()) ? "both\n" : "another\n");
+             return 3;
+           }});
+  EXPECT_EQ(code, 3);
+  EXPECT_THAT(said_, EndsWith("another\n"));
+}
+
 TEST_F(SupervisorTest, ARunThatHadNotBegunIsOver) {
   const int code = Run(
       {.begin = [](const Console&, SupervisorLink*) { return ::kill(::getpid(), SIGKILL); },
