@@ -39,6 +39,12 @@ Result<Source> SourceOf(const std::string& from, const RunRegistry& registry) {
 
 constexpr const char* kOfNoUse = "its journal is of no use: ";
 
+/// Whether nobody can ever go on from the journal, rather than not now.
+bool IsOfNoUse(const Status& why) {
+  return why.code() == StatusCode::kInvalidArgument || why.code() == StatusCode::kCorruption ||
+         why.code() == StatusCode::kUnsupported;
+}
+
 void EndProcesses(const std::vector<proto::LaunchRecord>& launches, const Console& console) {
   if (const size_t killed = KillProcesses(launches); killed > 0) {
     console.err("ended what was left of it: " + Plural(killed, "server or worker") + "\n");
@@ -61,7 +67,9 @@ Result<std::optional<TrainStart>> FromJournal(
   Result<TrainStart> start = TakeUp({run, std::move(lock)});
   if (!start.ok()) {
     console.err(kOfNoUse + Printable(start.status().message()) + "\n");
-    EndProcesses(ReadLaunches(run), console);
+    if (IsOfNoUse(start.status())) {
+      EndProcesses(ReadLaunches(run), console);
+    }
     return std::optional<TrainStart>();
   }
   *left = start->recovered->state;
@@ -235,10 +243,7 @@ int GoOnWithoutJournal(
     const Console& console,
     const RunRegistry& registry,
     SupervisorLink* link) {
-  const bool is_of_no_use = why.code() == StatusCode::kInvalidArgument ||
-                            why.code() == StatusCode::kCorruption ||
-                            why.code() == StatusCode::kUnsupported;
-  if (!is_of_no_use) {
+  if (!IsOfNoUse(why)) {
     return Fail(console, why);
   }
   console.err("psctl: " + (kOfNoUse + Printable(why.message())) + "\n");

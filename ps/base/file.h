@@ -16,7 +16,8 @@ Result<std::string> ReadFile(const std::string& path, size_t bytes_max = 16U << 
 /// ReadFile without newlines at the end: for secrets and notices.
 Result<std::string> ReadSmallFile(const std::string& path, size_t bytes_max);
 
-/// Replaces the file in one step: a reader sees the old text or the new, never a part.
+/// Replaces the file in one step: a reader sees the old text or the new, never a part. The new one
+/// survives the machine.
 /// `mode` is that of the new file, whatever the umask. Errors: kIo with the path.
 Status WriteFileAtomically(const std::string& path, std::string_view text, unsigned mode = 0644);
 
