@@ -136,7 +136,8 @@ TEST(LimitsTest, AnOfferTravelsWithAsManyChunksAsAreMovedAtATime) {
     EXPECT_LE(BytesOfOffer(members, keys), kHeaderBytesMax) << members << " workers";
   }
   EXPECT_GT(BytesOfOffer(kSeatsMax, 64), kHeaderBytesMax) << "why there is a bound";
-  EXPECT_GE(OfferKeysMax(1024), 256U);
+  EXPECT_EQ(OfferKeysMax(1024), 500U) << "as PROTOCOL.md says";
+  EXPECT_EQ(OfferKeysMax(kSeatsMax), 21U);
 }
 
 TEST(LimitsTest, TheLargestPushAndPullHeadersTravel) {
