@@ -23,7 +23,7 @@ constexpr int kKills = 50;
 /// A kill comes up to so long after the moment at which the last one's is due.
 constexpr uint64_t kJitterMillisMax = 60;
 /// A step takes so long at least, so that the run lasts long enough for all kills on any machine.
-constexpr int kStepMillis = 4;
+constexpr int kStepMillis = 2;
 
 /// Kills workers of a run and starts others in their place, as a provider and a launcher would.
 class Disturber {
