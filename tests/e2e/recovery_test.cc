@@ -23,9 +23,15 @@ using ::testing::HasSubstr;
 class RecoveryTest : public E2eTest {
  protected:
   RecoveryTest() {
-    job_.Set("train", R"({"epochs": 3, "minibatch": 32})")
+    job_.SetEndless()
         .Set("workers", R"([{"count": 2, "step_ms": 20}])")
         .Set("checkpoint", R"({"every_s": 0.3})");
+  }
+
+  /// A job with an end that is far away until the run is resumed with `workers[0].step_ms=0`.
+  void SetSlow() {
+    job_.Set("train", R"({"epochs": 3, "minibatch": 32})")
+        .Set("workers", R"([{"count": 2, "step_ms": 300}])");
   }
 
   /// All parameters of the run's model, as bytes of its file.
@@ -52,8 +58,8 @@ TEST_F(RecoveryTest, AServerThatIsKilledComesBackWhileTheOthersGoOn) {
   });
   ASSERT_TRUE(after.has_value());
   EXPECT_NE(after->shards[1].pid, before->shards[1].pid);
-  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
-  run.ExpectExactLedger();
+  EXPECT_TRUE(run.WaitForSamples(after->samples_counted + 256));
+  StopCleanly(&run);
   EXPECT_THAT(run.psctl().Err(), HasSubstr("1 server shard lost; back from checkpoint"));
   EXPECT_THAT(run.psctl().Out(), ContainsRegex("servers lost +1 shard came back"));
   const Json summary = run.Summary();
@@ -75,13 +81,11 @@ TEST_F(RecoveryTest, AServerThatIsFrozenIsKilledAndAnotherOneComesInItsPlace) {
   });
   ASSERT_TRUE(after.has_value());
   EXPECT_TRUE(WaitUntil([&] { return !IsAlive(frozen); }));
-  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
-  run.ExpectExactLedger();
-  run.ExpectNothingLeft();
+  EXPECT_TRUE(run.WaitForSamples(after->samples_counted + 256)) << "training does not go on";
+  StopCleanly(&run);
 }
 
 TEST_F(RecoveryTest, AllServersAndTheCoordinatorAreKilledAtOneInstantAndAServerAgain) {
-  job_.SetData(10000, 1000);
   TrainRun run(job_);
   const auto before = run.WaitFor(HasCheckpoint);
   ASSERT_TRUE(before.has_value());
@@ -97,17 +101,18 @@ TEST_F(RecoveryTest, AllServersAndTheCoordinatorAreKilledAtOneInstantAndAServerA
   });
   ASSERT_TRUE(after.has_value());
   ::kill(static_cast<pid_t>(after->shards[0].pid), SIGKILL);  // it may be restoring
-  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
-  run.ExpectExactLedger();
+  EXPECT_TRUE(run.WaitFor([&](const proto::JobStatus& status) {
+    return status.shards[0].pid != after->shards[0].pid &&
+           status.samples_counted > after->samples_counted + 256;
+  })) << "training does not go on";
+  StopCleanly(&run);
   EXPECT_THAT(run.psctl().Err(), HasSubstr("the coordinator is back, restart 1 of this run"));
-  run.ExpectNothingLeft();
 }
 
 class OneInstantTest : public RecoveryTest, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(OneInstantTest, AllWorkersAndAServerAreKilledAndTheRunGoesOn) {
-  job_.Set(
-      "train", std::string(R"({"epochs": 3, "minibatch": 32, "mode": ")") + GetParam() + R"("})");
+  job_.SetEndless(std::string(R"("mode": ")") + GetParam() + '"');
   TrainRun run(job_, {.is_replacing = true});
   const auto before = run.WaitFor(HasCheckpoint);
   ASSERT_TRUE(before.has_value());
@@ -122,13 +127,12 @@ TEST_P(OneInstantTest, AllWorkersAndAServerAreKilledAndTheRunGoesOn) {
            Alive(status).size() == 2;
   });
   ASSERT_TRUE(after.has_value());
-  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
-  run.ExpectExactLedger();
+  EXPECT_TRUE(run.WaitForSamples(after->samples_counted + 256)) << "training does not go on";
+  const Json summary = StopCleanly(&run);
   if (std::string(GetParam()) == "async") {
     // In bsp all go back and come anew: who is found lost only then is no member that was revoked.
-    EXPECT_EQ(run.Summary()["revocations_unnoticed"].number(), 2);
+    EXPECT_EQ(summary["revocations_unnoticed"].number(), 2);
   }
-  run.ExpectNothingLeft();
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -142,11 +146,11 @@ TEST_F(RecoveryTest, AllServersGoBackTogetherWhenTheJobSaysSo) {
   const auto before = run.WaitFor(HasCheckpoint);
   ASSERT_TRUE(before.has_value());
   ASSERT_EQ(::kill(static_cast<pid_t>(before->shards[0].pid), SIGKILL), 0);
-  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
-  run.ExpectExactLedger();
+  EXPECT_TRUE(WaitUntil([&] { return Contains(run.psctl().Err(), "and all went back"); }));
+  EXPECT_TRUE(run.WaitForSamples(before->samples_counted + 256)) << "training does not go on";
+  StopCleanly(&run);
   EXPECT_THAT(run.psctl().Err(), HasSubstr("a server was lost, and all went back to checkpoint"));
   EXPECT_THAT(run.psctl().Out(), ContainsRegex("went back +1 time with all servers"));
-  run.ExpectNothingLeft();
 }
 
 TEST_F(RecoveryTest, InBspAllServersGoBackAndTheModelIsThatOfAnUndisturbedRun) {
@@ -167,7 +171,7 @@ TEST_F(RecoveryTest, InBspAllServersGoBackAndTheModelIsThatOfAnUndisturbedRun) {
 }
 
 TEST_F(RecoveryTest, AServerThatIsGivenNoticeLeavesACheckpointAndIsReplaced) {
-  job_.SetEndless().Set("checkpoint", R"({"every_s": 600})");
+  job_.Set("checkpoint", R"({"every_s": 600})");
   TrainRun run(job_);
   const auto before = run.WaitForSamples(256);
   ASSERT_TRUE(before.has_value());
@@ -188,7 +192,7 @@ TEST_F(RecoveryTest, AServerThatIsGivenNoticeLeavesACheckpointAndIsReplaced) {
 }
 
 TEST_F(RecoveryTest, AServersSigtermIsANoticeAndTheNextProcessIsThereBeforeItLeaves) {
-  job_.SetEndless().Set("checkpoint", R"({"every_s": 600})");
+  job_.Set("checkpoint", R"({"every_s": 600})");
   TrainRun run(job_);
   const auto before = run.WaitForSamples(256);
   ASSERT_TRUE(before.has_value());
@@ -208,6 +212,7 @@ TEST_F(RecoveryTest, AServersSigtermIsANoticeAndTheNextProcessIsThereBeforeItLea
 }
 
 TEST_F(RecoveryTest, ARunThatWasKilledAltogetherIsResumedOnOtherServersAndWorkers) {
+  SetSlow();
   TrainRun run(job_);
   const auto before = run.WaitFor(HasCheckpoint);
   ASSERT_TRUE(before.has_value());
@@ -221,7 +226,14 @@ TEST_F(RecoveryTest, ARunThatWasKilledAltogetherIsResumedOnOtherServersAndWorker
 
   Process::Options options;
   options.program = "psctl";
-  options.arguments = {"resume", root, "--set", "servers.count=3", "workers[0].count=3", "--json"};
+  options.arguments = {
+      "resume",
+      root,
+      "--set",
+      "servers.count=3",
+      "workers[0].count=3",
+      "workers[0].step_ms=0",
+      "--json"};
   options.output_stem = root + "/resume";
   Process resume(options);
   EXPECT_EQ(resume.Wait(kRunPatience), ProcessEnd{});
@@ -238,6 +250,7 @@ TEST_F(RecoveryTest, ARunThatWasKilledAltogetherIsResumedOnOtherServersAndWorker
 
 TEST_F(RecoveryTest, ARunIsResumedFromItsCopiesWhereNothingElseIsLeft) {
   const TemporaryFolder place;
+  SetSlow();
   job_.Set("checkpoint", R"({"every_s": 0.3, "keep": 2, "copy_to": ")" + place.path() + R"("})");
   job_.Set("launch", R"({"prefix": "env SPOTPS_TEST=1"})");
   TrainRun run(job_);
@@ -269,7 +282,13 @@ TEST_F(RecoveryTest, ARunIsResumedFromItsCopiesWhereNothingElseIsLeft) {
   EXPECT_FALSE(std::filesystem::exists(root + "/runs")) << "nothing was fetched";
 
   options.arguments = {
-      "resume", place.path(), "--json", "--trust-launch", "--set", "run.directory=elsewhere"};
+      "resume",
+      place.path(),
+      "--json",
+      "--trust-launch",
+      "--set",
+      "run.directory=elsewhere",
+      "workers[0].step_ms=0"};
   options.output_stem = root + "/resume";
   Process resume(options);
   EXPECT_EQ(resume.Wait(kRunPatience), ProcessEnd{});
