@@ -14,6 +14,7 @@ void Evaluations::MarkPart(const Evaluation& evaluation, const EvaluationPart& p
 
 void Evaluations::Begin(uint32_t epoch, uint64_t samples, uint64_t parts) {
   PS_CHECK(samples > 0 && parts > 0);
+  DropUnbegun();
   Evaluation evaluation;
   evaluation.epoch = epoch;
   const uint64_t size = (samples + parts - 1) / parts;
@@ -25,6 +26,19 @@ void Evaluations::Begin(uint32_t epoch, uint64_t samples, uint64_t parts) {
     MarkPart(evaluation, evaluation.parts.back());
   }
   state_->pending.push_back(std::move(evaluation));
+}
+
+void Evaluations::DropUnbegun() {
+  std::erase_if(state_->pending, [this](const Evaluation& evaluation) {
+    const bool is_begun = std::ranges::any_of(
+        evaluation.parts, [](const auto& part) { return part.is_done || part.lease != LeaseId(); });
+    for (const EvaluationPart& part : evaluation.parts) {
+      if (!is_begun) {
+        MarkPart(evaluation, part);
+      }
+    }
+    return !is_begun;
+  });
 }
 
 bool Evaluations::HasWork() const {

@@ -17,7 +17,9 @@ using proto::EvaluationPart;
 using proto::EvaluationsState;
 
 /// Evaluations of the held-out data, cut into parts that workers lease. A part whose holder is gone
-/// is done again by another one; each counts once.
+/// is done again by another one; each counts once. An evaluation is of the model as it is when its
+/// parts are computed, so one that nobody has begun when the next one begins is given up for that:
+/// it would have the next one's result under an earlier epoch's name.
 class Evaluations {
  public:
   /// Works on `state` and marks what it changes; both outlive it.
@@ -50,6 +52,7 @@ class Evaluations {
   const std::vector<proto::EvaluationRow>& results() const { return state_->results; }
 
  private:
+  void DropUnbegun();
   void Complete(size_t index, Duration since_begin);
   void MarkPart(const Evaluation& evaluation, const EvaluationPart& part);
 

@@ -423,20 +423,23 @@ void LeaseDesk::FinishEpochs() {
   const proto::TrainConfig& train = job_->options.config.train;
   const uint64_t test_samples = job_->options.test_samples;
   uint32_t& finished = job_->edit.epochs_finished;
+  bool is_due = false;
   while (finished < train.epochs && job_->ledger.is_epoch_complete(finished) &&
          job_->rounds.is_empty()) {
     ++finished;
     job_->log->Info("epoch_complete", {{"epoch", finished}});
     const bool is_last = finished == train.epochs;
-    const bool is_due = is_last || (train.evaluate_every_epochs != 0 &&
-                                    finished % train.evaluate_every_epochs == 0);
-    if (is_due && test_samples > 0) {
-      const uint64_t parts = std::clamp<uint64_t>(
-          test_samples / kEvaluationPartSamplesMin,
-          1,
-          std::clamp<uint64_t>(job_->membership.members().size(), 1, kEvaluationPartsMax));
-      job_->evaluations.Begin(finished, test_samples, parts);
-    }
+    is_due = is_due || is_last ||
+             (train.evaluate_every_epochs != 0 && finished % train.evaluate_every_epochs == 0);
+  }
+  // Where a straggler's step was the last one of several epochs, they end with one model: it is
+  // evaluated once, as that after the newest of them.
+  if (is_due && test_samples > 0) {
+    const uint64_t parts = std::clamp<uint64_t>(
+        test_samples / kEvaluationPartSamplesMin,
+        1,
+        std::clamp<uint64_t>(job_->membership.members().size(), 1, kEvaluationPartsMax));
+    job_->evaluations.Begin(finished, test_samples, parts);
   }
 }
 

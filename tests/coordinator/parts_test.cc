@@ -49,6 +49,11 @@ TEST(EvaluationsTest, APartWhoseHolderIsGoneIsDoneAgainByAnother) {
   EXPECT_EQ(evaluations.Find(LeaseId(1)), nullptr);
   EXPECT_NE(evaluations.Find(LeaseId(2)), nullptr);
   EXPECT_EQ(evaluations.Grant(Incarnation(2), LeaseId(3)).begin, 0U);
+  evaluations.Begin(2, 10, 2);
+  evaluations.Begin(3, 10, 2);
+  ASSERT_EQ(evaluations.pending().size(), 2U) << "nobody has begun the one after epoch 2";
+  EXPECT_EQ(evaluations.pending()[0].epoch, 1U);
+  EXPECT_EQ(evaluations.pending()[1].epoch, 3U);
 }
 
 TEST(RoundsTest, ContributionsAreSortedByWorkerAndRejectedOnesLeftOut) {

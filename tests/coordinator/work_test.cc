@@ -221,6 +221,34 @@ TEST(WorkTest, EvaluationFollowsEveryFewEpochsAndTheLast) {
   EXPECT_EQ(status.state, "done");
 }
 
+// A straggler holds the first epoch open while others train those that follow.
+TEST(WorkTest, EpochsThatEndWithOneModelAreEvaluatedOnceAsTheNewestOfThem) {
+  CoordinatorOptions options = SmallJob();
+  options.config.workers = {{2, 0, 1, 1}};
+  options.config.train.epochs = 5;
+  options.train_samples = 40;
+  options.test_samples = 100;
+  Harness harness(options);
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  const std::vector<proto::LeaseGrant> first = harness.AskAll(&workers);
+  harness.Work(&workers[1], first[1]);
+  auto next = harness.Ask(&workers[1]);
+  for (; next && next->epoch < 3; next = harness.Ask(&workers[1])) {
+    ASSERT_EQ(next->kind, proto::LeaseKind::kTrain);
+    harness.Work(&workers[1], *next);
+  }
+  ASSERT_TRUE(next.has_value());
+  harness.Work(&workers[0], first[0]);
+  harness.Work(&workers[1], *next);
+  std::vector<uint32_t> evaluated;
+  RunToTheEnd(&harness, &workers);
+  for (const proto::EvaluationRow& row : harness.status().evaluations) {
+    evaluated.push_back(row.epoch);
+  }
+  EXPECT_EQ(harness.status().state, "done");
+  EXPECT_EQ(evaluated, (std::vector<uint32_t>{3, 4, 5})) << "epochs 1 to 3 have ended at once";
+}
+
 TEST(WorkTest, AnEvaluationWhoseWorkerDiesIsDoneByAnother) {
   CoordinatorOptions options = SmallJob();
   options.config.workers = {{2, 0, 1, 1}};
