@@ -1,5 +1,7 @@
 #include "ps/coordinator/departure_desk.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -67,8 +69,27 @@ void DepartureDesk::RemoveLost(
   if (job_->state.phase == JobPhase::kStopping || !member.is_admitted || member.is_released) {
     Remove(incarnation, LeaveKind::kLeft, reason, call);
   } else {
+    const WorkerId seat = member.seat;
+    const bool is_fruitless =
+        !has_notice && member.reported == 0 && !job_->state.kills.contains(seat);
     Remove(incarnation, has_notice ? LeaveKind::kDrained : LeaveKind::kLost, reason, call);
+    if (is_fruitless) {
+      NoteFruitless(seat, reason, call);
+    }
   }
+}
+
+/// A lost worker is replaced, since machines come and go. Where each replacement is lost in the
+/// same way before it has done a step, that would go on for ever, and nobody would be told why.
+void DepartureDesk::NoteFruitless(WorkerId seat, const std::string& reason, const Call& call) {
+  const uint32_t times = job_->seats.NoteFruitless(seat, reason);
+  if (times < Seats::kFruitlessMax) {
+    return;
+  }
+  const std::string why = fmt::format("lost {} times in a row, each time with: {}", times, reason);
+  job_->log->Warning("worker_lost_again", {{"worker", seat.value}, {"why", why}});
+  job_->seats.NoteFailure(seat, why);
+  job_->places.NoteFailure(seat, Places::Cause::kProgram, why, call.now);
 }
 
 void DepartureDesk::RemoveFailed(

@@ -21,6 +21,8 @@ class DepartureDesk {
   /// Fences a member. Requires: it is one.
   void Remove(Incarnation incarnation, LeaveKind kind, const std::string& reason, const Call& call);
   /// The same for one that did not say goodbye; what that is called depends on what it was told.
+  /// One that had counted no step has failed, too, when its seat's workers were lost so before:
+  /// Seats::kFruitlessMax.
   void RemoveLost(Incarnation incarnation, const std::string& reason, const Call& call);
   /// The same for one that ended by itself with an error. It failed when it had counted no step;
   /// else it is lost like any other. Requires: it is a member.
@@ -29,6 +31,7 @@ class DepartureDesk {
   void Settle(const Call& call);
 
  private:
+  void NoteFruitless(WorkerId seat, const std::string& reason, const Call& call);
   void Resolve(Departure* departure, TimePoint now);
   uint64_t RoundToKeepFor(Incarnation incarnation) const;
 

@@ -244,8 +244,11 @@ void JobPhases::CheckReturns(const Call& call) {
     return;
   }
   for (const WorkerId seat : std::set<WorkerId>(job_->seats.expected())) {
-    if (job_->membership.FindSeat(seat) == nullptr) {
+    const Member* const member = job_->membership.FindSeat(seat);
+    if (member == nullptr) {
       job_->GiveUpReturn(seat, "it did not come back after the job went back");
+    } else if (member->record->is_heard && member->state == proto::WorkerState::kJoining) {
+      job_->seats.StopExpecting(seat);  // it loads its data: the others begin without it
     }
   }
 }

@@ -310,6 +310,7 @@ Status LeaseDesk::CountStep(
   const uint64_t samples = done.end - done.begin;
   if (member->reported == 0) {
     job_->places.NoteStep(member->seat);
+    job_->seats.NoteStep(member->seat);
   }
   member->reported = done.step;
   member->samples_counted += samples;

@@ -1,6 +1,7 @@
 #include "ps/coordinator/seats.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ps/base/check.h"
 
@@ -137,6 +138,16 @@ void Seats::ForgetFailures() {
     touched_->Mark(RowKind::kSeat, seat.value);
   }
   state_->ends.clear();
+  fruitless_.clear();
+}
+
+uint32_t Seats::NoteFruitless(WorkerId seat, const std::string& why) {
+  std::string plain = why;
+  std::erase_if(plain, [](char c) { return c >= '0' && c <= '9'; });
+  Fruitless& so_far = fruitless_[seat];
+  so_far.times = so_far.why == plain ? so_far.times + 1 : 1;
+  so_far.why = std::move(plain);
+  return so_far.times;
 }
 
 std::optional<WorkerId> Seats::Vacant() const {

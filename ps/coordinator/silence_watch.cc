@@ -21,7 +21,8 @@ Duration SilenceWatch::SilenceLimit(const Member& member) const {
   if (member.record->is_heard || member.peer == proto::PeerId()) {
     return job_->timing.detect;
   }
-  // It builds its model and loads its data, and can't talk meanwhile.
+  // It opens its device, and can't talk meanwhile. While it loads its data it can, as long as that
+  // takes: a limit here would end every worker of a large set again and again.
   return std::max(
       job_->timing.detect,
       FromSeconds(static_cast<double>(job_->options.config.fleet.join_timeout_s)));

@@ -276,6 +276,53 @@ TEST_F(FleetTest, TheRunEndsWhenAllThatAreWantedFailAgainAndAgain) {
   EXPECT_THAT(harness_.status().detail, HasSubstr("no such file"));
 }
 
+/// Each one joins, and is silent then.
+TEST_F(FleetTest, TheRunEndsWhenWorkersAreLostAgainAndAgainForOneReasonBeforeAStep) {
+  Scale({Change("fast", 0, false)});
+  harness_.Wait(kTick, workers_);
+  Leave(workers_[0]);
+  Leave(workers_[1]);
+  CloseAll(&harness_, workers_);
+  harness_.Exit(ProcessKind::kWorker, 2, 0, "killed by signal 9 (Killed)");
+  int started = 0;
+  for (int i = 0; i < 600 && harness_.status().state != "failed"; ++i) {
+    harness_.Wait(milliseconds(500));
+    if (harness_.fleet.TakeStarted().empty()) {
+      continue;
+    }
+    ++started;
+    const FakeWorker silent = harness_.Join(2);
+    harness_.Give(silent.peer, proto::LeaseRequest{silent.incarnation, silent.newest});
+  }
+  EXPECT_EQ(harness_.status().state, "failed") << harness_.status().detail;
+  EXPECT_EQ(started, 5);
+  EXPECT_THAT(
+      harness_.status().detail,
+      HasSubstr("lost 5 times in a row, each time with: no heartbeat (worker 2)"));
+}
+
+TEST_F(FleetTest, AnotherReasonBeginsARowOfLossesAnew) {
+  Scale({Change("fast", 0, false)});
+  harness_.Wait(kTick, workers_);
+  Leave(workers_[0]);
+  Leave(workers_[1]);
+  CloseAll(&harness_, workers_);
+  for (int i = 0; i < 8; ++i) {
+    harness_.Exit(
+        ProcessKind::kWorker,
+        2,
+        harness_.fleet.NewestOf(ProcessKind::kWorker, 2),
+        i % 2 == 0 ? "killed by signal 9 (Killed)" : "killed by signal 15 (Terminated)");
+    std::vector<uint32_t> started;
+    for (int tries = 0; tries < 150 && started.empty(); ++tries) {
+      harness_.Wait(milliseconds(500));
+      started = harness_.fleet.TakeStarted();
+    }
+    ASSERT_THAT(started, ElementsAre(2)) << "loss " << i;
+    harness_.Join(2);
+  }
+}
+
 TEST_F(FleetTest, AWorkerByHandIsInNoGroup) {
   const FakeWorker by_hand = harness_.Join();
   EXPECT_EQ(by_hand.seat, WorkerId(3));

@@ -14,6 +14,29 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+TEST_F(RollbackTest, WhoLoadsItsDataAgainKeepsNobodyFromTraining) {
+  BeginAndWrite();
+  Lose(1);
+  Read();
+  ShardsReturn(1);
+  WorkersReturn();
+  proto::WorkerHeartbeat loading;
+  loading.incarnation = workers_[2].incarnation;
+  loading.state = proto::WorkerState::kJoining;
+  const proto::PeerId peer = workers_[2].peer;
+  workers_.pop_back();
+  for (const FakeWorker& worker : workers_) {
+    harness_.Give(worker.peer, proto::LeaseRequest{worker.incarnation, worker.newest});
+  }
+  for (const TimePoint end = harness_.now + harness_.timing.detect * 3; harness_.now < end;) {
+    harness_.Give(peer, loading);
+    harness_.Wait(harness_.timing.heartbeat, workers_);
+  }
+  EXPECT_TRUE(harness_.TakeGrant(&workers_[0]).has_value()) << harness_.status().detail;
+  EXPECT_TRUE(harness_.TakeGrant(&workers_[1]).has_value()) << harness_.status().state;
+  EXPECT_EQ(harness_.status().revocations_unnoticed, 0U) << "it is no silence";
+}
+
 TEST_F(RollbackTest, ALostServerTakesAllBackToTheNewestCheckpoint) {
   BeginAndWrite();
   Round();
