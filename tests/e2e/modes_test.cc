@@ -32,7 +32,12 @@ TEST_P(ModeTest, ATinyRunLearnsAndCountsEverySampleOnce) {
   EXPECT_EQ(summary["name"].text(), job_.name());
   // Chance is 0.1; about 0.75 is usual.
   EXPECT_GT(summary["test_accuracy"].number(), 0.6);
-  EXPECT_EQ(summary["evaluations"].size(), 4U);
+  const Json& evaluations = summary["evaluations"];
+  ASSERT_GE(evaluations.size(), 1U);
+  EXPECT_EQ(evaluations[evaluations.size() - 1]["epoch"].number(), 4);
+  if (GetParam() == "bsp") {  // in the others epochs may end together, where a worker was stopped
+    EXPECT_EQ(evaluations.size(), 4U);
+  }
   run.ExpectExactLedger();
   EXPECT_EQ(summary["samples_counted"].number(), 4 * 4096);
   EXPECT_EQ(summary["samples_rejected"].number(), 0);
@@ -112,7 +117,7 @@ TEST_F(FormatTest, AGptLearnsTheBytesOfAText) {
   ASSERT_EQ(run.WaitForEnd(), ProcessEnd{}) << run.psctl().Err();
   run.ExpectExactLedger();
   const Json summary = run.Summary();
-  EXPECT_LT(summary["evaluations"][1]["loss"].number(), 4) << "chance is 5.5";
+  EXPECT_LT(summary["test_loss"].number(), 4) << "chance is 5.5";
 }
 
 TEST_F(FormatTest, RoundedGradientsTrainAsWellInHalfTheBytes) {

@@ -144,14 +144,14 @@ TEST_F(TextTest, WhatIsNoTextForTheJobIsRefusedWithPlaceAndRemedy) {
   folder_.Write("b.txt", BytesOf("01234567\xe9"));
   config_.vocabulary = 128;
   EXPECT_THAT(LoadError(), HasSubstr("b.txt: byte 8: token 233 is beyond data.vocabulary 128"));
-  folder_.Write("b.txt.gz", {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xff, 0xff});
+  folder_.Write("c.txt.gz", {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xff, 0xff});
   config_.vocabulary = 0;
-  EXPECT_THAT(LoadError(), HasSubstr("b.txt.gz: byte 0: "));
+  EXPECT_THAT(LoadError(), HasSubstr("c.txt.gz: byte 0: "));
   Bytes text;
   for (uint32_t i = 0; i < 5000; ++i) {
     text.push_back(static_cast<uint8_t>('a' + i * i % 7919 % 26));
   }
-  const std::string path = folder_.WritePacked("b.txt.gz", text);
+  const std::string path = folder_.WritePacked("c.txt.gz", text);
   std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
   EXPECT_THAT(LoadError(), HasSubstr("unexpected end of file"));
   config_.directory = folder_.path() + "/none";
