@@ -78,6 +78,10 @@ constexpr std::array kTellings = {
         "give-up",
         "worker {worker} never joined[: {reason}][, waited {waited_s} s]"},
     Telling{
+        "worker_lost_again",
+        "give-up",
+        "worker {worker} has failed, though it ended with no error: {why}"},
+    Telling{
         "no_room_for_worker",
         "give-up",
         "one more worker is refused: the servers have room for the gradients of {members}"},

@@ -176,6 +176,14 @@ TEST(EventLogTest, EveryEventOfACoordinatorIsToldOrNamedHere) {
   }
 }
 
+TEST(EventLogTest, WhoIsLostAgainAndAgainIsToldWithTheReason) {
+  EXPECT_EQ(
+      TextOf("t=1 time=2026-11-22T21:03:17.000Z level=warning event=worker_lost_again worker=2 "
+             "why=\"lost 3 times in a row, each time with: no heartbeat\""),
+      "give-up: worker 2 has failed, though it ended with no error: lost 3 times in a row, each "
+      "time with: no heartbeat");
+}
+
 TEST(EventLogTest, WhoAskedForAFleetIsToldWhereTheLogSaysIt) {
   const std::string head = "t=1 time=2026-11-22T21:03:17.000Z level=info event=";
   EXPECT_EQ(
