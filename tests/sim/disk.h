@@ -152,10 +152,6 @@ class SimDisk final : public server::ShardDisk {
       if (is_kept && written.summary.ok()) {
         answers_.committed(write->checkpoint);
       }
-      if (sabotage_ == Sabotage::kMissedLoss &&
-          written.summary.status().code() == StatusCode::kStale) {
-        written.summary = Status::Unavailable("the disk failed");
-      }
       if (queue_->is_open()) {
         answers_.part(std::move(written));
       }

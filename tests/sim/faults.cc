@@ -241,7 +241,7 @@ void Faults::CutServerOff(bool is_one_way) {
   int from = server->node;
   int to = is_coordinator ? world_.coordinator_node : other->node;
   const Duration detect = proto::Timing::Of(SimulatedJob(*world_.scenario)).server_detect;
-  Duration how_long = FromSeconds(Seconds(detect) * (0.2 + world_.random->Unit()));
+  Duration how_long = FromSeconds(Seconds(detect) * (0.2 + 1.6 * world_.random->Unit()));
   if (is_coordinator && !world_.can_lose_servers()) {
     how_long = FromSeconds(world_.random->Unit() * Seconds(kShortPause));
     may_lose_server_ = true;  // with what the network loses besides
@@ -530,7 +530,9 @@ void Faults::FillDisk() {
 
 void Faults::FailStore() {
   const std::string directory = SomeDatabase();
-  const auto opens = static_cast<uint32_t>(world_.random->Below(kFailedOpensMax));
+  const bool is_back_at_once = world_.random->Chance(0.5);
+  const auto opens =
+      static_cast<uint32_t>(is_back_at_once ? 0 : 1 + world_.random->Below(kFailedOpensMax));
   world_.log->Info("store_failed", {{"directory", directory}, {"opens", opens}});
   world_.fail_store(directory, opens);
 }

@@ -97,7 +97,7 @@ TEST(SabotageTest, APushOfBeforeThatIsAppliedAfterAllWentBackIsFound) {
 /// Then steps that the parameters have are trained again.
 TEST(SabotageTest, ACoordinatorThatGoesBackFurtherThanTheShardsIsFound) {
   EXPECT_TRUE(FindsAfterReturn(
-      Returning(proto::Mode::kAsync, 1), Sabotage::kForgottenSteps, "to which all went back, has"));
+      Returning(proto::Mode::kAsync, 1), Sabotage::kForgottenSteps, "are said to be undone"));
 }
 
 TEST(SabotageTest, AStepThatStillCountsAlthoughItWasUndoneIsFound) {

@@ -76,7 +76,9 @@ void LossBook::NoteLosses(const proto::JobState& job, uint64_t undone) {
     if (before.is_ready && servers.insert(i / shards_per_server_).second) {
       expected += total_ - std::min(total_, kept);
     } else if (!before.is_ready && kept_before > kept) {
-      expected += kept_before - kept;
+      // Another shard may have found out before that the checkpoint is damaged.
+      const bool is_known = undone_.contains(NewestOf(before.restored, now.restore.checkpoint));
+      expected += is_known && undone == 0 ? 0 : kept_before - kept;
     }
     lives += (lives.empty() ? "" : ", ") + std::to_string(now.life) + " of shard " +
              std::to_string(i) + " from checkpoint " + std::to_string(now.restore.checkpoint);
@@ -87,6 +89,18 @@ void LossBook::NoteLosses(const proto::JobState& job, uint64_t undone) {
         std::to_string(undone) + " steps are said to be undone, and " + std::to_string(expected) +
         " were counted since the checkpoint of the next life: " + lives);
   }
+}
+
+/// A step that the one checkpoint counts and the other one does not.
+StepId LossBook::NewestOf(uint64_t checkpoint, uint64_t older) {
+  const Counted& kept = checkpoints_[older];
+  for (const auto& [incarnation, steps] : checkpoints_[checkpoint]) {
+    const auto it = kept.find(incarnation);
+    if (it == kept.end() || it->second < steps) {
+      return {incarnation, steps};
+    }
+  }
+  return {};
 }
 
 /// All that is counted, and is not in the checkpoint.

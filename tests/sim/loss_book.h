@@ -59,6 +59,7 @@ class LossBook {
   void NoteLate(const Counted& counted, uint64_t undone);
   void NoteReturn(const proto::JobState& job, uint64_t undone);
   void Undo(uint64_t checkpoint);
+  StepId NewestOf(uint64_t checkpoint, uint64_t older);
   uint64_t CountedAt(uint64_t checkpoint) const;
 
   const uint32_t shards_per_server_;

@@ -87,7 +87,9 @@ void Network::CloseEnds(int node, bool is_silent) {
 
 void Network::Pause(int node, Duration how_long) {
   TimePoint& until = asleep_until_[node];
-  until = std::max(until, queue_->Now() + how_long);
+  if (until <= queue_->Now()) {
+    until = queue_->Now() + how_long;
+  }
 }
 
 void Network::Connect(

@@ -85,7 +85,7 @@ class Network {
   void CloseAll(int node);
 
   /// The process does nothing for a while, as under SIGSTOP: what comes for it waits, in order.
-  /// The longer of two pauses counts.
+  /// Nothing happens when it is paused already: a longer pause would change the order.
   void Pause(int node, Duration how_long);
 
   /// Runs a node's action, or lets it wait until the node is awake again. Not when it is gone then.

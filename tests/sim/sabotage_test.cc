@@ -47,9 +47,10 @@ Scenario Moving(uint64_t seed) {
 Scenario Cut(uint64_t seed) {
   Scenario scenario = Rough(seed);
   scenario.server_kills = 0;
-  scenario.server_detect = std::chrono::milliseconds(1500);
+  scenario.train_samples = 800;
+  scenario.server_detect = std::chrono::milliseconds(1300);
   scenario.server_cuts = seed % 2;
-  scenario.server_one_way_cuts = 3;
+  scenario.server_one_way_cuts = 4;
   scenario.one_way_cuts = 2;
   return scenario;
 }
@@ -99,7 +100,13 @@ Scenario Paired(uint64_t seed) {
 Scenario Failing(uint64_t seed) {
   Scenario scenario = Rough(seed);
   scenario.server_kills = 0;
-  scenario.store_losses = 8;
+  scenario.workers = 1;
+  scenario.straggles = 1;  // so that some chunks are as they were in the checkpoint before
+  scenario.train_samples = 100;
+  scenario.epochs = 1;
+  scenario.checkpoint_every = std::chrono::milliseconds(20);
+  scenario.disk_delay_max = std::chrono::milliseconds(10);
+  scenario.store_losses = 20;
   return scenario;
 }
 
@@ -165,6 +172,7 @@ TEST(SabotageTest, NothingIsFoundWhereNothingIsBroken) {
     ExpectOk(StatefulAndMoving(seed));
     ExpectOk(Paired(seed));
     ExpectOk(Failing(seed));
+    ExpectOk(Frozen(seed));
     ExpectOk(Full(seed));
     ExpectOk(Skewed(seed));
   }
@@ -209,6 +217,10 @@ TEST(SabotageTest, ACoordinatorThatGoesOnFromAJournalThatFellBehindIsFound) {
 
 TEST(SabotageTest, AClockThatIsTakenForThatOfAnotherProcessIsFound) {
   EXPECT_TRUE(Finds(Sabotage::kSharedClock, "not finished", Skewed));
+}
+
+TEST(SabotageTest, AFrozenServerThatNobodyKillsIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kNobodyKilled, "not finished", Frozen));
 }
 
 TEST(SabotageTest, OneShardOfAProcessThatGoesBackFurtherThanTheOtherIsFound) {

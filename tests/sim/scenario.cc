@@ -188,6 +188,36 @@ void DrawBrokenMachines(uint64_t seed, Scenario* s) {
   }
 }
 
+/// Chunks that people move, servers that end without workers, and who dies in the act of a move.
+void DrawMoves(uint64_t seed, Scenario* s) {
+  Random parks(seed ^ kParks);
+  if (s->has_checkpoints()) {
+    s->chunk_moves = parks.Chance(0.25) ? 1 + static_cast<uint32_t>(parks.Below(3)) : 0;
+    s->park_after = std::chrono::milliseconds(parks.Chance(0.5) ? 20 + parks.Below(400) : 0);
+    if (s->is_replacing && s->park_after > Duration::zero()) {
+      s->scales_to_none = 1 + static_cast<uint32_t>(parks.Below(2));
+    }
+  }
+  Random move_kills(seed ^ kMoveKills);
+  if (s->chunk_moves + s->server_scales > 0 && !s->is_gentle() && move_kills.Chance(0.3)) {
+    s->kills_at_move = 1 + static_cast<uint32_t>(move_kills.Below(2));
+  }
+}
+
+/// What the servers compute.
+void DrawArithmetic(uint64_t seed, Scenario* s) {
+  Random not_finite(seed ^ kNotFinite);
+  // So few that the job does not count as diverged.
+  s->not_finite_every =
+      not_finite.Chance(0.15) ? 10 + static_cast<uint32_t>(not_finite.Below(50)) : 0;
+  Random optimizers(seed ^ kOptimizers);
+  if (optimizers.Chance(0.4)) {
+    s->optimizer = static_cast<uint32_t>(optimizers.Below(5));
+    s->has_schedule = optimizers.Chance(0.5);
+    s->has_bf16_slots = optimizers.Chance(0.5);
+  }
+}
+
 void DrawCheckpoints(Random* random, Scenario* s) {
   s->checkpoint_every = std::chrono::milliseconds(100 + random->Below(900));
   s->checkpoint_keep = 1 + static_cast<uint32_t>(random->Below(3));
@@ -380,18 +410,7 @@ Scenario RandomScenario(uint64_t seed) {
   Random joint(seed ^ kJointChanges);
   s.joint_changes = joint.Chance(0.2) ? 1 + static_cast<uint32_t>(joint.Below(3)) : 0;
   s.scales_to_none = s.is_replacing && joint.Chance(0.25) ? 1 : 0;
-  Random parks(seed ^ kParks);
-  if (s.has_checkpoints()) {
-    s.chunk_moves = parks.Chance(0.25) ? 1 + static_cast<uint32_t>(parks.Below(3)) : 0;
-    s.park_after = std::chrono::milliseconds(parks.Chance(0.5) ? 20 + parks.Below(400) : 0);
-    if (s.is_replacing && s.park_after > Duration::zero()) {
-      s.scales_to_none = 1 + static_cast<uint32_t>(parks.Below(2));
-    }
-  }
-  Random move_kills(seed ^ kMoveKills);
-  if (s.chunk_moves + s.server_scales > 0 && !s.is_gentle() && move_kills.Chance(0.3)) {
-    s.kills_at_move = 1 + static_cast<uint32_t>(move_kills.Below(2));
-  }
+  DrawMoves(seed, &s);
   Random stragglers(seed ^ kStragglers);
   DrawStragglers(&stragglers, &s);
   if (!s.is_gentle()) {
@@ -401,16 +420,7 @@ Scenario RandomScenario(uint64_t seed) {
   Random clocks(seed ^ kClocks);
   s.clock_skew = clocks.Chance(0.5) ? std::chrono::hours(1) : Duration();
   DrawBrokenMachines(seed, &s);
-  Random not_finite(seed ^ kNotFinite);
-  // So few that the job does not count as diverged.
-  s.not_finite_every =
-      not_finite.Chance(0.15) ? 10 + static_cast<uint32_t>(not_finite.Below(50)) : 0;
-  Random optimizers(seed ^ kOptimizers);
-  if (optimizers.Chance(0.4)) {
-    s.optimizer = static_cast<uint32_t>(optimizers.Below(5));
-    s.has_schedule = optimizers.Chance(0.5);
-    s.has_bf16_slots = optimizers.Chance(0.5);
-  }
+  DrawArithmetic(seed, &s);
   Random processes(seed ^ kProcesses);
   if (s.model_kib == 0 && processes.Chance(0.25)) {
     s.shards_per_server = 2;

@@ -40,8 +40,9 @@ enum class Sabotage : uint8_t {
   kHiddenRejection,  // the coordinator does not hear that a step was rejected
   kForgottenSlots,   // a shard that is restored begins with no optimizer state
   kForgottenClock,   // and its schedule anew; so does one that gets its first chunks
-  kMissedLoss,       // a shard does not hear that its store has lost records
+  kMissedLoss,       // nobody hears that a store has lost records
   kOldJournal,       // a coordinator goes on from a journal that fell behind
+  kNobodyKilled,     // servers that are given up are not killed
   kSharedClock,      // it takes its predecessor's clock for its own
   kLivesNotSeen,     // it takes every step for one of the present lives of the shards
 };

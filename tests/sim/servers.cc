@@ -61,7 +61,11 @@ void Servers::RunShard(uint32_t server, LaunchId launch, ShardId shard) {
   options.settings.commit_slice_bytes = kSimulatedSliceBytes;
   options.launch = launch;
   options.seed = scenario.seed * 100 + processes_.size();
-  options.storage = scenario.has_checkpoints() ? world_.storage : nullptr;
+  checkpoint::Storage* storage = world_.storage;
+  if (scenario.sabotage == Sabotage::kMissedLoss) {
+    storage = &deaf_storage_;
+  }
+  options.storage = scenario.has_checkpoints() ? storage : nullptr;
   options.disk_delay_max = scenario.disk_delay_max;
   options.clock_ahead = ClockAheadOf(scenario, 100'000 + launch.value);
   options.sabotage = scenario.sabotage;
@@ -146,6 +150,9 @@ void Servers::Pause(const Process& process, Duration how_long) {
 }
 
 void Servers::KillAllOf(uint32_t server, LaunchId keep) {
+  if (world_.scenario->sabotage == Sabotage::kNobodyKilled) {
+    return;
+  }
   std::set<LaunchId> killed;
   const size_t count = processes_.size();
   for (size_t i = 0; i < count; ++i) {

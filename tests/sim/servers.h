@@ -11,6 +11,7 @@
 #include "ps/base/logger.h"
 #include "ps/base/random.h"
 #include "ps/proto/fleet_actions.h"
+#include "tests/sim/deaf_storage.h"
 #include "tests/sim/event_queue.h"
 #include "tests/sim/network.h"
 #include "tests/sim/oracle.h"
@@ -59,7 +60,7 @@ class Servers {
   };
 
   Servers(const World& world, Listeners listeners)
-      : world_(world), listeners_(std::move(listeners)) {}
+      : world_(world), listeners_(std::move(listeners)), deaf_storage_(world.storage) {}
 
   /// Another process of the server: the first one at once, a later one after a while.
   void Start(uint32_t server, LaunchId launch);
@@ -118,6 +119,7 @@ class Servers {
 
   const World world_;
   const Listeners listeners_;
+  DeafStorage deaf_storage_;
   std::vector<std::unique_ptr<Process>> processes_;  // ever started, by shard
   std::map<int, Process*> by_node_;
   std::map<uint32_t, LaunchId> newest_;  // of each server

@@ -565,7 +565,7 @@ TEST_P(SeedsTest, EveryInvariantHoldsThroughEveryFault) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Fixed, SeedsTest, ::testing::Range<uint64_t>(1000, 1500, 50), [](const auto& entry) {
+    Fixed, SeedsTest, ::testing::Range<uint64_t>(1000, 1400, 50), [](const auto& entry) {
       return "From" + std::to_string(entry.param);
     });
 
