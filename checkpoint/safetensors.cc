@@ -9,7 +9,9 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "checkpoint/half.h"
@@ -92,6 +94,41 @@ Status ReadConverted(
   return Status::Ok();
 }
 
+/// Values from here on are infinite in a file of this type.
+float LimitOf(ElementType type) {
+  switch (type) {
+    case ElementType::kF16:
+      return 65520;
+    case ElementType::kBf16:
+      return std::bit_cast<float>(0x7F7F8000U);
+    default:
+      return std::numeric_limits<float>::infinity();
+  }
+}
+
+/// Whether a model may have these values, which are those of a tensor from element `begin` on. relu
+/// hides a NaN and comparisons are false for it, so it is found here or nowhere.
+Status CheckFinite(
+    const StoredTensor& tensor, int64_t begin, std::span<const float> values, float limit) {
+  bool are_finite = true;  // without a branch: this runs over every value of a model
+  for (const float value : values) {
+    are_finite &= std::abs(value) < limit;  // false for NaN
+  }
+  if (are_finite) {
+    return Status::Ok();
+  }
+  const auto wrong =
+      std::ranges::find_if(values, [limit](float value) { return !(std::abs(value) < limit); });
+  const std::string what = std::isnan(*wrong)   ? "NaN"
+                           : std::isinf(*wrong) ? "infinite"
+                                                : fmt::format("{}, too large for its type", *wrong);
+  return Status::Corruption(fmt::format(
+      "element {} of tensor \"{}\" is {}",
+      begin + (wrong - values.begin()),
+      Printable(tensor.name),
+      what));
+}
+
 void CheckRange(const StoredTensor& tensor, int64_t begin, size_t count) {
   PS_CHECK(
       begin >= 0 && begin <= tensor.element_count &&
@@ -156,6 +193,8 @@ Status SafetensorsWriter::Write(size_t tensor, int64_t begin, std::span<const fl
   PS_CHECK(tensor < header_.tensors.size()) << "tensor " << tensor;
   const StoredTensor& stored = header_.tensors[tensor];
   CheckRange(stored, begin, values.size());
+  PS_TRY(
+      CheckFinite(stored, begin, values, LimitOf(stored.type)).Annotate(path_ + " is not written"));
   const uint64_t at =
       data_at_ + stored.begin + static_cast<uint64_t>(begin) * ElementBytes(stored.type);
   written_[tensor] += static_cast<int64_t>(values.size());
@@ -205,6 +244,12 @@ Result<SafetensorsReader> SafetensorsReader::Open(const std::string& path) {
 }
 
 Status SafetensorsReader::Read(
+    const StoredTensor& tensor, int64_t begin, std::span<float> out) const {
+  PS_TRY(ReadValues(tensor, begin, out));
+  return CheckFinite(tensor, begin, out, LimitOf(ElementType::kF32)).Annotate(path_);
+}
+
+Status SafetensorsReader::ReadValues(
     const StoredTensor& tensor, int64_t begin, std::span<float> out) const {
   CheckRange(tensor, begin, out.size());
   const uint64_t at =

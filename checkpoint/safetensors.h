@@ -30,7 +30,8 @@ class SafetensorsWriter {
   ~SafetensorsWriter();
 
   /// Writes elements [begin, begin + values.size()) of a tensor, each element once, in any order.
-  /// Requires: the tensor has them. Errors: kIo with the path.
+  /// Requires: the tensor has them. Errors: kIo with the path; kCorruption naming tensor and
+  /// element where a value is NaN, infinite, or becomes so as `type`: a file never has one.
   Status Write(size_t tensor, int64_t begin, std::span<const float> values);
 
   /// Makes the file durable and gives it its name; one of that name is replaced. Nothing may
@@ -62,11 +63,14 @@ class SafetensorsReader {
   const std::string& path() const { return path_; }
 
   /// Elements [begin, begin + out.size()) of a tensor of the header, as f32; f64 is rounded to the
-  /// nearest. Requires: the tensor has them. Errors: kIo, kCorruption (the file was cut).
+  /// nearest. Requires: the tensor has them. Errors: kIo, kCorruption (the file was cut; a value is
+  /// NaN or infinite, naming tensor and element).
   Status Read(const StoredTensor& tensor, int64_t begin, std::span<float> out) const;
 
  private:
   SafetensorsReader() = default;
+
+  Status ReadValues(const StoredTensor& tensor, int64_t begin, std::span<float> out) const;
 
   std::string path_;
   SafetensorsHeader header_;

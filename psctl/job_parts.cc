@@ -55,8 +55,19 @@ Status CheckData(
     const proto::JobConfig& config,
     const std::string& path,
     const std::vector<proto::ConfigOverride>& overrides) {
-  const Result<worker::Dataset> data = worker::Dataset::Load(config.data);
-  return data.ok() ? Status::Ok() : proto::AtItsField(data.status(), path, overrides);
+  const auto check = [&]() -> Status {
+    PS_TRY(worker::Dataset::Load(config.data).status());
+    if (config.model.from.empty()) {
+      return Status::Ok();
+    }
+    PS_ASSIGN(const JobParts parts, PartsOf(config));
+    PS_ASSIGN(
+        const auto source,
+        coordinator::ModelFileSource::Open(config.model.from, parts.model.tensors));
+    return source->CheckValues().Annotate("model.from");
+  };
+  const Status checked = check();
+  return checked.ok() ? checked : proto::AtItsField(checked, path, overrides);
 }
 
 }  // namespace ps::psctl

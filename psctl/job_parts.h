@@ -24,7 +24,8 @@ Result<JobParts> LoadParts(
     const std::string& path,
     const std::vector<proto::ConfigOverride>& overrides = {});
 
-/// Reads the whole dataset, as every worker does. Errors: as LoadParts.
+/// Reads the whole dataset, as every worker does, and all values of model.from. Errors: as
+/// LoadParts.
 Status CheckData(
     const proto::JobConfig& config,
     const std::string& path,

@@ -1,5 +1,6 @@
 #include "ps/coordinator/model_file.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -18,6 +19,19 @@ Result<std::unique_ptr<ModelFileSource>> ModelFileSource::Open(
 
 Status ModelFileSource::Read(uint32_t tensor, int64_t begin, std::span<float> out) {
   return reader_.Read(*stored_[tensor], begin, out);
+}
+
+Status ModelFileSource::CheckValues() {
+  constexpr int64_t kPieceElements = 1 << 16;
+  std::vector<float> piece(kPieceElements);
+  for (uint32_t tensor = 0; tensor < stored_.size(); ++tensor) {
+    const int64_t count = stored_[tensor]->element_count;
+    for (int64_t begin = 0; begin < count; begin += kPieceElements) {
+      const auto size = static_cast<size_t>(std::min(kPieceElements, count - begin));
+      PS_TRY(Read(tensor, begin, std::span(piece).first(size)));
+    }
+  }
+  return Status::Ok();
 }
 
 Status ModelFileSink::Begin(std::map<std::string, std::string> metadata) {

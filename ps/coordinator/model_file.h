@@ -24,6 +24,9 @@ class ModelFileSource final : public ModelSource {
 
   Status Read(uint32_t tensor, int64_t begin, std::span<float> out) override;
 
+  /// Reads all of it. Errors: as Read.
+  Status CheckValues();
+
  private:
   explicit ModelFileSource(checkpoint::SafetensorsReader reader) : reader_(std::move(reader)) {}
 

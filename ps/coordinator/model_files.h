@@ -15,7 +15,8 @@ class ModelSource {
  public:
   virtual ~ModelSource() = default;
 
-  /// Elements [begin, begin + out.size()) of a tensor of the job. Errors: kIo, kCorruption.
+  /// Elements [begin, begin + out.size()) of a tensor of the job. Errors: kIo, kCorruption
+  /// (damaged, or a value is NaN or infinite).
   virtual Status Read(uint32_t tensor, int64_t begin, std::span<float> out) = 0;
 };
 
@@ -29,7 +30,7 @@ class ModelSink {
   virtual Status Begin(std::map<std::string, std::string> metadata) = 0;
 
   /// Elements [begin, begin + values.size()) of a tensor of the job, each once, in any order.
-  /// Errors: kIo.
+  /// Errors: kIo, kCorruption (a value is NaN or infinite).
   virtual Status Write(uint32_t tensor, int64_t begin, std::span<const float> values) = 0;
 
   /// All is written: begins to make the file durable, which may take a while.

@@ -6,9 +6,12 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <numeric>
+#include <tuple>
 
 #include "ps/base/file.h"
 #include "tests/base/temporary_folder.h"
@@ -17,6 +20,7 @@ namespace ps::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -120,6 +124,37 @@ TEST_F(SafetensorsTest, LongTensorsAreConvertedInFull) {
   const auto reader = SafetensorsReader::Open(path_);
   ASSERT_TRUE(reader.ok()) << reader.status();
   EXPECT_EQ(Read(*reader, "long"), values);
+}
+
+TEST_F(SafetensorsTest, AValueThatIsNoneIsNamedWhereItEntersAndLeaves) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const auto& [value, type, what] :
+       {std::tuple{kNan, ElementType::kF32, "is NaN"},
+        std::tuple{-kInfinity, ElementType::kF64, "is infinite"},
+        std::tuple{65520.0F, ElementType::kF16, "too large for its type"},
+        std::tuple{3.4e38F, ElementType::kBf16, "too large for its type"}}) {
+    SafetensorsWriter writer = Create(type);
+    const Status written = writer.Write(0, 2, std::vector<float>{1, value, 2});
+    EXPECT_EQ(written.code(), StatusCode::kCorruption);
+    EXPECT_THAT(
+        std::string(written.message()),
+        AllOf(HasSubstr("element 3 of tensor \"matrix\""), HasSubstr(what)));
+  }
+  // One that another program has written.
+  SafetensorsWriter writer = Create(ElementType::kF32);
+  WriteRest(&writer);
+  ASSERT_TRUE(writer.Finish().ok());
+  std::string bytes = *ReadFile(path_);
+  std::memcpy(bytes.data() + bytes.size() - 2 * sizeof(float), &kNan, sizeof(float));
+  PutFile(bytes);
+  const auto reader = SafetensorsReader::Open(path_);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  std::vector<float> some(2);
+  EXPECT_TRUE(reader->Read(*reader->header().Find("matrix"), 0, some).ok());
+  const Status read = reader->Read(*reader->header().Find("matrix"), 4, some);
+  EXPECT_EQ(read.code(), StatusCode::kCorruption);
+  EXPECT_EQ(read.message(), path_ + ": element 5 of tensor \"matrix\" is NaN");
 }
 
 TEST_F(SafetensorsTest, AnUnfinishedFileLeavesNothing) {
