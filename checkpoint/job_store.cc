@@ -2,11 +2,24 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "checkpoint/keys.h"
 
 namespace ps::checkpoint {
+namespace {
+
+/// Keys of rows: this and MakeIdKey. Value: '1' or '0' for is_corrupt, then the reason.
+constexpr std::string_view kSetAsidePrefix = "set_aside/";
+
+}  // namespace
+
+bool IsProvedCorrupt(const Status& status) {
+  // RocksDB wraps the failure to open a file of a database into a corruption, as text alone.
+  return status.code() == StatusCode::kCorruption &&
+         status.message().find("IO error") == std::string_view::npos;
+}
 
 Result<std::unique_ptr<JobStore>> JobStore::Open(
     Storage& storage, const std::string& path, OpenMode mode) {
@@ -64,6 +77,33 @@ Status JobStore::DeleteManifest(CheckpointId id) {
       .kind = ChangeKind::kErase, .column = kManifestColumn, .key = key, .value = {}};
   return index_->Write({&change, 1}, Durability::kSynced)
       .Annotate(fmt::format("deleting the manifest of checkpoint {}", id));
+}
+
+Status JobStore::NoteSetAside(std::span<const SetAside> all) {
+  std::vector<std::string> texts;  // keys and values
+  for (const SetAside& one : all) {
+    texts.push_back(std::string(kSetAsidePrefix) + MakeIdKey(one.id));
+    texts.push_back((one.is_corrupt ? "1" : "0") + one.why);
+  }
+  std::vector<RowChange> changes = {{ChangeKind::kErasePrefix, kSetAsidePrefix, {}}};
+  for (size_t i = 0; i < texts.size(); i += 2) {
+    changes.push_back({ChangeKind::kPut, texts[i], std::as_bytes(std::span(texts[i + 1]))});
+  }
+  return WriteRows(changes);
+}
+
+Result<std::vector<SetAside>> JobStore::ReadSetAside() {
+  PS_ASSIGN(const std::vector<CheckpointId> ids, Manifests());
+  PS_ASSIGN(const std::vector<Row> rows, ReadRows(kSetAsidePrefix));
+  std::vector<SetAside> all;
+  for (const Row& row : rows) {
+    const CheckpointId id = ParseIdKey(std::string_view(row.key).substr(kSetAsidePrefix.size()));
+    const std::string text(reinterpret_cast<const char*>(row.value.data()), row.value.size());
+    if (!text.empty() && std::ranges::binary_search(ids, id)) {
+      all.push_back({id, text[0] == '1', text.substr(1)});
+    }
+  }
+  return all;
 }
 
 Status JobStore::WriteRows(std::span<const RowChange> changes) {

@@ -15,6 +15,23 @@
 
 namespace ps::checkpoint {
 
+/// A checkpoint that exists and that no run goes on from or goes back to: it could not be read. Its
+/// manifest and its parts stay until somebody prunes them, since what could not be read today (a
+/// folder that is not mounted, too many open files, another build's format) may be there tomorrow.
+/// The only exception is one that is proved to be corrupt: the next checkpoint replaces it.
+struct SetAside {
+  CheckpointId id = 0;
+  bool is_corrupt = false;  // IsProvedCorrupt
+  std::string why;          // for people
+
+  friend bool operator==(const SetAside&, const SetAside&) = default;
+};
+
+/// Whether the failure proves that what was read is damaged for good: a checksum that does not fit,
+/// bytes that make no sense. A file that is missing, which RocksDB calls a corruption too, may be
+/// put back. Nothing of a checkpoint may be deleted for any other failure.
+bool IsProvedCorrupt(const Status& status);
+
 /// Manifests, by which checkpoints exist, and a few rows beside them.
 /// Thread: any one at a time.
 class JobStore {
@@ -36,6 +53,12 @@ class JobStore {
 
   /// Deleted for good: also after a crash. Ok when there is none.
   Status DeleteManifest(CheckpointId id);
+
+  /// From now on these are the ones that are set aside. Errors: kIo.
+  Status NoteSetAside(std::span<const SetAside> all);
+
+  /// Those that exist, oldest first. Errors: kCorruption, kIo.
+  Result<std::vector<SetAside>> ReadSetAside();
 
   /// All changes in order, or none. SIGKILL loses none that was written, a lost machine may lose
   /// the newest: a row never survives without those before it. Errors: kIo.

@@ -20,9 +20,8 @@ namespace {
 
 /// What there is to go on from.
 struct Source {
-  std::string path;                       // of checkpoints, or the place of their copies
-  std::optional<RunPaths> run;            // none: the path was named
-  std::optional<proto::JobState> left{};  // in the run's journal
+  std::string path;             // of checkpoints, or the place of their copies
+  std::optional<RunPaths> run;  // none: the path was named
 };
 
 Result<Source> SourceOf(const std::string& from, const RunRegistry& registry) {
@@ -45,38 +44,32 @@ bool IsOfNoUse(const Status& why) {
          why.code() == StatusCode::kUnsupported;
 }
 
-void EndProcesses(const std::vector<proto::LaunchRecord>& launches, const Console& console) {
-  if (const size_t killed = KillProcesses(launches); killed > 0) {
-    console.err("ended what was left of it: " + Plural(killed, "server or worker") + "\n");
-  }
-}
+/// What a run left whose coordinator was killed.
+struct LeftByRun {
+  std::optional<TrainStart> start;  // its servers wait for another coordinator
+  // Nothing waits: checkpoints are what is left, and these processes may still use them.
+  std::vector<proto::LaunchRecord> processes;
+  std::optional<proto::JobState> state;  // of its journal, when that can be read
+};
 
-/// A run whose coordinator was killed and whose servers wait for another one. Nothing: its
-/// checkpoints are what is left; processes that might still use them are ended. `left` gets the
-/// state of a journal that can be read.
-Result<std::optional<TrainStart>> FromJournal(
-    const RunPaths& run,
-    bool has_overrides,
-    const Console& console,
-    std::optional<proto::JobState>* left) {
+Result<LeftByRun> FromJournal(const RunPaths& run, bool has_overrides, const Console& console) {
   std::error_code error;
   if (!std::filesystem::is_directory(run.journal(), error)) {
-    return std::optional<TrainStart>();
+    return LeftByRun();
   }
   PS_ASSIGN(FileLock lock, FileLock::Take(run.lock(), ""));
   Result<TrainStart> start = TakeUp({run, std::move(lock)});
   if (!start.ok()) {
     console.err(kOfNoUse + Printable(start.status().message()) + "\n");
+    LeftByRun left;
     if (IsOfNoUse(start.status())) {
-      EndProcesses(ReadLaunches(run), console);
+      left.processes = ReadLaunches(run);
     }
-    return std::optional<TrainStart>();
+    return left;
   }
-  *left = start->recovered->state;
   const std::vector<proto::LaunchRecord>& launches = start->recovered->launches;
   if (!HasItsServers(launches)) {
-    EndProcesses(launches, console);
-    return std::optional<TrainStart>();
+    return LeftByRun{std::nullopt, launches, start->recovered->state};
   }
   if (has_overrides) {
     return Status::InvalidArgument(fmt::format(
@@ -87,7 +80,7 @@ Result<std::optional<TrainStart>> FromJournal(
   console.err(
       "going on from the journal of " + Printable(run.root) +
       ": its servers still run, no step is repeated\n");
-  return std::optional<TrainStart>(std::move(start).value());
+  return LeftByRun{std::move(start).value(), {}, std::nullopt};
 }
 
 /// What a checkpoint can't go on with.
@@ -121,8 +114,15 @@ std::string Describe(
     double checkpoint_every_s) {
   const checkpoint::Progress& progress = found.manifest.progress;
   std::string text;
-  for (const std::string& skipped : found.skipped) {
-    text += "skipped and dropped: " + Printable(skipped) + "\n";
+  for (const checkpoint::SetAside& skipped : found.skipped) {
+    text += fmt::format(
+        "checkpoint {} is skipped: {}; {}\n",
+        skipped.id,
+        Printable(skipped.why),
+        skipped.is_corrupt ? "it is damaged for good, and goes when the next checkpoint is written"
+                           : "it stays as it is: stop, put back what is missing and resume again "
+                             "to go on from it, "
+                             "or remove it with psctl checkpoint prune");
   }
   text += fmt::format(
       "going on from checkpoint {} in {}: {}, {}, {}, loss {}\n",
@@ -166,8 +166,10 @@ Result<PreparedJob> BorrowedJobOf(
   return job;
 }
 
+/// All is checked before anything is changed: the processes that were left, and the path.
 int ResumeFromCheckpoint(
     const Source& source,
+    const LeftByRun& left,
     const ResumeCommand& command,
     const TrainCommand& train,
     const Console& console,
@@ -221,8 +223,14 @@ int ResumeFromCheckpoint(
             "the checkpoint does not fit the data or the length of the job: " +
                 std::string(fits.message())));
   }
+  if (const size_t killed = KillProcesses(left.processes); killed > 0) {
+    console.err("ended what was left of it: " + Plural(killed, "server or worker") + "\n");
+  }
+  if (const Status noted = NoteSkipped(*found); !noted.ok()) {
+    return Fail(console, noted);
+  }
   std::optional<CountedWork> counted =
-      source.left ? CountedByJournal(*source.left, found->manifest.id) : std::nullopt;
+      left.state ? CountedByJournal(*left.state, found->manifest.id) : std::nullopt;
   if (!counted) {
     counted = FindCounted(path, source.run, registry, found->manifest);
   }
@@ -247,14 +255,14 @@ int GoOnWithoutJournal(
     return Fail(console, why);
   }
   console.err("psctl: " + (kOfNoUse + Printable(why.message())) + "\n");
-  EndProcesses(ReadLaunches(run.paths), console);
+  const LeftByRun left{std::nullopt, ReadLaunches(run.paths), std::nullopt};
   run.lock = FileLock();  // it is over; the run that goes on has a directory of its own
   TrainCommand train = command;
   train.no_refine = true;
   ResumeCommand resume;
   resume.is_trusted = true;  // what it starts was started before
   const Source source{CheckpointPathOf(run.paths), run.paths};
-  return ResumeFromCheckpoint(source, resume, train, console, registry, link);
+  return ResumeFromCheckpoint(source, left, resume, train, console, registry, link);
 }
 
 int RunResume(const ResumeCommand& command, const Console& console, const RunRegistry& registry) {
@@ -267,17 +275,16 @@ int RunResume(const ResumeCommand& command, const Console& console, const RunReg
   train.is_detached = command.is_detached;
   train.no_refine = true;
   const auto begin = [&](const Console& own_console, SupervisorLink* link) {
-    if (source->run) {
-      Result<std::optional<TrainStart>> start =
-          FromJournal(*source->run, !command.overrides.empty(), own_console, &source->left);
-      if (!start.ok()) {
-        return Fail(own_console, start.status());
-      }
-      if (*start) {
-        return Train(std::move(**start), train, own_console, registry, link);
-      }
+    Result<LeftByRun> left =
+        source->run ? FromJournal(*source->run, !command.overrides.empty(), own_console)
+                    : LeftByRun();
+    if (!left.ok()) {
+      return Fail(own_console, left.status());
     }
-    return ResumeFromCheckpoint(*source, command, train, own_console, registry, link);
+    if (left->start) {
+      return Train(std::move(*left->start), train, own_console, registry, link);
+    }
+    return ResumeFromCheckpoint(*source, *left, command, train, own_console, registry, link);
   };
   return Coordinate(begin, std::nullopt, train, console, registry);
 }

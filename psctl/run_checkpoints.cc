@@ -36,9 +36,15 @@ proto::KeptCheckpoint KeptOf(checkpoint::CheckpointId id, checkpoint::JobStore* 
                        : proto::KeptCheckpoint{id, 0, 0, 0};
 }
 
-Result<RunCheckpoints> Lock(const std::string& path) {
+bool IsSetAside(const RunCheckpoints& checkpoints, checkpoint::CheckpointId id) {
+  return std::ranges::find(checkpoints.set_aside, id, &checkpoint::SetAside::id) !=
+         checkpoints.set_aside.end();
+}
+
+/// Takes the path for a run, with what it may use and what is set aside.
+Result<RunCheckpoints> Lock(const std::string& path, std::unique_ptr<checkpoint::Storage> storage) {
   RunCheckpoints checkpoints;
-  checkpoints.storage = checkpoint::MakeRocksDbStorage();
+  checkpoints.storage = std::move(storage);
   PS_TRY(CreateDirectories(path).Annotate("checkpoint.path"));
   Result<std::unique_ptr<checkpoint::JobStore>> store =
       checkpoint::JobStore::Open(*checkpoints.storage, path, OpenMode::kWrite);
@@ -53,8 +59,11 @@ Result<RunCheckpoints> Lock(const std::string& path) {
   }
   checkpoints.store = std::move(store).value();
   PS_ASSIGN(const std::vector<checkpoint::CheckpointId> ids, checkpoints.store->Manifests());
+  PS_ASSIGN(checkpoints.set_aside, checkpoints.store->ReadSetAside());
   for (const checkpoint::CheckpointId id : ids) {
-    checkpoints.kept.push_back(KeptOf(id, checkpoints.store.get()));
+    if (!IsSetAside(checkpoints, id)) {
+      checkpoints.kept.push_back(KeptOf(id, checkpoints.store.get()));
+    }
   }
   PS_ASSIGN(
       const std::vector<checkpoint::Row> rows,
@@ -98,6 +107,47 @@ Result<uint64_t> StepsRepeated(
   return repeated;
 }
 
+/// Reads all of a checkpoint into `found`. Errors: why a run can't go on from it.
+Status ReadWhole(
+    checkpoint::CheckpointId id,
+    const std::string& path,
+    checkpoint::Reader* reader,
+    FoundCheckpoint* found) {
+  // One failure may have a passing reason and another be a proof, which counts more.
+  std::vector<checkpoint::Damage> damages = reader->Verify(id);
+  if (!damages.empty()) {
+    const auto proof =
+        std::ranges::find_if(damages, checkpoint::IsProvedCorrupt, &checkpoint::Damage::status);
+    checkpoint::Damage& damage = proof == damages.end() ? damages.front() : *proof;
+    return std::move(damage.status).Annotate(damage.what);
+  }
+  PS_ASSIGN(found->manifest, reader->ReadManifest(id));
+  PS_ASSIGN(found->state, proto::DecodeJobState(found->manifest.job_state));
+  PS_ASSIGN(
+      found->steps_repeated,
+      StepsRepeated(*found->checkpoints.storage, path, found->manifest, found->state));
+  return Status::Ok();
+}
+
+/// The run uses checkpoint `id` and what is older and was not set aside before.
+void SetAsideWhatIsNewer(
+    checkpoint::CheckpointId id,
+    std::vector<checkpoint::CheckpointId> ids,
+    FoundCheckpoint* found) {
+  RunCheckpoints& checkpoints = found->checkpoints;
+  std::erase_if(
+      checkpoints.set_aside, [id](const checkpoint::SetAside& one) { return one.id >= id; });
+  std::erase_if(ids, [&](checkpoint::CheckpointId other) {
+    return other > id || IsSetAside(checkpoints, other);
+  });
+  checkpoints.set_aside.insert(
+      checkpoints.set_aside.end(), found->skipped.rbegin(), found->skipped.rend());
+  checkpoints.kept.clear();
+  for (const checkpoint::CheckpointId kept : ids) {
+    checkpoints.kept.push_back(KeptOf(kept, checkpoints.store.get()));
+  }
+}
+
 }  // namespace
 
 std::string CheckpointPathOf(const RunPaths& run) {
@@ -114,64 +164,65 @@ bool IsCheckpointPath(const std::string& path) {
 }
 
 Result<RunCheckpoints> OpenNewCheckpoints(const std::string& path) {
-  PS_ASSIGN(RunCheckpoints checkpoints, Lock(path));
-  if (!checkpoints.kept.empty()) {
+  PS_ASSIGN(RunCheckpoints checkpoints, Lock(path, checkpoint::MakeRocksDbStorage()));
+  PS_ASSIGN(const std::vector<checkpoint::CheckpointId> ids, checkpoints.store->Manifests());
+  if (!ids.empty()) {
     return Status::InvalidArgument(fmt::format(
         "{} has checkpoints already, the newest is {}; go on from it with psctl resume {}, or "
-        "choose "
-        "another place with --set checkpoint.path=DIR",
+        "choose another place with --set checkpoint.path=DIR",
         path,
-        checkpoints.kept.back().checkpoint,
+        ids.back(),
         path));
   }
   return checkpoints;
 }
 
 Result<RunCheckpoints> ReopenCheckpoints(const std::string& path) {
-  return Lock(path);
+  return Lock(path, checkpoint::MakeRocksDbStorage());
 }
 
 Result<FoundCheckpoint> FindNewestCheckpoint(const std::string& path) {
+  return FindNewestCheckpoint(path, checkpoint::MakeRocksDbStorage());
+}
+
+Result<FoundCheckpoint> FindNewestCheckpoint(
+    const std::string& path, std::unique_ptr<checkpoint::Storage> storage) {
   if (!IsCheckpointPath(path)) {
     return Status::NotFound(fmt::format(
         "{} has no checkpoints; give a run, or the folder that checkpoint.path named", path));
   }
   FoundCheckpoint found;
-  PS_ASSIGN(found.checkpoints, Lock(path));
-  std::vector<proto::KeptCheckpoint>& kept = found.checkpoints.kept;
-  if (kept.empty()) {
-    return Status::NotFound(fmt::format(
-        "{} has no checkpoint yet: the run ended before the first one was committed", path));
-  }
+  PS_ASSIGN(found.checkpoints, Lock(path, std::move(storage)));
   PS_ASSIGN(
       const std::unique_ptr<checkpoint::Reader> reader,
       checkpoint::Reader::Open(*found.checkpoints.storage, path));
-  for (; !kept.empty(); kept.pop_back()) {
-    const uint64_t id = kept.back().checkpoint;
-    Status status = Status::Ok();
-    if (const std::vector<checkpoint::Damage> damage = reader->Verify(id); !damage.empty()) {
-      status = damage.front().status;
-      status = std::move(status).Annotate(damage.front().what);
-    } else {
-      PS_ASSIGN(found.manifest, reader->ReadManifest(id));
-      Result<proto::JobState> state = proto::DecodeJobState(found.manifest.job_state);
-      status = state.status();
-      if (state.ok()) {
-        found.state = std::move(state).value();
-        PS_ASSIGN(
-            found.steps_repeated,
-            StepsRepeated(*found.checkpoints.storage, path, found.manifest, found.state));
-        return found;
-      }
+  const std::vector<checkpoint::CheckpointId> ids = reader->ids();
+  if (ids.empty()) {
+    return Status::NotFound(fmt::format(
+        "{} has no checkpoint yet: the run ended before the first one was committed", path));
+  }
+  for (auto id = ids.rbegin(); id != ids.rend(); ++id) {
+    const Status read = ReadWhole(*id, path, reader.get(), &found);
+    if (read.ok()) {
+      SetAsideWhatIsNewer(*id, ids, &found);
+      return found;
     }
-    found.skipped.push_back(fmt::format("checkpoint {}: {}", id, std::string(status.message())));
-    PS_TRY(found.checkpoints.store->DeleteManifest(id));
+    found.skipped.push_back({*id, checkpoint::IsProvedCorrupt(read), std::string(read.message())});
   }
   std::string all;
-  for (const std::string& skipped : found.skipped) {
-    all += "\n  " + skipped;
+  for (const checkpoint::SetAside& skipped : found.skipped) {
+    all += fmt::format("\n  checkpoint {}: {}", skipped.id, skipped.why);
   }
-  return Status::NotFound(fmt::format("no checkpoint in {} is whole:{}", path, all));
+  return Status::NotFound(fmt::format(
+      "no checkpoint in {} can be read now, and none was deleted; put back what is missing and "
+      "resume again:{}",
+      path,
+      all));
+}
+
+Status NoteSkipped(const FoundCheckpoint& found) {
+  return found.checkpoints.store->NoteSetAside(found.checkpoints.set_aside)
+      .Annotate("noting which checkpoints were skipped");
 }
 
 }  // namespace ps::psctl

@@ -18,8 +18,9 @@ namespace ps::psctl {
 struct RunCheckpoints {
   std::unique_ptr<checkpoint::Storage> storage;
   std::unique_ptr<checkpoint::JobStore> store;  // null: the run makes no checkpoints
-  std::vector<proto::KeptCheckpoint> kept;      // those that exist, oldest first
-  uint64_t next = 1;
+  std::vector<proto::KeptCheckpoint> kept;      // those that the run may use, oldest first
+  std::vector<checkpoint::SetAside> set_aside;  // that exist, too, and are not used
+  uint64_t next = 1;                            // above all that exist or did
 };
 
 /// For a run that begins. Errors: kInvalidArgument (the path has checkpoints), kUnavailable
@@ -31,18 +32,26 @@ Result<RunCheckpoints> ReopenCheckpoints(const std::string& path);
 
 /// A checkpoint that a run can go on from.
 struct FoundCheckpoint {
-  RunCheckpoints checkpoints;
+  RunCheckpoints checkpoints;  // set_aside has what was skipped, and is not noted in the path yet
   checkpoint::Manifest manifest;
   proto::JobState state;
-  std::vector<std::string> skipped;  // newer ones, each with the reason
+  std::vector<checkpoint::SetAside> skipped;  // newer ones, newest first
   // In the parameters of the checkpoint, and not counted with it. What was counted after it is no
   // part of this: resume_loss.h.
   uint64_t steps_repeated = 0;
 };
 
-/// The newest checkpoint of a path that is whole; newer ones that are not are dropped. Errors:
-/// kNotFound (none is), and those of OpenNewCheckpoints.
+/// The newest checkpoint of a path that can be read and is whole; newer ones are skipped. Changes
+/// nothing: a checkpoint that can't be read now may be readable tomorrow. Errors: kNotFound (none
+/// can be read, with the reason for each), and those of OpenNewCheckpoints.
 Result<FoundCheckpoint> FindNewestCheckpoint(const std::string& path);
+/// The same on another storage engine, for tests that make it fail.
+Result<FoundCheckpoint> FindNewestCheckpoint(
+    const std::string& path, std::unique_ptr<checkpoint::Storage> storage);
+
+/// The run goes on from what was found: a coordinator that comes back skips the same ones. To be
+/// called when all else is checked. Errors: kIo.
+Status NoteSkipped(const FoundCheckpoint& found);
 
 /// Where a run keeps its checkpoints, or would.
 std::string CheckpointPathOf(const RunPaths& run);

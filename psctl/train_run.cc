@@ -55,6 +55,7 @@ coordinator::CoordinatorHost::Options HostOptionsOf(TrainStart* start, const Run
   options.job.software = "spotps " PS_VERSION;
   options.job.checkpoints = start->checkpoints.kept;
   options.job.next_checkpoint = start->checkpoints.next;
+  options.job.set_aside = start->checkpoints.set_aside;
   options.job.resume = std::move(start->resume);
   options.store = start->checkpoints.store.get();
   options.token = directory.token();

@@ -133,6 +133,10 @@ Status Uploader::CheckListed(const std::vector<CopyIndex>& written) {
 Result<std::vector<Uploader::Wanted>> Uploader::FindNew(Storage& storage, UploadReport* report) {
   PS_ASSIGN(const auto job, JobStore::Open(storage, path_, OpenMode::kRead));
   PS_ASSIGN(std::vector<CheckpointId> here, job->Manifests());
+  PS_ASSIGN(const std::vector<SetAside> set_aside, job->ReadSetAside());
+  std::erase_if(here, [&](CheckpointId id) {  // it can't be read, and would stop all later ones
+    return std::ranges::find(set_aside, id, &SetAside::id) != set_aside.end();
+  });
   if (here.empty()) {
     return Status::NotFound(fmt::format("no checkpoint in {} is complete", path_));
   }

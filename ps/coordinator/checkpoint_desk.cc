@@ -25,7 +25,8 @@ constexpr Duration kLastMax = std::chrono::minutes(10);
 CheckpointDesk::CheckpointDesk(Job* job)
     : job_(job),
       disk_(job->options.manifests),
-      ask_timer_(job->timing.retry_limit, job->timing.lease) {}
+      ask_timer_(job->timing.retry_limit, job->timing.lease),
+      set_aside_(job->options.set_aside) {}
 
 Duration CheckpointDesk::Every() const {
   return FromSeconds(static_cast<double>(job_->options.config.checkpoint.every_s));
@@ -101,6 +102,9 @@ void CheckpointDesk::Ask(const Shard& shard, const Call& call) const {
   proto::CheckpointRequest request{open_->checkpoint, open_->round, {}};
   for (const proto::KeptCheckpoint& kept : job_->state.checkpoints.kept) {
     request.kept.push_back(kept.checkpoint);
+  }
+  for (const checkpoint::SetAside& set_aside : set_aside_) {
+    request.kept.push_back(set_aside.id);
   }
   call.out->Send(shard.peer, 0, std::move(request));
 }
@@ -182,6 +186,11 @@ void CheckpointDesk::Commit(const Call& call) {
   for (size_t i = 0; i + keep < kept.size() + 1; ++i) {
     write.dropped.push_back(kept[i].checkpoint);
   }
+  for (const checkpoint::SetAside& set_aside : set_aside_) {
+    if (set_aside.is_corrupt) {
+      write.dropped.push_back(set_aside.id);
+    }
+  }
   open_->is_writing = true;
   open_->writing_since = call.now;
   disk_->Commit(std::move(write));
@@ -216,6 +225,7 @@ void CheckpointDesk::NoteWritten(const Open& written, const Call& call) {
   if (state.kept.size() > keep) {
     state.kept.erase(state.kept.begin(), state.kept.end() - static_cast<int64_t>(keep));
   }
+  std::erase_if(set_aside_, [](const checkpoint::SetAside& one) { return one.is_corrupt; });
   ++state.committed;
   state.newest_at = written.since - job_->started_at;
   newest_sizes_ = SizesOf(written);
@@ -251,7 +261,7 @@ bool CheckpointDesk::Cancel(const std::string& why) {
 }
 
 std::optional<proto::KeptCheckpoint> CheckpointDesk::GiveUpKept(
-    uint64_t checkpoint, const std::string& why) {
+    uint64_t checkpoint, const Status& why) {
   proto::CheckpointsState& state = job_->edit.checkpoints;
   const auto kept = std::ranges::find(state.kept, checkpoint, &proto::KeptCheckpoint::checkpoint);
   if (kept == state.kept.end()) {
@@ -261,9 +271,11 @@ std::optional<proto::KeptCheckpoint> CheckpointDesk::GiveUpKept(
   state.newest_at = given_up == state.newest() ? Duration::zero() : state.newest_at;
   state.kept.erase(kept);
   ++state.damaged;
-  state.damage = fmt::format("checkpoint {}: {}", checkpoint, why);
-  job_->log->Error("checkpoint_damaged", {{"checkpoint", checkpoint}, {"why", why}});
-  disk_->Drop(checkpoint);
+  const std::string text(why.message());
+  state.damage = fmt::format("checkpoint {}: {}", checkpoint, text);
+  job_->log->Error("checkpoint_damaged", {{"checkpoint", checkpoint}, {"why", text}});
+  set_aside_.push_back({checkpoint, checkpoint::IsProvedCorrupt(why), text});
+  disk_->NoteSetAside(set_aside_);
   return given_up;
 }
 
@@ -271,6 +283,7 @@ void CheckpointDesk::Remember(const CheckpointDesk& before) {
   trouble_ = before.trouble_;
   newest_sizes_ = before.newest_sizes_;
   late_ = before.late_;
+  set_aside_ = before.set_aside_;
 }
 
 void CheckpointDesk::OnTick(const Call& call) {

@@ -55,8 +55,9 @@ class CheckpointDesk {
   /// Gives up the one under way, if there is one. Returns false while a manifest is being written:
   /// then it may exist.
   bool Cancel(const std::string& why);
-  /// One that exists can't be restored: it goes. Returns what it was; nothing: it had gone before.
-  std::optional<proto::KeptCheckpoint> GiveUpKept(uint64_t checkpoint, const std::string& why);
+  /// One that exists can't be restored: it is set aside. Returns what it was; nothing: it was set
+  /// aside before.
+  std::optional<proto::KeptCheckpoint> GiveUpKept(uint64_t checkpoint, const Status& why);
   /// The job has gone back: what is known of the newest one stays known.
   void Remember(const CheckpointDesk& before);
 
@@ -95,6 +96,8 @@ class CheckpointDesk {
   TimePoint last_deadline_{};
   std::string trouble_;
   proto::CheckpointSizes newest_sizes_;
+  // Shards keep the parts of these, too. With the next checkpoint the corrupt ones go.
+  std::vector<checkpoint::SetAside> set_aside_;
 };
 
 }  // namespace ps::coordinator

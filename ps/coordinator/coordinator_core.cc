@@ -205,7 +205,8 @@ void CoordinatorCore::OnRestoreFailed(const Call& call, const proto::RestoreFail
     return;
   }
   const std::optional<proto::KeptCheckpoint> given_up = parts_->checkpoints.GiveUpKept(
-      message.checkpoint, fmt::format("shard {}: {}", message.shard.value, message.message));
+      message.checkpoint,
+      Status(message.code, fmt::format("shard {}: {}", message.shard.value, message.message)));
   parts_->phases.Fail(parts_->shards.RestoreOlder(message.shard, given_up, call), call);
 }
 

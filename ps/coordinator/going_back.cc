@@ -79,7 +79,7 @@ void CoordinatorCore::OnManifestRead(
   } else if (state.status().code() == StatusCode::kIo) {
     parts_->phases.Fail(Status(state.status()).Annotate("go back to a checkpoint"), call);
   } else {
-    parts_->checkpoints.GiveUpKept(checkpoint, std::string(state.status().message()));
+    parts_->checkpoints.GiveUpKept(checkpoint, state.status());
   }
   Settle(call);
 }

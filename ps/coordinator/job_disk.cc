@@ -33,9 +33,9 @@ void JobDisk::Do(Wanted wanted) {
   Answer([&] { return answers_.read(wanted.checkpoint, manifest); });
 }
 
-void JobDisk::Do(Useless useless) {
-  store_->DeleteManifest(useless.checkpoint)
-      .Ignore("a resume finds out again that it can't be restored");
+void JobDisk::Do(const std::vector<checkpoint::SetAside>& set_aside) {
+  store_->NoteSetAside(set_aside).Ignore(
+      "a coordinator that comes back finds out again that they can't be restored");
 }
 
 void JobDisk::Do(Opened opened) {

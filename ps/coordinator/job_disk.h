@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "checkpoint/job_store.h"
 #include "ps/base/request_thread.h"
@@ -38,7 +39,7 @@ class JobDisk final : public ManifestDisk {
 
   void Read(uint64_t checkpoint) override { thread_.Add(Wanted{checkpoint}); }
 
-  void Drop(uint64_t checkpoint) override { thread_.Add(Useless{checkpoint}); }
+  void NoteSetAside(std::vector<checkpoint::SetAside> all) override { thread_.Add(std::move(all)); }
 
  private:
   struct Opened {
@@ -49,16 +50,12 @@ class JobDisk final : public ManifestDisk {
     uint64_t checkpoint = 0;
   };
 
-  struct Useless {
-    uint64_t checkpoint = 0;
-  };
-
-  using Request = std::variant<Opened, ManifestWrite, Wanted, Useless>;
+  using Request = std::variant<Opened, ManifestWrite, Wanted, std::vector<checkpoint::SetAside>>;
 
   void Do(Opened opened);
   void Do(ManifestWrite write);
   void Do(Wanted wanted);
-  void Do(Useless useless);
+  void Do(const std::vector<checkpoint::SetAside>& set_aside);
   Status Write(ManifestWrite* write);
   void Answer(const std::function<bool()>& deliver);
 

@@ -41,6 +41,7 @@ struct CoordinatorOptions {
   const JobJournal* journal = nullptr;             // null: nobody takes the rows
   std::vector<proto::KeptCheckpoint> checkpoints;  // that exist already, oldest first
   uint64_t next_checkpoint = 1;
+  std::vector<checkpoint::SetAside> set_aside;  // that exist, too, and are not used
   std::optional<ResumeFrom> resume;
 };
 

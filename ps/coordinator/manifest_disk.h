@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "checkpoint/job_store.h"
 #include "checkpoint/manifest.h"
 
 namespace ps::coordinator {
@@ -23,8 +24,9 @@ class ManifestDisk {
   virtual void NoteOpened(uint64_t checkpoint) = 0;
   virtual void Commit(ManifestWrite write) = 0;  // -> CoordinatorCore::OnManifestWritten
   virtual void Read(uint64_t checkpoint) = 0;    // -> CoordinatorCore::OnManifestRead
-  /// The checkpoint is of no use: its manifest is to be deleted. Not answered.
-  virtual void Drop(uint64_t checkpoint) = 0;
+  /// From now on these are the checkpoints that the job makes no use of. None is deleted: the one
+  /// thing that deletes a manifest is ManifestWrite::dropped. Not answered.
+  virtual void NoteSetAside(std::vector<checkpoint::SetAside> all) = 0;
 };
 
 }  // namespace ps::coordinator

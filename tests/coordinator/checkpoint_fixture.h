@@ -23,12 +23,12 @@ class FakeDisk final : public ManifestDisk {
 
   void Read(uint64_t checkpoint) override { reads.push_back(checkpoint); }
 
-  void Drop(uint64_t checkpoint) override { drops.push_back(checkpoint); }
+  void NoteSetAside(std::vector<checkpoint::SetAside> all) override { set_aside = std::move(all); }
 
   std::vector<uint64_t> opened;
   std::vector<ManifestWrite> writes;
   std::vector<uint64_t> reads;
-  std::vector<uint64_t> drops;
+  std::vector<checkpoint::SetAside> set_aside;  // as noted last
 };
 
 inline CoordinatorOptions OptionsWith(FakeDisk* disk, proto::Mode mode = proto::Mode::kAsync) {

@@ -10,9 +10,12 @@
 namespace ps::coordinator {
 namespace {
 
+using ::testing::AnyOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 TEST_F(RollbackTest, WhoLoadsItsDataAgainKeepsNobodyFromTraining) {
   BeginAndWrite();
@@ -403,7 +406,9 @@ TEST_F(RollbackTest, AManifestThatCannotBeReadIsGivenUpForTheOneBefore) {
   Lose(1);
   EXPECT_THAT(disk_.reads, ElementsAre(2));
   ReadFails();
-  EXPECT_THAT(disk_.drops, ElementsAre(2));
+  ASSERT_EQ(disk_.set_aside.size(), 1U);
+  EXPECT_EQ(disk_.set_aside[0].id, 2U);
+  EXPECT_TRUE(disk_.set_aside[0].is_corrupt);
   EXPECT_THAT(disk_.reads, ElementsAre(2, 1));
   Read();
   EXPECT_EQ(checkpoints().damaged, 1U);
@@ -412,6 +417,36 @@ TEST_F(RollbackTest, AManifestThatCannotBeReadIsGivenUpForTheOneBefore) {
   EXPECT_EQ(NewestSetup(0).restore.checkpoint, 1U);
   WorkersReturn();
   FinishRun();
+}
+
+/// A job that was resumed past checkpoint 1, which is corrupt, and 2, whose folder is not there.
+class SetAsideTest : public CheckpointTest {
+ protected:
+  SetAsideTest()
+      : CheckpointTest([](CoordinatorOptions* options) {
+          options->set_aside = {{1, true, "a flipped bit"}, {2, false, "no folder"}};
+          options->next_checkpoint = 3;
+        }) {}
+};
+
+TEST_F(SetAsideTest, WhatIsProvedCorruptGoesWithTheNextCheckpointAndTheRestStays) {
+  Begin();
+  Wait(kEvery);
+  ASSERT_EQ(disk_.writes.size(), 1U);
+  EXPECT_EQ(disk_.writes[0].checkpoint, 3U);
+  EXPECT_THAT(disk_.writes[0].dropped, ElementsAre(1));
+  ASSERT_FALSE(harness_.shards[0].checkpoints.empty());
+  EXPECT_THAT(harness_.shards[0].checkpoints.back().kept, ElementsAre(1, 2)) << "their parts stay";
+  Written(Status::Io("the disk is full"));
+  Wait(kEvery);
+  ASSERT_EQ(disk_.writes.size(), 2U);
+  EXPECT_THAT(disk_.writes[1].dropped, ElementsAre(1)) << "no other one was committed yet";
+  Written();
+  for (int i = 0; i < 3; ++i) {
+    Wait(kEvery);
+    EXPECT_THAT(disk_.writes.back().dropped, Not(AnyOf(Contains(1), Contains(2))));
+    Written();
+  }
 }
 
 class ConsistentAsyncTest : public RollbackTest {

@@ -219,7 +219,11 @@ coordinator::CoordinatorOptions Cluster::JobOptions() {
   if (disk_ != nullptr) {
     options.checkpoints = disk_->Kept();
     const auto& kept = options.checkpoints;
+    options.set_aside = disk_->SetAside();
     options.next_checkpoint = kept.empty() ? 1 : kept.back().checkpoint + 1;
+    if (!options.set_aside.empty()) {
+      options.next_checkpoint = std::max(options.next_checkpoint, options.set_aside.back().id + 1);
+    }
   }
   return options;
 }

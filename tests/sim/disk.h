@@ -249,10 +249,18 @@ class SimManifestDisk final : public coordinator::ManifestDisk {
     });
   }
 
-  void Drop(uint64_t checkpoint) override {
-    queue_->Add([this, checkpoint] {
-      DoDrop(checkpoint).Ignore("a manifest that stays is whole, or said to be damaged again");
+  void NoteSetAside(std::vector<checkpoint::SetAside> all) override {
+    queue_->Add([this, all = std::move(all)] {
+      DoNote(all).Ignore("who comes back finds out again that they can't be restored");
     });
+  }
+
+  /// Those that exist and are not used.
+  std::vector<checkpoint::SetAside> SetAside() {
+    PS_CHECK(Open().ok());
+    const auto set_aside = store_->ReadSetAside();
+    PS_CHECK(set_aside.ok()) << set_aside.status();
+    return *set_aside;
   }
 
   /// The checkpoints that exist, oldest first. One whose manifest can't be read is found out when
@@ -266,7 +274,11 @@ class SimManifestDisk final : public coordinator::ManifestDisk {
     const auto ids = store_->Manifests();
     PS_CHECK(ids.ok()) << ids.status();
     std::vector<proto::KeptCheckpoint> kept;
+    const std::vector<checkpoint::SetAside> set_aside = SetAside();
     for (const checkpoint::CheckpointId id : *ids) {
+      if (std::ranges::find(set_aside, id, &checkpoint::SetAside::id) != set_aside.end()) {
+        continue;
+      }
       const auto manifest = DoRead(id);
       const auto shards = manifest.ok() ? static_cast<uint32_t>(manifest->parts.size()) : 0;
       kept.push_back({id, shards, manifest.ok() ? manifest->progress.steps : 0});
@@ -294,9 +306,9 @@ class SimManifestDisk final : public coordinator::ManifestDisk {
     return checkpoint::DecodeManifest(checkpoint, bytes);
   }
 
-  Status DoDrop(uint64_t checkpoint) {
+  Status DoNote(std::span<const checkpoint::SetAside> all) {
     PS_TRY(Open());
-    return store_->DeleteManifest(checkpoint);
+    return store_->NoteSetAside(all);
   }
 
   Status Do(const coordinator::ManifestWrite& write) {
