@@ -151,6 +151,8 @@ Result<PreparedJob> JobOf(const checkpoint::Manifest& manifest, const ResumeComm
   job.config.model.from.clear();  // the checkpoint has the values
   PS_ASSIGN(job.parts, LoadParts(job.config, name, command.overrides));
   PS_TRY(CheckSameModel(manifest, before, job.config, job.parts.model));
+  PS_ASSIGN(const proto::JobState saved, proto::DecodeJobState(manifest.job_state));
+  PS_TRY(coordinator::CheckSameOrder(saved, before, job.config, job.parts.data.train_count));
   return job;
 }
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -226,11 +227,25 @@ void TakeModes(const JobState& saved, JobState* state) {
   }
 }
 
+/// The first epoch that has begun and is not counted in full. Nothing: there is none.
+std::optional<uint32_t> EpochInProgress(const proto::LedgerState& ledger, uint64_t train_samples) {
+  for (uint32_t epoch = 0; epoch < ledger.epochs.size(); ++epoch) {
+    const uint64_t counted = ledger.epochs[epoch].counted.size();
+    if (counted < train_samples) {
+      return epoch;
+    }
+  }
+  return std::nullopt;
+}
+
 /// What was trained, by a run whose workers and servers are gone. Placement and processes are this
 /// run's own; as many servers have the shares that they had.
-void TakeOver(const ResumeFrom& resume, JobState* state) {
+void TakeOver(const ResumeFrom& resume, uint64_t train_samples, JobState* state) {
   const JobState& saved = resume.state;
   TakeTraining(saved, state);
+  if (EpochInProgress(saved.ledger, train_samples)) {
+    state->data = saved.data;  // with other data its counted samples would be others
+  }
   state->membership.incarnation_max = saved.membership.incarnation_max;
   state->membership.generation = saved.membership.generation;
   state->faults_fired = saved.faults_fired;
@@ -277,7 +292,7 @@ JobState MakeJobState(const CoordinatorOptions& options) {
   state.checkpoints.kept = options.checkpoints;
   state.checkpoints.next = options.next_checkpoint;
   if (options.resume) {
-    TakeOver(*options.resume, &state);
+    TakeOver(*options.resume, options.train_samples, &state);
   }
   return state;
 }
@@ -295,6 +310,28 @@ void TakeCheckpointsOf(const CoordinatorOptions& options, JobState* state) {
   }
   checkpoints->next = std::max(checkpoints->next, options.next_checkpoint);
   checkpoints->committed += checkpoints->newest().checkpoint > known ? 1 : 0;
+}
+
+Status CheckSameOrder(
+    const JobState& saved,
+    const proto::JobConfig& before,
+    const proto::JobConfig& now,
+    uint64_t train_samples) {
+  const std::optional<uint32_t> epoch = EpochInProgress(saved.ledger, train_samples);
+  if (!epoch || before.train.seed == now.train.seed) {
+    return Status::Ok();
+  }
+  return Status::InvalidArgument(fmt::format(
+      "train.seed was {} and has to stay: epoch {} has begun in the order that it gives ({} of {} "
+      "samples are counted), and in another order some samples would be left out and others used "
+      "twice; resume with train.seed={}, and with another seed once the epoch is over (a run with "
+      "train.epochs={} ends there)",
+      before.train.seed,
+      *epoch + 1,
+      saved.ledger.epochs[*epoch].counted.size(),
+      train_samples,
+      before.train.seed,
+      saved.ledger.epochs.size()));
 }
 
 Status CheckJobState(const JobState& state, const CoordinatorOptions& options) {

@@ -59,7 +59,18 @@ void TakeCheckpointsOf(const CoordinatorOptions& options, JobState* state);
 /// kInvalidArgument (it is another job's), kCorruption naming what does not fit.
 Status CheckJobState(const JobState& state, const CoordinatorOptions& options);
 
-/// The same of a state that is this job's own.
+/// Whether a job of config `before` may go on from `saved` as `now` says. What an epoch's ledger
+/// has counted is places in the order of its samples, so all that this order depends on stays until
+/// the epochs that have begun are counted in full: train.seed here, the data itself when a worker
+/// joins (MakeJobState takes over what it was), its size by CheckJobState. Whatever EpochOrder
+/// comes to depend on belongs here. Errors: kInvalidArgument saying what to do.
+Status CheckSameOrder(
+    const JobState& saved,
+    const proto::JobConfig& before,
+    const proto::JobConfig& now,
+    uint64_t train_samples);
+
+/// As CheckJobState, of a state that is this job's own.
 Status CheckParts(const JobState& state, const CoordinatorOptions& options);
 
 }  // namespace ps::coordinator

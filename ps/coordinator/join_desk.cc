@@ -184,9 +184,10 @@ bool JoinDesk::TakesData(const Call& call, const proto::LeaseRequest& message) {
   }
   const proto::DataConfig& data = job_->options.config.data;
   const std::string why = fmt::format(
-      "its data is not that of worker {}, the first of this run: {}; give worker {} the same files "
+      "its data is not that of worker {}, the first of {}: {}; give worker {} the same files "
       "in data.directory, {}{}{}",
       run->worker.value,
+      job_->options.resume ? "this run or of the one that it was resumed from" : "this run",
       DifferencesOf(message.data, run->fingerprint, !data.tokenizer.empty()),
       seat.value,
       data.directory,

@@ -294,5 +294,49 @@ TEST(ResumeTest, GoesOnFromWhatWasCountedWithTheLeasesBackInTheQueue) {
   EXPECT_EQ(after.status().samples_counted, after.status().samples_total);
 }
 
+/// The state of a small job that has counted `steps` of worker 0 in its first epoch.
+JobState SavedAfter(int steps, FakeDisk* disk) {
+  Harness before(OptionsWith(disk));
+  std::vector<FakeWorker> workers = before.StartWithWorkers();
+  const auto grants = before.AskAll(&workers);
+  for (int step = 0; step < steps; ++step) {
+    before.Work(&workers[0], grants[0]);
+  }
+  return before.core->StateAt(before.now);
+}
+
+TEST(ResumeTest, AnEpochInProgressGoesOnInTheOrderInWhichItBegan) {
+  FakeDisk disk;
+  CoordinatorOptions options = OptionsWith(&disk);
+  JobState saved = SavedAfter(1, &disk);
+  const proto::JobConfig before = options.config;
+  EXPECT_TRUE(CheckSameOrder(saved, before, options.config, options.train_samples).ok());
+  options.config.train.minibatch *= 2;
+  EXPECT_TRUE(CheckSameOrder(saved, before, options.config, options.train_samples).ok());
+  options.config.train.seed += 8;
+  const Status refused = CheckSameOrder(saved, before, options.config, options.train_samples);
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("resume with train.seed=1, and with"));
+  for (proto::EpochRecord& epoch : saved.ledger.epochs) {
+    epoch.counted = RangeSet();
+    epoch.counted.Insert(0, options.train_samples);
+  }
+  EXPECT_TRUE(CheckSameOrder(saved, before, options.config, options.train_samples).ok())
+      << "between two epochs";
+}
+
+TEST(ResumeTest, AnEpochInProgressGoesOnWithTheSameDataAlone) {
+  FakeDisk disk;
+  CoordinatorOptions options = OptionsWith(&disk);
+  JobState saved = SavedAfter(1, &disk);
+  saved.data = proto::RunData{{.train_count = 200, .train_labels_crc = 7}, WorkerId(0)};
+  options.resume = ResumeFrom{saved, 7};
+  options.next_checkpoint = 8;
+  ASSERT_TRUE(MakeJobState(options).data.has_value());
+  EXPECT_EQ(MakeJobState(options).data->fingerprint.train_labels_crc, 7U);
+  options.resume->state.ledger = proto::LedgerState();
+  EXPECT_FALSE(MakeJobState(options).data.has_value()) << "between two epochs";
+}
+
 }  // namespace
 }  // namespace ps::coordinator

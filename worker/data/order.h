@@ -6,7 +6,8 @@ namespace ps::worker {
 
 /// The order in which an epoch visits its samples: a permutation of [0, n) as a function, so that
 /// it takes no memory and every worker computes any part of it by itself. Same (seed, epoch, n),
-/// same order, on every machine.
+/// same order, on every machine. What else it comes to depend on may not change while an epoch is
+/// in progress: coordinator::CheckSameOrder refuses a resume then.
 class EpochOrder {
  public:
   /// Requires: n > 0.
