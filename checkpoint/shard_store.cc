@@ -312,11 +312,26 @@ Result<std::vector<CheckpointId>> ShardStore::Parts() {
 
 Status ShardStore::Retain(std::span<const CheckpointId> kept) {
   const CheckpointId newest_kept = kept.empty() ? 0 : *std::max_element(kept.begin(), kept.end());
+  return Keep(kept, newest_kept, newest_);
+}
+
+Status ShardStore::Release(std::span<const CheckpointId> kept, CheckpointId next) {
+  if (next == 0) {
+    return Status::Ok();
+  }
+  PS_TRY(Keep(kept, next - 1, next - 1));
+  PS_ASSIGN(const std::vector<CheckpointId> parts, Parts());
+  newest_ = parts.empty() ? 0 : parts.back();
+  return Status::Ok();
+}
+
+Status ShardStore::Keep(
+    std::span<const CheckpointId> kept, CheckpointId newest, CheckpointId newest_record) {
   PS_ASSIGN(const std::vector<CheckpointId> ids, Parts());
   Reachable reachable;
   std::vector<CheckpointId> gone;
   for (const CheckpointId id : ids) {
-    if (id <= newest_kept && std::find(kept.begin(), kept.end(), id) == kept.end()) {
+    if (id <= newest && std::find(kept.begin(), kept.end(), id) == kept.end()) {
       gone.push_back(id);
       continue;
     }
@@ -328,11 +343,14 @@ Status ShardStore::Retain(std::span<const CheckpointId> kept) {
       }
     }
   }
-  if (gone.empty()) {
+  const bool has_loose_records = newest_record > newest_ && newest_put_ > newest_;
+  if (gone.empty() && !has_loose_records) {
     return Status::Ok();
   }
-  PS_TRY(DeleteParts(gone));
-  return database_->Prune(kChunks, KeepReachable(std::move(reachable), newest_));
+  if (!gone.empty()) {
+    PS_TRY(DeleteParts(gone));
+  }
+  return database_->Prune(kChunks, KeepReachable(std::move(reachable), newest_record));
 }
 
 Status ShardStore::DeleteParts(std::span<const CheckpointId> ids) {

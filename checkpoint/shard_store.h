@@ -110,6 +110,10 @@ class ShardStore {
   /// (then nothing goes); kIo.
   Status Retain(std::span<const CheckpointId> kept);
 
+  /// The same of all checkpoints below `next`, which is to be written: what those that were given
+  /// up had put goes as well. Refs to it are of no use from then on.
+  Status Release(std::span<const CheckpointId> kept, CheckpointId next);
+
   /// Parts of checkpoints above `id` go: of those that ended before their manifest was written.
   /// Their numbers can be used again.
   Status ForgetAbove(CheckpointId id);
@@ -121,6 +125,10 @@ class ShardStore {
   explicit ShardStore(std::unique_ptr<Database> database, std::string name);
 
   Status CheckCanWrite(CheckpointId id) const;
+
+  /// Parts up to `newest` go unless they are kept, and records up to `newest_record` that no part
+  /// reaches.
+  Status Keep(std::span<const CheckpointId> kept, CheckpointId newest, CheckpointId newest_record);
 
   Status DeleteParts(std::span<const CheckpointId> ids);
 

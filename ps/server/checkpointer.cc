@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -17,6 +18,7 @@ void Checkpointer::BeginLife(
     uint64_t life, checkpoint::CheckpointId from, ChunkRefs refs, std::vector<std::byte> state) {
   life_ = life;
   newest_part_ = from;
+  has_disk_failed_ = false;
   newest_state_ = std::move(state);
   refs_ = std::move(refs);
   held_.assign(refs_.size(), {from != 0, false});
@@ -92,6 +94,24 @@ bool Checkpointer::GiveUpIfStalled(TimePoint now, Duration pause, Duration patie
   return true;
 }
 
+void Checkpointer::ReleaseGivenUp(const proto::CheckpointRequest& request) {
+  const uint64_t newest_kept = request.kept.empty() ? 0 : std::ranges::max(request.kept);
+  const bool has_part = newest_part_ > newest_kept;
+  if (!has_part && !has_disk_failed_) {
+    return;
+  }
+  has_disk_failed_ = false;
+  for (size_t i = 0; i < refs_.size(); ++i) {
+    if (refs_[i] && refs_[i]->written > newest_kept) {
+      refs_[i].reset();
+    }
+    held_[i].by_newest = held_[i].by_newest && !has_part;
+  }
+  newest_part_ = std::min(newest_part_, newest_kept);
+  first_write_ = request.checkpoint;  // answers about earlier ones name what goes now
+  disk_->Release({request.checkpoint, request.kept});
+}
+
 /// A disk that failed may have lost what was not committed: it is written again.
 void Checkpointer::FailBy(uint64_t checkpoint, const Status& why) {
   if (why.code() == StatusCode::kStale) {
@@ -101,6 +121,7 @@ void Checkpointer::FailBy(uint64_t checkpoint, const Status& why) {
       }
     }
   }
+  has_disk_failed_ = true;
   Fail(checkpoint, why);
 }
 
@@ -123,6 +144,7 @@ void Checkpointer::Begin(
   }
   out_.clear();
   progress_at_.reset();
+  ReleaseGivenUp(request);
   newest_write_ = request.checkpoint;
   open_.emplace();
   open_->life = life_;
@@ -196,6 +218,7 @@ bool Checkpointer::OnPartWritten(PartWritten written) {
     return true;
   }
   newest_part_ = written.checkpoint;
+  has_disk_failed_ = false;
   newest_state_ = std::move(open_->record.state);
   for (Held& held : held_) {
     held.by_newest = held.by_open;

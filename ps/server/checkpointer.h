@@ -82,6 +82,9 @@ class Checkpointer {
   const proto::CheckpointReport& report() const { return report_; }
 
  private:
+  /// Gives back what checkpoints that were given up have put, if that is worth it: the disk was
+  /// full, or a whole part of it is there. Its chunks are written again.
+  void ReleaseGivenUp(const proto::CheckpointRequest& request);
   void WriteMore(const ChunkStore& store);
   void FailBy(uint64_t checkpoint, const Status& why);
 
@@ -105,6 +108,7 @@ class Checkpointer {
   ChunkRefs refs_;
   checkpoint::CheckpointId newest_part_ = 0;  // of this life, or what it began from
   std::vector<std::byte> newest_state_;       // of that
+  bool has_disk_failed_ = false;              // since the newest part
   std::vector<Held> held_;                    // by chunk
   std::optional<PartWrite> open_;             // the checkpoint under way
   std::optional<Snapshot> snapshot_;

@@ -23,6 +23,7 @@ void DiskThread::Do(Request request) {
   std::visit(
       Overloaded{
           [&](DiskPlace& place) { work_.Use(std::move(place)); },
+          [&](const ReleaseRequest& what) { work_.Do(what); },
           [&](const ChunkWrite& write) {
             auto written = std::make_shared<ChunkWritten>(work_.Do(write));
             Answer([this, written] { answers_.chunk(std::move(*written)); });

@@ -27,6 +27,8 @@ class DiskThread final : public ShardDisk {
 
   void Use(DiskPlace place) override;
 
+  void Release(ReleaseRequest what) override { thread_.Add(std::move(what)); }
+
   void Write(ChunkWrite write) override { thread_.Add(std::move(write)); }
 
   void Commit(PartWrite write) override { thread_.Add(std::move(write)); }
@@ -34,7 +36,7 @@ class DiskThread final : public ShardDisk {
   void Restore(RestoreRequest what) override { thread_.Add(std::move(what)); }
 
  private:
-  using Request = std::variant<DiskPlace, ChunkWrite, PartWrite, RestoreRequest>;
+  using Request = std::variant<DiskPlace, ReleaseRequest, ChunkWrite, PartWrite, RestoreRequest>;
 
   void Do(Request request);
   void Answer(const std::function<void()>& deliver);

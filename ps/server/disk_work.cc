@@ -109,6 +109,12 @@ Result<ChunkRef> DiskWork::Put(const ChunkWrite& write) {
   return store->PutChunk(write.checkpoint, image, previous, place_.format);
 }
 
+void DiskWork::Do(const ReleaseRequest& request) {
+  if (const Result<ShardStore*> store = Own(); store.ok()) {
+    (*store)->Release(request.kept, request.next).Ignore("the next checkpoint says what is wrong");
+  }
+}
+
 ChunkWritten DiskWork::Do(const ChunkWrite& write) {
   return {write.life, write.checkpoint, write.chunk, Put(write)};
 }
@@ -119,8 +125,11 @@ PartWritten DiskWork::Do(const PartWrite& write) {
     return {write.life, write.checkpoint, store.status(), Status::Ok(), ""};
   }
   Result<checkpoint::PartSummary> summary = (*store)->CommitPart(write.checkpoint, write.record);
-  // The part is there whatever becomes of the old ones.
-  Status pruned = summary.ok() ? (*store)->Retain(write.kept) : Status::Ok();
+  // The part is there whatever becomes of the old ones. Those between the newest kept one and this
+  // one were given up by the coordinator, which has one under way at a time.
+  std::vector<CheckpointId> kept = write.kept;
+  kept.push_back(write.checkpoint);
+  Status pruned = summary.ok() ? (*store)->Retain(kept) : Status::Ok();
   return {write.life, write.checkpoint, std::move(summary), std::move(pruned), directory_};
 }
 

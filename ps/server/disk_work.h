@@ -17,6 +17,9 @@ class DiskWork {
 
   void Use(DiskPlace place);
 
+  /// Best effort: a disk that is too full even for that fails the next checkpoint, too.
+  void Do(const ReleaseRequest& request);
+
   ChunkWritten Do(const ChunkWrite& write);
   PartWritten Do(const PartWrite& write);
   /// Errors: those of ShardStore; kCorruption when a chunk is in no part of the checkpoint;

@@ -46,6 +46,12 @@ struct PartWritten {
   std::string directory;  // where it is, in the checkpoint path
 };
 
+/// What checkpoints below `next` have put and that no kept one needs: those were given up.
+struct ReleaseRequest {
+  checkpoint::CheckpointId next = 0;
+  std::vector<checkpoint::CheckpointId> kept;
+};
+
 /// Chunks to be read back, as `shards` shards wrote them.
 struct RestoreRequest {
   uint64_t life = 0;
@@ -87,13 +93,15 @@ struct DiskPlace {
 };
 
 /// What a shard asks of its disk. Nothing here waits: each request has one answer, which comes back
-/// to the core as an event, in the order of the requests.
+/// to the core as an event, in the order of the requests; Use and Release have none.
 class ShardDisk {
  public:
   virtual ~ShardDisk() = default;
 
   /// Comes before all else.
   virtual void Use(DiskPlace place) = 0;
+  /// Gives space back before the next checkpoint is written. No ref to what goes is used any more.
+  virtual void Release(ReleaseRequest what) = 0;
   virtual void Write(ChunkWrite write) = 0;       // -> ShardCore::OnChunkWritten
   virtual void Commit(PartWrite write) = 0;       // -> ShardCore::OnPartWritten
   virtual void Restore(RestoreRequest what) = 0;  // -> ShardCore::OnRestored

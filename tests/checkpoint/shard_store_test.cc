@@ -202,6 +202,25 @@ TEST_P(ShardStoreTest, RetainDropsWhatNoKeptPartReaches) {
   ExpectHolds(*store_, store_->ReadPart(4)->chunks[1], Sample(1, 1));
 }
 
+TEST_P(ShardStoreTest, ReleaseDropsWhatGivenUpCheckpointsHavePut) {
+  const ChunkRef a1 = Put(1, Sample(0, 1));
+  Commit(1, {a1});
+  const ChunkRef a2 = Put(2, Sample(0, 2));
+  Commit(2, {a2});                           // its manifest was never written
+  const ChunkRef a3 = Put(3, Sample(0, 3));  // the disk was full before its part was
+  const std::vector<CheckpointId> kept = {1};
+  const Status released = store_->Release(kept, 4);
+  ASSERT_TRUE(released.ok()) << released;
+  EXPECT_EQ(*store_->Parts(), (std::vector<CheckpointId>{1}));
+  EXPECT_EQ(store_->ReadChunk(a2).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(store_->ReadChunk(a3).status().code(), StatusCode::kNotFound);
+  ExpectHolds(*store_, a1, Sample(0, 1));
+  const ChunkRef a4 = Put(4, Sample(0, 4));
+  Commit(4, {a4});
+  Reopen();
+  ExpectHolds(*store_, a4, Sample(0, 4));
+}
+
 TEST_P(ShardStoreTest, RetainLeavesNewerPartsAlone) {
   Commit(1, {Put(1, Sample(0, 1))});
   const ChunkRef a2 = Put(2, Sample(0, 2));

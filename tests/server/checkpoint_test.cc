@@ -13,8 +13,13 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+/// All earlier ones exist.
 proto::CheckpointRequest Request(uint64_t checkpoint, uint64_t round = 0) {
-  return {checkpoint, round, {}};
+  std::vector<uint64_t> kept;
+  for (uint64_t earlier = 1; earlier < checkpoint; ++earlier) {
+    kept.push_back(earlier);
+  }
+  return {checkpoint, round, kept};
 }
 
 /// A rig with a disk and one member.
@@ -378,6 +383,38 @@ TEST(CheckpointTest, WhatAGivenUpCheckpointHasIsNotTakenForTheOneBefore) {
   rig.RunDisk();
   rig.Push(rig.WholeStep(1, 1, 0.25F));
   rig.Deliver(kCoordinator, Request(2));
+  rig.Deliver(kCoordinator, rig.Later(2, 1));
+  EXPECT_THAT(rig.KeysAskedFor(), ElementsAre(kFirst, kSecond, kThird));
+  rig.RunDisk();
+  EXPECT_THAT(rig.Values(), ElementsAre(1.0F, 1.0F, 1.0F));
+}
+
+TEST(CheckpointTest, WhatAGivenUpCheckpointTookIsGivenBackBeforeTheNextIsWritten) {
+  CheckpointRig rig;
+  rig.Begin();
+  rig.Deliver(kCoordinator, Request(1));
+  rig.RunDisk();
+  const auto parts = [&rig] {
+    const auto store =
+        checkpoint::ShardStore::Open(rig.storage, "path", kShard, checkpoint::OpenMode::kRead);
+    return store.ok() ? (*store)->Parts().value() : std::vector<uint64_t>();
+  };
+  rig.Push(rig.WholeStep(1, 1, 0.25F));
+  rig.Deliver(kCoordinator, Request(2));
+  rig.RunDisk();
+  EXPECT_THAT(parts(), ElementsAre(1, 2));
+  // Another shard's disk was full, so the coordinator has given up 2 and then 3.
+  for (const uint64_t checkpoint : {3U, 4U}) {
+    rig.sent.all.clear();
+    rig.Deliver(kCoordinator, proto::CheckpointRequest{checkpoint, 0, {1}});
+    ASSERT_FALSE(rig.disk.requests.empty());
+    EXPECT_NE(std::get_if<ReleaseRequest>(&rig.disk.requests.front()), nullptr);
+    rig.RunDisk(1);
+    EXPECT_THAT(parts(), ElementsAre(1)) << "before anything is written";
+    rig.RunDisk();
+    EXPECT_EQ(rig.OnlyReport().sizes.chunks_written, 3U);
+    EXPECT_THAT(parts(), ElementsAre(1, checkpoint));
+  }
   rig.Deliver(kCoordinator, rig.Later(2, 1));
   EXPECT_THAT(rig.KeysAskedFor(), ElementsAre(kFirst, kSecond, kThird));
   rig.RunDisk();

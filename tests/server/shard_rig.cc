@@ -83,7 +83,9 @@ void ShardRig::RunDisk(size_t count) {
   for (; count > 0 && !disk.requests.empty(); --count) {
     const RigDisk::Request request = std::move(disk.requests.front());
     disk.requests.pop_front();
-    if (const auto* chunk = std::get_if<ChunkWrite>(&request)) {
+    if (const auto* given_up = std::get_if<ReleaseRequest>(&request)) {
+      disk.work.Do(*given_up);
+    } else if (const auto* chunk = std::get_if<ChunkWrite>(&request)) {
       core.OnChunkWritten(disk.work.Do(*chunk), &sent);
     } else if (const auto* part = std::get_if<PartWrite>(&request)) {
       core.OnPartWritten(disk.work.Do(*part), &sent);

@@ -62,11 +62,13 @@ class SentMessages final : public proto::Outbox {
 /// A disk whose requests wait until the test has them done.
 class RigDisk final : public ShardDisk {
  public:
-  using Request = std::variant<ChunkWrite, PartWrite, RestoreRequest>;
+  using Request = std::variant<ReleaseRequest, ChunkWrite, PartWrite, RestoreRequest>;
 
   explicit RigDisk(checkpoint::Storage* storage) : work(storage, kShard) {}
 
   void Use(DiskPlace place) override { work.Use(std::move(place)); }
+
+  void Release(ReleaseRequest what) override { requests.emplace_back(std::move(what)); }
 
   void Write(ChunkWrite write) override { requests.emplace_back(std::move(write)); }
 

@@ -124,6 +124,10 @@ class SimDisk final : public server::ShardDisk {
 
   void Use(server::DiskPlace place) override { work_->Use(std::move(place)); }
 
+  void Release(server::ReleaseRequest what) override {
+    queue_->Add([this, what = std::move(what)] { work_->Do(what); });
+  }
+
   /// All that has changed is asked for in the instant in which a checkpoint begins.
   void Write(server::ChunkWrite write) override {
     if (write.checkpoint != begun_ || time_->Now() != begun_at_) {
