@@ -13,6 +13,7 @@
 #include "psctl/progress.h"
 #include "psctl/run_events.h"
 #include "psctl/runs_command.h"
+#include "psctl/summary.h"
 
 namespace ps::psctl {
 namespace {
@@ -90,8 +91,8 @@ int TellEnd(const RunPaths& run, bool is_json, const Console& console) {
             run.root)));
   }
   console.out(*summary);
-  const std::string state = EndedRun(run).state;
-  return state == "done" || state == "stopped" ? kExitOk : kExitFailed;
+  const RunRow ended = EndedRun(run);
+  return ExitCodeOf(ended.state, ended.model_problem);
 }
 
 }  // namespace

@@ -89,6 +89,20 @@ std::vector<std::string> JobNotes(const proto::JobConfig& config, const JobParts
   return notes;
 }
 
+/// Buffers of the optimizer's state, each as large as the model.
+uint64_t SlotsOf(const proto::OptimizerConfig& optimizer) {
+  switch (optimizer.kind) {
+    case proto::OptimizerKind::kSgd:
+      return optimizer.momentum > 0 ? 1 : 0;
+    case proto::OptimizerKind::kAdagrad:
+      return 1;
+    case proto::OptimizerKind::kAdam:
+    case proto::OptimizerKind::kAdamW:
+      return 2;
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> DescribeJob(
@@ -124,6 +138,39 @@ std::vector<std::pair<std::string, std::string>> DescribeJob(
     pairs.emplace_back("note", std::move(note));
   }
   return pairs;
+}
+
+std::string RenderDiskWarning(
+    const proto::JobConfig& config,
+    const JobParts& parts,
+    const std::string& path,
+    uint64_t free_bytes) {
+  const uint64_t model =
+      static_cast<uint64_t>(std::max<int64_t>(parts.model.parameter_count(), 0)) * sizeof(float);
+  const uint64_t slot =
+      config.checkpoint.slots == proto::CheckpointSlots::kBf16 ? model / 2 : model;
+  const uint64_t checkpoint = model + SlotsOf(config.optimizer) * slot;
+  const uint64_t count = config.checkpoint.enabled ? uint64_t{config.checkpoint.keep} + 1 : 0;
+  const uint64_t need = model + count * checkpoint;
+  if (need <= free_bytes) {
+    return "";
+  }
+  const std::string checkpoints =
+      count == 0 ? ""
+                 : fmt::format(
+                       " and {} checkpoints of {} with the optimizer's state (checkpoint.keep and "
+                       "the one that is being written)",
+                       count,
+                       FormatBytes(checkpoint));
+  return fmt::format(
+      "the disk may become full: {} has {} free, and the run may come to need {}: a model of {}{}; "
+      "make room{}",
+      Printable(path),
+      FormatBytes(free_bytes),
+      FormatBytes(need),
+      FormatBytes(model),
+      checkpoints,
+      count == 0 ? "" : ", lower checkpoint.keep or set checkpoint.path");
 }
 
 std::string RenderHandStart(const proto::JobConfig& config, const HandStart& start) {

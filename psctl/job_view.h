@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,14 @@ namespace ps::psctl {
 /// What a job is, as names and values for RenderPairs.
 std::vector<std::pair<std::string, std::string>> DescribeJob(
     const proto::JobConfig& config, const JobParts& parts);
+
+/// Why a run may come to find the disk of `path` full, whose free bytes are given: at the most it
+/// has there the kept checkpoints, one that is being written, and the model. Empty: it is enough.
+std::string RenderDiskWarning(
+    const proto::JobConfig& config,
+    const JobParts& parts,
+    const std::string& path,
+    uint64_t free_bytes);
 
 /// What has to be started by hand, as lines with the commands; and why others can't be reached when
 /// the run listens at an address of this machine alone. Empty when psctl starts all.

@@ -7,6 +7,7 @@
 
 #include "ps/base/text.h"
 #include "ps/proto/json_writer.h"
+#include "psctl/console.h"
 #include "psctl/run_events.h"
 #include "psctl/tables.h"
 
@@ -300,6 +301,11 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
     out += "\n" + RenderWorkerTotals(status, width_max);
   }
   return out;
+}
+
+int ExitCodeOf(std::string_view state, std::string_view model_problem) {
+  const bool is_well = (state == "done" || state == "stopped") && model_problem.empty();
+  return is_well ? kExitOk : kExitFailed;
 }
 
 std::string SummaryToJson(const proto::JobStatus& status, std::string_view plan_outcome) {

@@ -18,6 +18,10 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max = 0);
 /// object about the plan that was run; empty: there was none.
 std::string SummaryToJson(const proto::JobStatus& status, std::string_view plan_outcome = "");
 
+/// The exit code of a run that has ended in `state`. It is 0 only where the run also left the model
+/// of its end, for scripts use that without reading more: `model_problem` as in JobStatus.
+int ExitCodeOf(std::string_view state, std::string_view model_problem);
+
 /// The counters of the job as fields of the object that `json` is in.
 void AddCounters(const proto::JobStatus& status, proto::JsonWriter* json);
 

@@ -73,8 +73,9 @@ void LeaveProfile(const proto::JobProfile& profile, const RunPaths& paths, const
   }
 }
 
-/// Both forms of the summary into the run directory and one to stdout.
-void LeaveSummary(
+/// Both forms of the summary into the run directory and one to stdout. Returns whether they are in
+/// the directory.
+bool LeaveSummary(
     const proto::JobStatus& status,
     const std::optional<provisioner::PlanOutcome>& outcome,
     const RunPaths& paths,
@@ -82,14 +83,17 @@ void LeaveSummary(
     const Console& console) {
   const std::string json = SummaryToJson(status, outcome ? PlanOutcomeToJson(*outcome) : "") + "\n";
   const std::string against = outcome ? "\n" + RenderPlanOutcome(*outcome) : "";
+  bool is_left = true;
   for (const Status& written :
        {WriteFileAtomically(paths.summary_json(), json),
         WriteFileAtomically(paths.summary_text(), RenderSummary(status) + against)}) {
     if (!written.ok()) {
       Fail(console, written);
+      is_left = false;
     }
   }
   console.out(is_json ? json : RenderSummary(status, console.out_width) + against);
+  return is_left;
 }
 
 /// Opens the path of a run that begins, which is in its directory unless the job says otherwise.
@@ -178,11 +182,12 @@ int Conduct(
     outcome = provisioner::CompareWithPlan(
         *start.job.plan, profile, run.loss_reached(), run.status().train_loss);
   }
-  LeaveSummary(run.status(), outcome, paths, command.is_json, console);
-  if (exit_code == kExitOk) {
-    RefineProfile(profile, run.machine_busy(), command, console);
+  const bool is_left = LeaveSummary(run.status(), outcome, paths, command.is_json, console);
+  if (exit_code != kExitOk) {
+    return exit_code;
   }
-  return exit_code;
+  RefineProfile(profile, run.machine_busy(), command, console);
+  return is_left ? ExitCodeOf(run.status().state, run.status().model_problem) : kExitFailed;
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <csignal>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "checkpoint/job_store.h"
@@ -161,6 +163,15 @@ void TrainRun::Announce() {
       RenderHandStart(config_, {address_, directory_.paths().token(), net::OwnAddress(false, "")});
   text.pop_back();  // Say ends the line
   progress_.Say(text);
+  const std::string path =
+      config_.checkpoint.enabled ? config_.checkpoint.path : directory_.paths().root;
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(path, error);
+  const std::string warning =
+      error ? "" : RenderDiskWarning(config_, parts_, path, space.available);
+  if (!warning.empty()) {
+    progress_.Say(warning);
+  }
 }
 
 /// What was told before the coordinator was killed is not told again.
@@ -236,7 +247,8 @@ void TrainRun::LeaveToAnother() {
   std::_Exit(kExitFailed);
 }
 
-/// A run whose servers were lost at its end leaves the model of its newest checkpoint.
+/// A run whose servers were lost at its end leaves the model of its newest checkpoint. Where steps
+/// came after that one, a problem stays, and the exit code says so (ExitCodeOf).
 void TrainRun::RescueModel() {
   std::string& problem = final_status_.model_problem;
   if (problem.empty()) {
@@ -245,6 +257,14 @@ void TrainRun::RescueModel() {
   if (!is_aborted_ && config_.checkpoint.enabled) {
     const std::string file = directory_.paths().model();
     const Result<checkpoint::Manifest> newest = ExportNewestModel(config_.checkpoint.path, file);
+    if (newest.ok() && newest->progress.steps == final_status_.steps_counted) {
+      final_status_.model_file = file;
+      problem.clear();
+      log_.Info("model_of_checkpoint", {{"path", file}, {"checkpoint", newest->id}});
+      progress_.Say(
+          fmt::format("the model is that of checkpoint {}, which has every step", newest->id));
+      return;
+    }
     if (newest.ok()) {
       final_status_.model_file = file;
       problem = fmt::format(

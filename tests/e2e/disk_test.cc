@@ -31,7 +31,7 @@ TEST_F(DiskTest, FilesThatCannotGrowCostLinesOnly) {
   // Every file is as if on a disk with this much space: enough for config and summary.
   constexpr uint64_t kFileBytesMax = 12'000;
   TrainRun run(job_, {.arguments = {}, .file_bytes_max = kFileBytesMax});
-  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{1}) << "the model was not saved";
   run.ExpectExactLedger();
   const std::string metrics = ReadText(run.Root() + "/metrics.jsonl");
   EXPECT_LE(metrics.size(), kFileBytesMax);
@@ -53,7 +53,7 @@ TEST_F(DiskTest, AFullDiskDoesNotStopTraining) {
     TrainRun run(job_, {.arguments = {"--json"}});
     EXPECT_TRUE(run.WaitForSamples(256).has_value());
     const DiskFiller filler(job_.runs() + "/filler");
-    EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+    EXPECT_EQ(run.WaitForEnd(), ProcessEnd{1}) << "there is no summary";
     EXPECT_THAT(run.psctl().Err(), HasSubstr("records are being lost"));
     EXPECT_THAT(run.psctl().Err(), HasSubstr("summary.json"));
     const std::optional<Json> summary = Json::Parse(run.psctl().Out());

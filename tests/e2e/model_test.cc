@@ -114,7 +114,7 @@ TEST_F(ModelTest, AServerThatIsLostAtTheEndLeavesTheModelOfACheckpoint) {
   EXPECT_TRUE(run.WaitFor([](const proto::JobStatus& status) { return status.state == "stopped"; })
                   .has_value());
   ASSERT_EQ(::kill(server, SIGKILL), 0);
-  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{1}) << "the model lacks steps";
   EXPECT_THAT(
       run.psctl().Err(), HasSubstr("the model is not that of the end: it is that of checkpoint "));
   const Json summary = run.Summary();

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ps/base/text.h"
+
 namespace ps::psctl {
 namespace {
 
@@ -43,6 +45,28 @@ TEST(JobViewTest, EveryCommandThatIsToBeTypedElsewhereIsSaid) {
   EXPECT_THAT(
       RenderHandStart(servers_here, {"10.0.0.1:4711", "/run/token", ""}),
       AllOf(Not(HasSubstr("ps_server")), HasSubstr("ps_worker")));
+}
+
+TEST(JobViewTest, ADiskThatIsTooSmallForTheRunIsTold) {
+  proto::JobConfig config;
+  config.optimizer.kind = proto::OptimizerKind::kAdam;
+  config.checkpoint.keep = 3;
+  JobParts parts;
+  parts.model.tensors.resize(1);
+  parts.model.tensors[0].shape = {1 << 18};  // 1 MiB
+  constexpr uint64_t kModel = 1 << 20;
+  constexpr uint64_t kNeed = kModel + uint64_t{4} * 3 * kModel;
+  EXPECT_EQ(RenderDiskWarning(config, parts, "/disk", kNeed), "");
+  EXPECT_EQ(
+      RenderDiskWarning(config, parts, "/disk", kNeed - 1),
+      "the disk may become full: /disk has " + FormatBytes(kNeed - 1) +
+          " free, and the run may come to need " + FormatBytes(kNeed) + ": a model of " +
+          FormatBytes(kModel) + " and 4 checkpoints of " + FormatBytes(3 * kModel) +
+          " with the optimizer's state (checkpoint.keep and the one that is being written); make "
+          "room, lower checkpoint.keep or set checkpoint.path");
+  config.checkpoint.enabled = false;
+  EXPECT_EQ(RenderDiskWarning(config, parts, "/disk", kModel), "");
+  EXPECT_THAT(RenderDiskWarning(config, parts, "/disk", 1), HasSubstr("a model of"));
 }
 
 TEST(JobViewTest, LoopbackIsNoPlaceForOtherMachines) {

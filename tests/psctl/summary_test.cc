@@ -133,6 +133,14 @@ TEST(SummaryTest, JsonIsOneObjectOnOneLine) {
   EXPECT_EQ(json.back(), '}');
 }
 
+TEST(SummaryTest, TheExitCodeIsZeroOnlyWhereTheModelOfTheEndWasLeft) {
+  EXPECT_EQ(ExitCodeOf("done", ""), 0);
+  EXPECT_EQ(ExitCodeOf("stopped", ""), 0);
+  EXPECT_EQ(ExitCodeOf("failed", ""), 1);
+  EXPECT_EQ(ExitCodeOf("killed", ""), 1);
+  EXPECT_EQ(ExitCodeOf("done", "it is that of checkpoint 3, after 40 steps"), 1);
+}
+
 TEST(SummaryTest, JsonWithoutEvaluationHasNulls) {
   EXPECT_THAT(SummaryToJson({}), HasSubstr(R"("test_accuracy":null,"test_loss":null)"));
 }
