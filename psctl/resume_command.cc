@@ -226,7 +226,7 @@ int ResumeFromCheckpoint(
                 std::string(fits.message())));
   }
   if (const size_t killed = KillProcesses(left.processes); killed > 0) {
-    console.err("ended what was left of it: " + Plural(killed, "server or worker") + "\n");
+    console.err("ended what was left of it: " + std::to_string(killed) + " of its processes\n");
   }
   if (const Status noted = NoteSkipped(*found); !noted.ok()) {
     return Fail(console, noted);

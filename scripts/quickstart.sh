@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# From a fresh clone to a trained model: installs what is missing, builds the programs, runs the main
-# job. CUDA is compiled where there is a device, or with --cuda, which comes first. Other arguments
-# go to `psctl train`, e.g. scripts/quickstart.sh --set train.epochs=1
+# From a fresh clone to a trained model: installs what is missing, builds the programs, runs the
+# main job. CUDA is compiled where there is a device, or with --cuda, which comes first. Other
+# arguments go to `psctl train`, e.g. scripts/quickstart.sh --set train.epochs=1
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

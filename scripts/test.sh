@@ -37,41 +37,52 @@ if [[ ${#presets[@]} == 0 ]]; then
 fi
 
 # Prints ctest's output as it comes, and before its closing lines where the time went, how many were
-# skipped, and why. The seconds of a build's tests are added up: some ran beside others.
+# skipped, and why. An entry of ctest is a suite, a test or a script; the seconds of a build's
+# entries are added up: some ran beside others.
 report() {
   awk -v log_file="$1" -v builds="$2" '
-    /^[0-9]+% tests passed/ { is_closing = 1 }
-    /\*\*\*Skipped/ { skipped++ }
+    /^[0-9]+% tests passed/ { verdict = $0; is_closing = 1; next }
+    is_closing { closing = closing $0 "\n"; next }
     / Test +#[0-9]+: .* sec$/ {
       name = $0
       sub(/.* Test +#[0-9]+: /, "", name)
       sub(/ .*/, "", name)
       preset = name
       sub(/[.].*/, "", preset)
-      tests[preset]++
+      entries[preset]++
       seconds[preset] += $(NF - 1)
       if ($(NF - 1) > longest[preset]) {
         longest[preset] = $(NF - 1)
         longest_name[preset] = substr(name, length(preset) + 2)
       }
     }
-    /^[0-9]+% tests passed/ { verdict = $0; next }
-    is_closing { closing = closing $0 "\n"; next }
     { print; fflush() }
     END {
-      printf "\n%-8s %9s %6s %10s %10s\n", "", "build s", "tests", "tests s", "longest s"
+      while ((getline line < log_file) > 0) {
+        if (line ~ /^[0-9]+\/[0-9]+ Testing: /) {
+          preset = line
+          sub(/^[0-9\/]+ Testing: /, "", preset)
+          sub(/[.].*/, "", preset)
+        } else if (line ~ /^\[==========\] [0-9]+ tests? from .* ran[.]/) {
+          split(line, word, " ")
+          tests[preset] += word[2]
+        }
+        is_reason = sub(/^SKIP: /, "", line) || previous ~ /: Skipped$/
+        if (is_reason) {
+          skipped++
+          reasons[line]++
+        }
+        previous = line
+      }
+      printf "\n%-8s %9s %8s %6s %10s %10s\n", \
+        "", "build s", "entries", "tests", "tests s", "longest s"
       count = split(builds, build, " ")
       for (i = 1; i <= count; ++i) {
         split(build[i], part, "=")
-        printf "%-8s %9d %6d %10.0f %10.1f  %s\n", part[1], part[2], tests[part[1]], \
-          seconds[part[1]], longest[part[1]], longest_name[part[1]]
+        printf "%-8s %9d %8d %6d %10.0f %10.1f  %s\n", part[1], part[2], entries[part[1]], \
+          tests[part[1]], seconds[part[1]], longest[part[1]], longest_name[part[1]]
       }
       printf "\nskipped: %d tests\n", skipped
-      while ((getline line < log_file) > 0) {
-        if (previous ~ /: Skipped$/) { reasons[line]++ }
-        if (sub(/^SKIP: /, "", line)) { reasons[line]++ }
-        previous = line
-      }
       for (reason in reasons) { printf "  %d x %s\n", reasons[reason], reason }
       printf "%s\n%s\n", closing, verdict
     }'

@@ -40,12 +40,13 @@ function(ps_join_tests name)
 endfunction()
 
 # ps_test(NAME [ALONE] [TIMEOUT s] [TOGETHER FILTER] LABELS ... SOURCES ... LINK ...): one
-# GoogleTest binary, every test a ctest test, run in the source tree's root. Tests that match
-# FILTER, which share something dear, are one ctest test.
+# GoogleTest binary, run in the source tree's root. A suite is a ctest test; with the label e2e, or
+# ALONE, every test is one, for these last seconds and wait for others. Tests that match FILTER,
+# which share something dear, are one ctest test. The default TIMEOUT is a suite's.
 function(ps_test name)
   cmake_parse_arguments(arg "ALONE" "TIMEOUT;TOGETHER" "LABELS;SOURCES;LINK" ${ARGN})
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 120)
+    set(arg_TIMEOUT 300)
   endif()
   ps_wants_test(is_wanted ${arg_LABELS})
   if(NOT is_wanted)
@@ -67,19 +68,32 @@ function(ps_test name)
     set_tests_properties("${PS_TEST_PREFIX}.${name}.together" PROPERTIES
       SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
   endif()
-  gtest_discover_tests(${name}
-    DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-    TEST_PREFIX "${PS_TEST_PREFIX}."
-    TEST_FILTER "${filter}"
-    WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
-    PROPERTIES ${properties})
-  # gtest_discover_tests takes a second label for the name of a property, so labels come after it.
-  set(labels_file "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")
-  file(WRITE "${labels_file}"
-    "if(DEFINED ${name}_TESTS)\n"
-    "  set_tests_properties(\${${name}_TESTS} PROPERTIES LABELS \"${arg_LABELS}\")\n"
-    "endif()\n")
-  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${labels_file}")
+  if(arg_ALONE OR "e2e" IN_LIST arg_LABELS)
+    gtest_discover_tests(${name}
+      DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+      TEST_PREFIX "${PS_TEST_PREFIX}."
+      TEST_FILTER "${filter}"
+      WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
+      PROPERTIES ${properties})
+    # gtest_discover_tests takes a second label for the name of a property, so labels come after it.
+    set(file "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")
+    file(WRITE "${file}"
+      "if(DEFINED ${name}_TESTS)\n"
+      "  set_tests_properties(\${${name}_TESTS} PROPERTIES LABELS \"${arg_LABELS}\")\n"
+      "endif()\n")
+  else()
+    set(file "${CMAKE_CURRENT_BINARY_DIR}/${name}_suites.cmake")
+    file(WRITE "${file}"
+      "include([==[${PROJECT_SOURCE_DIR}/scripts/cmake/AddSuites.cmake]==])\n"
+      "ps_add_suites([==[${PS_TEST_PREFIX}.]==]\n"
+      "  [==[${PROJECT_BINARY_DIR}/tests/${name}]==]\n"
+      "  [==[${PROJECT_SOURCE_DIR}]==]\n"
+      "  [==[${arg_TOGETHER}]==]\n"
+      "  ${arg_TIMEOUT}\n"
+      "  [==[${PS_TEST_ENVIRONMENT}]==]\n"
+      "  [==[${arg_LABELS}]==])\n")
+  endif()
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${file}")
 endfunction()
 
 # ps_script_test(NAME [TIMEOUT s] LABELS ... COMMAND ...): a command as one test, run in the source

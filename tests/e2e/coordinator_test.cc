@@ -195,7 +195,7 @@ TEST_F(CoordinatorTest, ARunWhoseJournalFellBehindGoesOnFromItsNewestCheckpoint)
       AllOf(
           HasSubstr(
               "its journal is of no use: the journal in " + root + "/journal: it fell behind"),
-          ContainsRegex("ended what was left of it: [0-9]+ server"),
+          ContainsRegex("ended what was left of it: [0-9]+ of its processes"),
           ContainsRegex("going on from checkpoint [0-9]+ in " + root)));
   EXPECT_THAT(run.psctl().Out(), HasSubstr("done"));
   run.ExpectNothingLeft();
