@@ -162,7 +162,7 @@ bool Finds(Sabotage sabotage, const std::string& text, Scenario (*run)(uint64_t 
 }
 
 TEST(SabotageTest, NothingIsFoundWhereNothingIsBroken) {
-  for (uint64_t seed = 1; seed <= 10; ++seed) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
     ExpectOk(Rough(seed));
     ExpectOk(Switching(seed));
     ExpectOk(Cut(seed));

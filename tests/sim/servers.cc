@@ -181,8 +181,6 @@ void Servers::KillNow(Process* process) {
     ReportEnd(*process, "killed");
   }
 }
-}
-}
 
 bool Servers::Has(uint32_t server) const {
   return std::ranges::any_of(processes_, [server](const auto& process) {
