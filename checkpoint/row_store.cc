@@ -12,7 +12,7 @@
 namespace ps::checkpoint {
 namespace {
 
-constexpr Column kRowColumn = 0;
+constexpr Column kRecordColumn = 0;
 constexpr std::array<std::string_view, 1> kColumns = {"rows"};
 /// In front of each value.
 using Checksum = uint32_t;
@@ -35,7 +35,7 @@ Status RowStore::Write(std::span<const RowChange> changes) {
   std::vector<Checksum> checksums(changes.size());
   for (size_t i = 0; i < changes.size(); ++i) {
     const RowChange& change = changes[i];
-    all.push_back({.kind = change.kind, .column = kRowColumn, .key = change.key, .value = {}});
+    all.push_back({.kind = change.kind, .column = kRecordColumn, .key = change.key, .value = {}});
     if (change.kind == ChangeKind::kPut) {
       checksums[i] = ChecksumOf(change.key, change.value);
       all.back().value = {std::as_bytes(std::span(&checksums[i], 1)), change.value};
@@ -47,7 +47,7 @@ Status RowStore::Write(std::span<const RowChange> changes) {
 Result<std::vector<Row>> RowStore::Read(std::string_view prefix) {
   std::vector<Row> rows;
   PS_TRY(database_->Scan(
-      kRowColumn, prefix, [&](std::string_view key, std::span<const std::byte> record) {
+      kRecordColumn, prefix, [&](std::string_view key, std::span<const std::byte> record) {
         Checksum checksum = 0;
         if (record.size() < sizeof(checksum)) {
           return Status::Corruption(fmt::format("row {} is cut off", key));
