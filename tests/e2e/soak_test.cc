@@ -78,6 +78,8 @@ class Disturber {
   /// for ever.
   int64_t CoordinatorIfDue();
 
+  void DelayCoordinator() { coordinator_due_ = SystemTime().Now() + std::chrono::seconds(11); }
+
   TrainRun& run_;
   const World world_;
   Random random_;
@@ -103,6 +105,9 @@ bool Disturber::DisturbOnce() {
   if (choice == 0 && !world_.disk.empty()) {
     const DiskFiller filler(world_.disk + "/filler");
     ++done_["disk filled"];
+    // Killed before its journal has caught up it would be followed by another run, which goes on
+    // from the newest checkpoint: CoordinatorTest sees that.
+    DelayCoordinator();
     Wait(Between(500, 4000));
     // What was not written then is not what the next process reads.
     if (random_.Chance(0.5)) {
@@ -134,7 +139,7 @@ int64_t Disturber::CoordinatorIfDue() {
   if (SystemTime().Now() < coordinator_due_) {
     return 0;
   }
-  coordinator_due_ = SystemTime().Now() + std::chrono::seconds(11);
+  DelayCoordinator();
   return run_.CoordinatorPid();
 }
 
