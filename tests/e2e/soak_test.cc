@@ -58,6 +58,12 @@ class Disturber {
   const std::map<std::string, int>& done() const { return done_; }
 
  private:
+  struct Victim {
+    int64_t pid = 0;   // 0: there is none of this kind now
+    std::string kind;  // "workers"
+  };
+
+  Victim Choose(const proto::JobStatus& status);
   void Kill(const proto::JobStatus& status);
   /// For less or for more than it takes to be declared lost.
   void FreezeOne(const proto::JobStatus& status);
@@ -143,45 +149,28 @@ int64_t Disturber::CoordinatorIfDue() {
   return run_.CoordinatorPid();
 }
 
-void Disturber::Kill(const proto::JobStatus& status) {
-  int64_t pid = 0;
-  std::string who = "workers";
+Disturber::Victim Disturber::Choose(const proto::JobStatus& status) {
   switch (random_.Below(4)) {
     case 0:
-      who = "servers";
-      pid = SomeServer(status);
-      break;
+      return {SomeServer(status), "servers"};
     case 1:
-      who = "coordinators";
-      pid = CoordinatorIfDue();
-      break;
+      return {CoordinatorIfDue(), "coordinators"};
     default:
-      pid = SomeWorker(status);
+      return {SomeWorker(status), "workers"};
   }
-  if (pid > 0) {
-    ::kill(static_cast<pid_t>(pid), SIGKILL);
-    ++done_[who + " killed"];
+}
+
+void Disturber::Kill(const proto::JobStatus& status) {
+  if (const Victim victim = Choose(status); victim.pid > 0) {
+    ::kill(static_cast<pid_t>(victim.pid), SIGKILL);
+    ++done_[victim.kind + " killed"];
   }
 }
 
 void Disturber::FreezeOne(const proto::JobStatus& status) {
-  int64_t pid = 0;
-  std::string who = "workers";
-  switch (random_.Below(3)) {
-    case 0:
-      who = "servers";
-      pid = SomeServer(status);
-      break;
-    case 1:
-      who = "coordinators";
-      pid = CoordinatorIfDue();
-      break;
-    default:
-      pid = SomeWorker(status);
-  }
-  if (pid > 0) {
-    const Freeze freeze(pid);
-    ++done_[who + " frozen"];
+  if (const Victim victim = Choose(status); victim.pid > 0) {
+    const Freeze freeze(victim.pid);
+    ++done_[victim.kind + " frozen"];
     Wait(random_.Chance(0.5) ? Between(100, kDetectMs) : Between(kDetectMs, 3 * kDetectMs));
   }
 }

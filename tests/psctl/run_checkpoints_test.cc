@@ -39,6 +39,10 @@ class Borrowed final : public checkpoint::Storage {
     return lender_.Open(directory, columns, mode);
   }
 
+  Result<std::unique_ptr<checkpoint::Mark>> OpenMark(const std::string& directory) override {
+    return lender_.OpenMark(directory);
+  }
+
   Result<std::vector<std::string>> List(const std::string& path) override {
     return lender_.List(path);
   }
