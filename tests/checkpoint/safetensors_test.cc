@@ -128,10 +128,10 @@ TEST_F(SafetensorsTest, LongTensorsAreConvertedInFull) {
 
 TEST_F(SafetensorsTest, AValueThatIsNoneIsNamedWhereItEntersAndLeaves) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kInfinite = std::numeric_limits<float>::infinity();
   for (const auto& [value, type, what] :
        {std::tuple{kNan, ElementType::kF32, "is NaN"},
-        std::tuple{-kInfinity, ElementType::kF64, "is infinite"},
+        std::tuple{-kInfinite, ElementType::kF64, "is infinite"},
         std::tuple{65520.0F, ElementType::kF16, "too large for its type"},
         std::tuple{3.4e38F, ElementType::kBf16, "too large for its type"}}) {
     SafetensorsWriter writer = Create(type);
