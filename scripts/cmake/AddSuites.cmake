@@ -1,8 +1,8 @@
 # Included by ctest. A process for each of thousands of tests cost more than what these do, so a
 # suite of a GoogleTest binary is one ctest test.
 
-# ps_add_suites(PREFIX PROGRAM FOLDER WITHOUT TIMEOUT ENVIRONMENT LABELS): asks PROGRAM, which runs in
-# FOLDER, for its suites. Tests that match the filter WITHOUT are left out.
+# ps_add_suites(PREFIX PROGRAM FOLDER WITHOUT TIMEOUT ENVIRONMENT LABELS): asks PROGRAM, which runs
+# in FOLDER, for its suites. Tests that match the filter WITHOUT are left out.
 function(ps_add_suites prefix program folder without timeout environment labels)
   if(NOT EXISTS "${program}")
     get_filename_component(name "${program}" NAME)

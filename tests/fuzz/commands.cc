@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ps/base/check.h"
+#include "ps/base/text.h"
 #include "psctl/command_line.h"
 #include "psctl/plan_arguments.h"
 #include "tests/fuzz/targets.h"
@@ -28,9 +29,7 @@ std::vector<std::string> Lines(std::span<const uint8_t> input) {
 void CheckMisuse(const Status& status) {
   const std::string_view text = status.message();
   PS_CHECK(status.code() == StatusCode::kInvalidArgument) << status;
-  PS_CHECK(!text.empty() && std::ranges::all_of(text, [](unsigned char c) {
-    return c >= ' ' && c < 127;
-  })) << status;
+  PS_CHECK(!text.empty() && Printable(text) == text) << status;
 }
 
 /// Of a list of arguments of one kind: misuse, or values that `is_good` takes.

@@ -298,7 +298,8 @@ float Oracle::RateAt(uint64_t samples, uint64_t weight) const {
 bool Oracle::IsHere(const Life& life, ChunkKey key, const ChunkState& state) {
   const auto is_same = [](std::span<const float> actual, const std::vector<float>& expected) {
     return actual.size() == expected.size() &&
-           std::memcmp(actual.data(), expected.data(), actual.size_bytes()) == 0;
+           (actual.empty() ||
+            std::memcmp(actual.data(), expected.data(), actual.size_bytes()) == 0);
   };
   return is_same(life.view->ValuesOf(key), state.value) &&
          is_same(life.view->SlotOf(key, 0), state.slots[0]) &&

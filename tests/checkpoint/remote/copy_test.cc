@@ -226,7 +226,7 @@ TEST_F(CopyTest, LinksAreLeftByNobody) {
   gone.pid = 999'999'999;
   std::filesystem::create_directories(path_ + "/" + Links::NameOf(gone, 1) + "/shard-0");
   ASSERT_TRUE(Upload().ok());
-  EXPECT_THAT(*storage_->List(path_), ElementsAre("job", "shard-0"));
+  EXPECT_THAT(*storage_->List(path_), ElementsAre("job", "job.copy", "shard-0"));
 }
 
 /// What a copier has said, for the test's thread.
@@ -305,7 +305,7 @@ TEST_F(CopyTest, ACopierThatEndsLeavesWhatTheNextOneGoesOnWith) {
     copier.Poke();
     EXPECT_FALSE(copier.is_idle());
   }
-  EXPECT_THAT(*storage_->List(path_), ElementsAre("job", "shard-0"));
+  EXPECT_THAT(*storage_->List(path_), ElementsAre("job", "job.copy", "shard-0"));
 }
 
 TEST_F(CopyTest, ACheckpointTravelsThroughS3) {

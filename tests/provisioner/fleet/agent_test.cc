@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -134,7 +135,16 @@ size_t LinesOf(const std::string& path) {
   return text.ok() ? static_cast<size_t>(std::ranges::count(*text, '\n')) : 0;
 }
 
-TEST(AgentTest, SlurmIsAskedOnceForAllJobsOfARun) {
+/// An agent ignores SIGPIPE, as RunAgent has it: a program may end before it has read its input.
+class AgentTest : public ::testing::Test {
+ protected:
+  void TearDown() override { std::signal(SIGPIPE, before_); }
+
+ private:
+  void (*const before_)(int) = std::signal(SIGPIPE, SIG_IGN);
+};
+
+TEST_F(AgentTest, SlurmIsAskedOnceForAllJobsOfARun) {
   const FakePrograms programs;
   programs.Add(
       "squeue", "echo asked >> " + (programs / "asked") + "\necho 1 RUNNING\necho 2 PENDING\n");
@@ -153,7 +163,7 @@ TEST(AgentTest, SlurmIsAskedOnceForAllJobsOfARun) {
   EXPECT_EQ(LinesOf(programs / "asked"), 2U);
 }
 
-TEST(AgentTest, ASlurmThatIsDownIsNotAskedByEveryAgent) {
+TEST_F(AgentTest, ASlurmThatIsDownIsNotAskedByEveryAgent) {
   const FakePrograms programs;
   programs.Add("squeue", "echo asked >> " + (programs / "asked") + "\nexit 1\n");
   for (int agent = 0; agent < 20; ++agent) {
@@ -174,7 +184,7 @@ AgentWishes NoWishes() {
 
 /// The controller takes the job and is too busy to say so; it starts the job when its agent has
 /// given up.
-TEST(AgentTest, AJobThatStartsAfterItWasGivenUpRunsNothing) {
+TEST_F(AgentTest, AJobThatStartsAfterItWasGivenUpRunsNothing) {
   const FakePrograms programs;
   programs.Add(
       "sbatch", "cat > " + (programs / "script") + "\necho 'Socket timed out' >&2\nexit 1\n");
@@ -193,7 +203,7 @@ TEST(AgentTest, AJobThatStartsAfterItWasGivenUpRunsNothing) {
       "ps_agent: nobody waits for this job any more\n");
 }
 
-TEST(AgentTest, AJobOfSlurmGetsNoSecretsOfTheEnvironment) {
+TEST_F(AgentTest, AJobOfSlurmGetsNoSecretsOfTheEnvironment) {
   const FakePrograms programs;
   programs.Add("sbatch", "echo \"$@\" > " + (programs / "words") + "\nexit 1\n");
   programs.Add("squeue", "exit 0\n");
@@ -214,7 +224,7 @@ TEST(AgentTest, AJobOfSlurmGetsNoSecretsOfTheEnvironment) {
   EXPECT_EQ(WithoutCredentials(variables), (std::vector<std::string>{"PATH=/bin", "HOME=/root"}));
 }
 
-TEST(AgentTest, CredentialsAreKnownByTheirNames) {
+TEST_F(AgentTest, CredentialsAreKnownByTheirNames) {
   for (const char* const name :
        {"AWS_ACCESS_KEY_ID",
         "AWS_PROFILE",
@@ -239,7 +249,7 @@ TEST(AgentTest, CredentialsAreKnownByTheirNames) {
 }
 
 /// Of sshd's default, MaxStartups 10:30:100.
-TEST(AgentTest, FewAgentsConnectToOneHostAtATime) {
+TEST_F(AgentTest, FewAgentsConnectToOneHostAtATime) {
   const TemporaryFolder folder;
   std::vector<std::unique_ptr<SshTurn>> turns;
   for (int i = 0; i < kSshOpeningMax; ++i) {
@@ -254,7 +264,7 @@ TEST(AgentTest, FewAgentsConnectToOneHostAtATime) {
   EXPECT_LT(kSshOpeningMax, 10);
 }
 
-TEST(AgentTest, AHostThatDropsAConnectionBeforeTheLoginIsAskedAgain) {
+TEST_F(AgentTest, AHostThatDropsAConnectionBeforeTheLoginIsAskedAgain) {
   const FakePrograms programs;
   programs.Add(
       "ssh",
