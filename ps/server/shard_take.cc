@@ -41,6 +41,15 @@ Status MakeRoom(const std::vector<proto::StagedStep>& staged, uint64_t bytes_max
   return Status::Ok();
 }
 
+/// Of so many chunks, those that were here before.
+void AddOthers(const OfferedSteps& offer, size_t chunk_count, std::vector<size_t>* indices) {
+  for (size_t index = 0; index < chunk_count; ++index) {
+    if (!offer.HasCome(index)) {
+      indices->push_back(index);
+    }
+  }
+}
+
 }  // namespace
 
 Status ShardCore::CheckOffer(const proto::ChunksOffer& offer) const {
@@ -265,14 +274,15 @@ void ShardCore::TakeSteps(const OfferedSteps& offer, bool was_empty, Member* mem
   }
   const std::vector<size_t> have = with(member->last_step);
   if (have.size() < come.size()) {
+    if (!restored.empty() || member->last_step < member->counted_step) {
+      // The worker has begun the step after it, so it has made this one everywhere: the shard that
+      // lacks it has lost it with an earlier life.
+      return;
+    }
     // The newest step here is under way again, for those that lack it. An earlier life of their
     // shard may have had it: then the worker goes on with the step after.
     restored = have;
-    for (size_t index = 0; index < store_.size(); ++index) {
-      if (!offer.HasCome(index)) {
-        restored.push_back(index);
-      }
-    }
+    AddOthers(offer, store_.size(), &restored);
     staging_.Reopen({member->incarnation, member->last_step});
     --member->last_step;
     member->last_round = 0;

@@ -321,6 +321,85 @@ TEST_F(TakeTest, AStepIsUnderWayAgainAlsoWhereBothShardsHaveLostALife) {
   EXPECT_EQ(rig.core.VersionOf(kFirst), 0U);
 }
 
+/// Of two chunks that come the first one lacks, or has, the step that is under way; the second one
+/// lacks earlier steps, too, which its shard lost with a life.
+class TakeOfLostStepsTest : public TakeTest {
+ protected:
+  TakeOfLostStepsTest() {
+    lost_.setup.placement.chunks[2].shard = kOther;
+    lost_.SetUp();
+    for (Step step = 1; step <= 2; ++step) {
+      Push(step, {kFirst, kSecond}, 0);
+    }
+    lost_.sent.all.clear();
+  }
+
+  void Push(Step step, const std::vector<ChunkKey>& keys, uint64_t placement) {
+    proto::PushRequest push = lost_.Frame(1, step, keys, 0.5F);
+    push.chunk_count = static_cast<uint32_t>(keys.size());
+    push.placement = placement;
+    lost_.Push(push);
+  }
+
+  void TakeThird(Step last_step, bool is_ahead) {
+    proto::ChunksOffer offer = Offer(last_step, is_ahead);
+    offer.chunks[0].key = kThird;
+    offer.members[0].may_skip = true;
+    proto::ChunkPart part = Part();
+    part.chunks = {{kThird, 3, 0}};
+    constexpr size_t kBytes = 3 * sizeof(float);
+    part.payload = proto::Payload::Own(std::make_shared<Buffer>(kBytes), kBytes);
+    lost_.Deliver(kGiver, offer);
+    lost_.Deliver(kGiver, part);
+  }
+
+  void TakeForeign(Step last_step) {
+    proto::ChunksOffer offer = Offer(last_step, false);
+    offer.version = 3;
+    offer.members[0].may_skip = true;
+    proto::ChunkPart part = Part();
+    part.version = 3;
+    lost_.Deliver(kGiver, offer);
+    lost_.Deliver(kGiver, part);
+  }
+
+  ShardRig lost_;
+};
+
+TEST_F(TakeOfLostStepsTest, AStepThatIsUnderWayAgainIsAppliedOnceToEachChunk) {
+  TakeThird(0, false);
+  TakeForeign(0);
+  ASSERT_TRUE(lost_.core.HasChunk(kForeign));
+  Push(2, {kFirst, kSecond, kThird, kForeign}, 3);
+  EXPECT_EQ(lost_.OnlyPushReply().step, 2U);
+  EXPECT_EQ(lost_.core.VersionOf(kFirst), 2U);
+  EXPECT_EQ(lost_.core.VersionOf(kThird), 8U);
+  EXPECT_EQ(lost_.core.VersionOf(kForeign), 8U);
+}
+
+TEST_F(TakeOfLostStepsTest, AChunkThatCameWithTheNextStepDoesNotGetItAgain) {
+  TakeThird(2, true);
+  TakeForeign(1);
+  ASSERT_TRUE(lost_.core.HasChunk(kForeign));
+  Push(3, {kFirst, kSecond, kThird, kForeign}, 3);
+  EXPECT_EQ(lost_.OnlyPushReply().step, 3U);
+  EXPECT_EQ(lost_.core.VersionOf(kFirst), 3U);
+  EXPECT_EQ(lost_.core.VersionOf(kThird), 7U);
+  EXPECT_EQ(lost_.core.VersionOf(kForeign), 8U);
+}
+
+/// Its worker never makes them again.
+TEST_F(TakeOfLostStepsTest, TheStepsThatAChunkLacksLowerNoClockWhenALaterOneIsUnderWay) {
+  Push(3, {kFirst}, 2);
+  TakeForeign(0);
+  lost_.Deliver(kCoordinator, proto::GiveChunks{4, {kOther, "other", 4712}, 1, {kForeign}});
+  lost_.core.OnDialed(kOther, kOtherPeer, lost_.now, &lost_.sent);
+  const auto offers = lost_.Take<proto::ChunksOffer>();
+  ASSERT_EQ(offers.size(), 1U);
+  EXPECT_EQ(offers[0].message.members[0].last_step, 2U);
+  EXPECT_EQ(offers[0].message.members[0].clock, 2U);
+}
+
 TEST_F(TakeTest, AStepThatIsUnderWayNeedsItToo) {
   rig_.Push(rig_.Frame(1, 1, {kFirst, kSecond}, 0.5F));
   Take(Offer(0, false));
