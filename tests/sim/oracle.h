@@ -268,6 +268,7 @@ class Oracle {
       std::span<const float> parameters) const;
   void TakeChunks(const Process& process, const std::vector<ChunkKey>& keys);
   void ForgetChunks(const Process& process, const std::vector<ChunkKey>& keys);
+  static bool IsToComeAgain(const Life& life, const StepId& step);
   static void TakeClocks(const Life& from, const std::set<Incarnation>& active, Life* life);
   static void LevelClocks(
       const std::set<Incarnation>& members, const std::set<Incarnation>& active, Life* life);

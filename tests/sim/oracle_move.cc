@@ -71,6 +71,7 @@ void Oracle::TakeChunks(const Process& process, const std::vector<ChunkKey>& key
   if (was_empty) {
     to.complete.clear();
     to.under_way.clear();
+    life.again.clear();
     TakeClocks(giver, process.were_active, &life);
     for (const auto& [incarnation, step] : giver.counted) {
       life.counted[incarnation] = std::max(life.counted[incarnation], step);
@@ -128,10 +129,17 @@ void Oracle::TakeChunks(const Process& process, const std::vector<ChunkKey>& key
   }
   std::vector<StepId> complete;  // here, and not where they come from: the clocks lack them
   for (auto& [step, chunks] : applied) {
+    const bool is_again = was_empty && giver.again.contains(step);
     if (chunks.size() < to.history.size()) {
       to.under_way[step] = std::move(chunks);
+      if (is_again && !IsToComeAgain(giver, step)) {
+        life.again.insert(step);  // it is in the clocks that have come
+      }
     } else if (from.complete.contains(step)) {
       to.complete.insert(step);
+    } else if (is_again) {
+      to.complete.insert(step);
+      life.clocks[step.first] += IsToComeAgain(giver, step) ? 1 : 0;
     } else {
       complete.push_back(step);
     }
@@ -147,15 +155,21 @@ void Oracle::TakeChunks(const Process& process, const std::vector<ChunkKey>& key
   }
 }
 
+/// Of a step that was complete: its worker may still make it for the chunks that came without it.
+/// It begins a step when the one before is everywhere, so a chunk that lacks one before its newest
+/// has lost it with an earlier life of a shard: that one stays counted.
+bool Oracle::IsToComeAgain(const Life& life, const StepId& step) {
+  const auto complete = life.parameters.complete.upper_bound(step);
+  const auto under_way = life.parameters.under_way.upper_bound(step);
+  return (complete == life.parameters.complete.end() || complete->first != step.first) &&
+         (under_way == life.parameters.under_way.end() || under_way->first.first != step.first);
+}
+
 /// Where each is, or would start, where the chunks come from. `active`: there, at the offer.
 void Oracle::TakeClocks(const Life& from, const std::set<Incarnation>& active, Life* life) {
   life->clocks = from.clocks;
-  const std::set<StepId>& complete = from.parameters.complete;
   for (const StepId& step : from.again) {
-    const auto later = complete.upper_bound(step);
-    if (later == complete.end() || later->first != step.first) {
-      --life->clocks[step.first];  // it counts here when it is complete
-    }
+    life->clocks[step.first] -= IsToComeAgain(from, step) ? 1 : 0;  // it counts when it is complete
   }
   for (const Incarnation i : from.members) {
     uint64_t& clock = life->clocks[i];

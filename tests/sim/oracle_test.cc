@@ -1,0 +1,172 @@
+// The oracle's own clocks, by hand-made messages: where no run that is drawn comes by often.
+
+#include "tests/sim/oracle.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <span>
+#include <vector>
+
+namespace ps::sim {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr ChunkKey kMoved = MakeChunkKey(0, 0);
+constexpr ChunkKey kStays = MakeChunkKey(1, 0);
+constexpr Incarnation kAhead{1};
+constexpr Incarnation kBehind{2};
+
+/// Has chunks in versions, and is always in the middle of something: no values are compared.
+class FakeShard final : public ShardView {
+ public:
+  Version VersionOf(ChunkKey key) const override { return versions.at(key); }
+
+  std::span<const float> ValuesOf(ChunkKey /*key*/) const override { return {}; }
+
+  std::span<const float> SlotOf(ChunkKey /*key*/, size_t /*slot*/) const override { return {}; }
+
+  uint64_t SamplesDone() const override { return 0; }
+
+  bool HasChunk(ChunkKey key) const override { return versions.contains(key); }
+
+  bool HasStep(Incarnation /*who*/, Step /*step*/, ChunkKey /*key*/) const override {
+    return false;
+  }
+
+  bool IsSetUp() const override { return true; }
+
+  bool IsShutDown() const override { return false; }
+
+  bool IsBetweenVersions() const override { return true; }
+
+  std::map<ChunkKey, Version> versions;
+};
+
+/// Two shards with a chunk each, and two workers under ssp with bound 1. The first shard is lost
+/// after three steps of both, and comes back without them.
+class OracleMoveTest : public ::testing::Test {
+ protected:
+  static constexpr int kLost = 0;
+  static constexpr int kLostsNext = 1;
+  static constexpr int kOther = 2;
+
+  OracleMoveTest() : oracle_(Options()) {
+    oracle_.AddProcess(kLost, ShardId(0), &shards_[kLost]);
+    oracle_.AddProcess(kLostsNext, ShardId(0), &shards_[kLostsNext]);
+    oracle_.AddProcess(kOther, ShardId(1), &shards_[kOther]);
+    shards_[kLost].versions[kMoved] = 0;
+    shards_[kLostsNext].versions[kMoved] = 0;
+    shards_[kOther].versions[kStays] = 0;
+    oracle_.OnSetup(kLost, Setup(1));
+    oracle_.OnSetup(kOther, Setup(1));
+    for (const Incarnation who : {kAhead, kBehind}) {
+      proto::LeaseGrant grant;
+      grant.incarnation = who;
+      grant.kind = proto::LeaseKind::kTrain;
+      grant.mode = proto::Mode::kSsp;
+      grant.end = 100;
+      oracle_.OnGrant(grant);
+      for (Step step = 1; step <= 3; ++step) {
+        oracle_.OnStepStarted(who, step, {0, step - 1, step});
+        Push(kLost, who, step, kMoved);
+        Push(kOther, who, step, kStays);
+      }
+    }
+    proto::ShardSetup again = Setup(2);
+    again.counted = {{kAhead, 3}, {kBehind, 3}};
+    oracle_.OnSetup(kLostsNext, again);
+  }
+
+  static Oracle::Options Options() {
+    Oracle::Options options;
+    options.epochs = 1;
+    options.train_samples = 100;
+    options.frame_bytes = 1000;
+    options.initial_value = [](uint32_t /*tensor*/, int64_t /*element*/) { return 0.0F; };
+    return options;
+  }
+
+  static proto::ShardSetup Setup(uint64_t life) {
+    proto::ShardSetup setup;
+    setup.life = life;
+    setup.placement = {1, {{kMoved, 1, 0, ShardId(0)}, {kStays, 1, 0, ShardId(1)}}};
+    setup.membership.generation = Generation(1);
+    setup.membership.mode.mode = proto::Mode::kSsp;
+    setup.membership.mode.staleness_max = 1;
+    setup.membership.members = {
+        {WorkerId(0), kAhead, true},
+        {WorkerId(1), kBehind, true},
+    };
+    return setup;
+  }
+
+  void Start(Incarnation who, Step step) { oracle_.OnStepStarted(who, step, {0, step - 1, step}); }
+
+  void Push(int node, Incarnation who, Step step, ChunkKey key) {
+    proto::PushRequest push;
+    push.incarnation = who;
+    push.step = step;
+    push.samples = 1;
+    push.chunks = {{key, 1, 0}};
+    oracle_.BeforePush(node, push);
+    ++shards_[node].versions.at(key);
+    oracle_.AfterPush(node, push);
+  }
+
+  void Move(ChunkKey key, int from, ShardId from_shard, int to, uint64_t placement) {
+    proto::ChunksOffer offer;
+    offer.from = from_shard;
+    offer.version = placement;
+    offer.members.resize(2);
+    offer.members[0].incarnation = kAhead;
+    offer.members[1].incarnation = kBehind;
+    oracle_.OnOffer(to, offer);
+    shards_[to].versions[key] = shards_[from].versions.at(key);
+    oracle_.NoteChunks(to);
+    shards_[from].versions.erase(key);
+    oracle_.NoteChunks(from);
+  }
+
+  /// The first shard gives its only chunk away, and gets one back.
+  void MoveToAndFro(ChunkKey back) {
+    Move(kMoved, kLostsNext, ShardId(0), kOther, 2);
+    Move(back, kOther, ShardId(1), kLostsNext, 3);
+  }
+
+  FakeShard shards_[3];
+  Oracle oracle_;
+};
+
+TEST_F(OracleMoveTest, StepsThatALifeHadLostStayCountedWhenALaterOneIsUnderWay) {
+  for (const Incarnation who : {kAhead, kBehind}) {
+    Start(who, 4);
+    Push(kLostsNext, who, 4, kMoved);
+  }
+  Push(kOther, kAhead, 4, kStays);
+  MoveToAndFro(kMoved);
+  oracle_.OnPullReply(kLostsNext, kAhead);
+  EXPECT_THAT(oracle_.violations(), IsEmpty()) << "both have made four steps in that chunk";
+  for (Step step = 5; step <= 6; ++step) {
+    Start(kAhead, step);
+    Push(kLostsNext, kAhead, step, kMoved);
+  }
+  oracle_.OnPullReply(kLostsNext, kAhead);
+  EXPECT_THAT(
+      oracle_.violations(), ElementsAre("incarnation 1 was served by shard 0 while 2 steps ahead"));
+}
+
+TEST_F(OracleMoveTest, OnlyTheNewestStepMayBeMadeAgain) {
+  Start(kAhead, 4);
+  Push(kLostsNext, kAhead, 4, kMoved);
+  Push(kOther, kAhead, 4, kStays);
+  MoveToAndFro(kStays);
+  oracle_.OnPullReply(kLostsNext, kAhead);
+  EXPECT_THAT(oracle_.violations(), IsEmpty()) << "one has made four steps, the other one three";
+}
+
+}  // namespace
+}  // namespace ps::sim
