@@ -13,16 +13,30 @@ PullIntake::PullIntake(ShardId shard, std::vector<ChunkLayout::Chunk> chunks, si
 
 void PullIntake::Remove(ChunkKey key) {
   const auto it = std::ranges::lower_bound(chunks_, key, {}, &ChunkLayout::Chunk::key);
-  states_.erase(states_.begin() + (it - chunks_.begin()));
+  const auto state = states_.begin() + (it - chunks_.begin());
+  if (state->completed_by != 0 && state->completed_by >= unknown_by_) {
+    CountUnknown(state->completed_by, key);
+  }
+  states_.erase(state);
   chunks_.erase(it);
   gone_.insert(key);
 }
 
 void PullIntake::Add(const ChunkLayout::Chunk& chunk) {
   const auto it = std::ranges::lower_bound(chunks_, chunk.key, {}, &ChunkLayout::Chunk::key);
-  states_.insert(states_.begin() + (it - chunks_.begin()), State());
+  State state;
+  state.completed_by = unknown_.contains(chunk.key) ? unknown_by_ : 0;
+  states_.insert(states_.begin() + (it - chunks_.begin()), std::move(state));
   chunks_.insert(it, chunk);
   gone_.erase(chunk.key);
+}
+
+bool PullIntake::CountUnknown(uint64_t request_id, ChunkKey key) {
+  if (unknown_by_ != request_id) {
+    unknown_.clear();
+    unknown_by_ = request_id;
+  }
+  return unknown_.insert(key).second;
 }
 
 std::vector<proto::ChunkVersion> PullIntake::Held() const {
@@ -101,11 +115,7 @@ Result<PullIntake::Taken> PullIntake::Take(
     const size_t size = chunk.element_count * sizeof(float);
     const bool is_new = reply.placement > known;
     if (!place && (is_new || gone_.contains(chunk.key)) && size <= bytes.size() - offset) {
-      if (unknown_by_ != request_id) {
-        unknown_.clear();
-        unknown_by_ = request_id;
-      }
-      taken.completed_chunks += is_new && unknown_.insert(chunk.key).second ? 1 : 0;
+      taken.completed_chunks += is_new && CountUnknown(request_id, chunk.key) ? 1 : 0;
       offset += size;
       continue;
     }

@@ -81,13 +81,18 @@ class PullIntake {
   /// Whether the answer has brought all of the chunk with this part. `is_used`: it is to be stored.
   bool TakePart(uint64_t request_id, size_t index, uint32_t part, Version version, bool* is_used);
 
+  /// The answer has brought a chunk that is not this shard's. Whether it is the first time.
+  bool CountUnknown(uint64_t request_id, ChunkKey key);
+
   const ShardId shard_;
   const proto::ChunkParts parts_;
   std::vector<ChunkLayout::Chunk> chunks_;
   std::vector<State> states_;
   std::set<ChunkKey> gone_;
-  std::set<ChunkKey> unknown_;  // chunks that have come without being this shard's,
-  uint64_t unknown_by_ = 0;     // with this answer
+  // Chunks that have come while they were not this shard's, or that are not any more, with this
+  // answer. A frame that comes twice counts once, also where its chunk has moved meanwhile.
+  std::set<ChunkKey> unknown_;
+  uint64_t unknown_by_ = 0;
   uint64_t life_ = 0;
 };
 

@@ -39,12 +39,13 @@ class PullIntakeTest : public ::testing::Test {
   Result<uint32_t> TryTake(uint64_t request_id, const std::vector<Piece>& pieces) {
     std::vector<float> values;
     proto::PullReply reply;
+    reply.placement = placement_;
     for (const Piece& piece : pieces) {
       reply.chunks.push_back({piece.key, piece.version, piece.count, piece.begin});
       values.insert(values.end(), piece.count, piece.value);
     }
     reply.payload.parts.push_back(std::as_bytes(std::span(values)));
-    PS_ASSIGN(const PullIntake::Taken taken, intake_.Take(request_id, reply));
+    PS_ASSIGN(const PullIntake::Taken taken, intake_.Take(request_id, reply, known_));
     for (const PullIntake::Fresh& fresh : taken.fresh) {
       std::memcpy(parameters_.data() + fresh.offset, fresh.bytes.data(), fresh.bytes.size());
     }
@@ -68,6 +69,8 @@ class PullIntakeTest : public ::testing::Test {
   }
 
   PullIntake intake_;
+  uint64_t placement_ = 1;  // of the frames
+  uint64_t known_ = 1;      // to the worker
   std::vector<float> parameters_ = std::vector<float>(32, -1);
 };
 
@@ -144,6 +147,27 @@ TEST_F(PullIntakeTest, AnswersWithNothingNewAreCompleteAndStoreNothing) {
   EXPECT_EQ(parameters_[0], 7);
   EXPECT_THAT(Large(), Each(7));
   EXPECT_EQ(HeldVersion(), 3U);
+}
+
+TEST_F(PullIntakeTest, AFrameThatComesAgainAfterItsChunkHasComeCountsOnce) {
+  constexpr ChunkKey kMoved = MakeChunkKey(2, 0);
+  placement_ = 2;
+  EXPECT_EQ(Take(1, {{kMoved, 0, 2, 4, 1}}), 1U) << "the worker does not know of it yet";
+  known_ = 2;
+  intake_.Add({kMoved, ShardId(3), 2, 24});
+  EXPECT_EQ(Take(1, {{kMoved, 0, 2, 4, 1}}), 0U);
+  EXPECT_EQ(parameters_[24], 1) << "it is of use all the same";
+  EXPECT_EQ(Take(1, {{kSmall, 0, 2, 3, 1}}), 1U);
+  EXPECT_EQ(Take(2, {{kMoved, 0, 2, 5, 2}}), 1U);
+}
+
+TEST_F(PullIntakeTest, AFrameThatComesAgainAfterItsChunkHasLeftCountsOnce) {
+  placement_ = 3;
+  EXPECT_EQ(Take(1, {{kSmall, 0, 2, 3, 1}}), 1U);
+  known_ = 2;
+  intake_.Remove(kSmall);
+  EXPECT_EQ(Take(1, {{kSmall, 0, 2, 3, 1}}), 0U);
+  EXPECT_EQ(Take(2, {{kSmall, 0, 2, 3, 1}}), 1U);
 }
 
 TEST_F(PullIntakeTest, WhatIsNeitherAChunkOfTheShardNorAPartIsRefused) {
