@@ -344,7 +344,8 @@ void Oracle::Update(
 /// Not of a shard without chunks: it gets the time with the first ones. A step that is complete
 /// with a chunk that comes, or without one that leaves, may be left out.
 void Oracle::CheckClock(ShardId shard, const Life& life) {
-  if (!life.view->IsSetUp() || life.view->IsBetweenVersions() || life.parameters.history.empty()) {
+  if (!life.view->IsSetUp() || life.view->IsBetweenVersions() || life.has_strayed ||
+      life.parameters.history.empty()) {
     return;
   }
   constexpr uint64_t kMinibatchMax = 8;
@@ -557,7 +558,8 @@ void Oracle::OnPullReply(int node, Incarnation to) {
   const Process& process = processes_.at(node);
   Life& life = *process.life;
   const proto::ModeChoice& mode = life.membership.mode;
-  if (mode.mode != proto::Mode::kSsp || !life.active.contains(to) || life.is_evaluation[to]) {
+  if (mode.mode != proto::Mode::kSsp || !life.active.contains(to) || life.is_evaluation[to] ||
+      life.has_strayed) {
     return;
   }
   uint64_t slowest = life.clocks[to];

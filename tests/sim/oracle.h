@@ -211,6 +211,8 @@ class Oracle {
     std::map<StepId, std::vector<float>> rates;  // that a step may be applied with
     std::set<ChunkKey> restored;  // with their slots as they were, or as bf16 has them
     std::set<StepId> again;  // complete once, and under way again since a chunk came without it
+    // It has taken chunks of a life that is over, or in its sleep: its clocks are not known.
+    bool has_strayed = false;
     std::set<ChunkKey> given_to_sleepers;       // taken by a process that another has the place of
     std::map<Incarnation, bool> is_evaluation;  // of the newest pull
     std::map<uint64_t, Parameters> snapshots;   // by checkpoint, on their way to the disk

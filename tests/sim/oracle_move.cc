@@ -53,6 +53,7 @@ void Oracle::TakeChunks(const Process& process, const std::vector<ChunkKey>& key
   // servers have gone back since, so the giver may lose the chunks: it begins a new life, too.
   if (&life != lives_.at(process.shard).back().get()) {
     giver.given_to_sleepers.insert(keys.begin(), keys.end());
+    life.has_strayed = true;
     return;
   }
   const bool is_present = std::ranges::all_of(keys, [&](ChunkKey key) {
@@ -60,6 +61,7 @@ void Oracle::TakeChunks(const Process& process, const std::vector<ChunkKey>& key
     return known != from.history.end() && process.view->VersionOf(key) == known->second.size() - 1;
   });
   if (!is_present) {
+    life.has_strayed = true;
     return;
   }
   const auto has = [&](const StepId& step, ChunkKey key) {

@@ -168,5 +168,21 @@ TEST_F(OracleMoveTest, OnlyTheNewestStepMayBeMadeAgain) {
   EXPECT_THAT(oracle_.violations(), IsEmpty()) << "one has made four steps, the other one three";
 }
 
+/// The shard that took them has clocks that come from a life of which no other is left.
+TEST_F(OracleMoveTest, ClocksThatCameFromALifeThatIsOverAreNotKnown) {
+  proto::ChunksOffer offer;
+  offer.from = ShardId(0);
+  offer.version = 2;
+  oracle_.OnOffer(kOther, offer);
+  shards_[kOther].versions[kMoved] = shards_[kLost].versions.at(kMoved);
+  oracle_.NoteChunks(kOther);
+  for (Step step = 4; step <= 5; ++step) {
+    Start(kAhead, step);
+    Push(kOther, kAhead, step, kStays);
+  }
+  oracle_.OnPullReply(kOther, kAhead);
+  EXPECT_THAT(oracle_.violations(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace ps::sim
