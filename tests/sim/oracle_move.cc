@@ -232,7 +232,8 @@ void Oracle::Complete(Life* life, const StepId& step) {
   // An earlier step may miss no chunk any more, after one that lost it with an earlier life left.
   const auto next = std::next(place);
   const bool is_newest = (next == life->parameters.complete.end() || next->first != step.first) &&
-                         step.second > life->counted[step.first];
+                         step.second > life->counted[step.first] &&
+                         life->members.contains(step.first);  // of who is gone nothing counts anew
   if (life->again.erase(step) == 0 && is_newest) {
     ++life->clocks[step.first];
     const bool is_left_out = std::ranges::all_of(
