@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 #include "ps/base/text.h"
@@ -51,6 +52,14 @@ std::string WorkersText(const proto::JobStatus& status) {
   const size_t alive = CountWorkers(status);
   const bool has_more = alive > status.workers_wanted;
   return std::to_string(alive) + (has_more ? "" : fmt::format("/{}", status.workers_wanted));
+}
+
+/// Whether two texts say the same but for their numbers: a countdown is no news.
+bool SaysTheSame(std::string before, std::string now) {
+  const auto is_of_number = [](unsigned char c) { return std::isdigit(c) != 0 || c == '.'; };
+  std::erase_if(before, is_of_number);
+  std::erase_if(now, is_of_number);
+  return before == now;
 }
 
 std::string WaitingText(const proto::JobStatus& status) {
@@ -290,7 +299,7 @@ void RunEvents::AddStateEvents(const proto::JobStatus& status, std::vector<std::
   } else if (status.state == "training" && (state_ == "waiting" || state_ == "paused")) {
     lines->push_back("training goes on");
   }
-  const bool is_told = state_ == status.state && detail_ == status.detail;
+  const bool is_told = state_ == status.state && SaysTheSame(detail_, status.detail);
   if (status.state == "training" && status.detail.starts_with("training has diverged") &&
       !is_told) {
     lines->push_back(Printable(status.detail));

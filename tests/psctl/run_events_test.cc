@@ -176,6 +176,10 @@ TEST(RunEventsTest, WaitingAndGoingOnAreSaid) {
   status.detail = "no workers; waiting for one to join";
   EXPECT_THAT(events.Update(status), ElementsAre("waiting: no workers; waiting for one to join"));
   EXPECT_THAT(events.Update(status), IsEmpty());
+  status.detail = "no workers; the next is started in 10.2 s";
+  EXPECT_THAT(events.Update(status), SizeIs(1));
+  status.detail = "no workers; the next is started in 9.96 s";
+  EXPECT_THAT(events.Update(status), IsEmpty()) << "a countdown is no news";
   status.state = "training";
   status.detail = "";
   EXPECT_THAT(events.Update(status), ElementsAre("training goes on"));
