@@ -39,7 +39,7 @@ class WorkerOnDeviceTest : public WorkerProgramTest {
   net::Event NextAtShard() {
     while (true) {
       net::Event event = shard_->Next();
-      if (std::holds_alternative<T>(event.message) || HasFatalFailure()) {
+      if (std::holds_alternative<T>(event.message) || HasFailure()) {
         return event;
       }
     }
@@ -94,6 +94,7 @@ TEST_F(WorkerOnDeviceTest, ADeviceThatIsLostMidStepMakesTheWorkerLeaveLikeARevok
   ListenAsCoordinator();
   StartWorker("cuda");
   const proto::PeerId coordinator = LetJoin(1);
+  LetJoinAgain(coordinator, 1);
   EXPECT_EQ(NextOf<proto::LeaseRequest>().device, "cuda:0");
   Grant(coordinator, 1, 0);
   AnswerPull(NextAtShard<proto::PullRequest>());
@@ -121,6 +122,7 @@ TEST_F(WorkerOnDeviceTest, AMinibatchThatDoesNotFitEndsTheWorkerThatSaysWhichOne
   ListenAsCoordinator();
   StartWorker("cuda");
   proto::PeerId coordinator = LetJoin(1);
+  LetJoinAgain(coordinator, 1);
   NextOf<proto::LeaseRequest>();
   Grant(coordinator, 1, 20);
   AnswerPull(NextAtShard<proto::PullRequest>());
@@ -142,6 +144,7 @@ TEST_F(WorkerOnDeviceTest, AMinibatchThatDoesNotFitEndsTheWorkerThatSaysWhichOne
 
   StartWorker("cuda");
   coordinator = LetJoin(2);
+  LetJoinAgain(coordinator, 2);
   NextOf<proto::LeaseRequest>();
   Grant(coordinator, 2, fits);
   AnswerPull(NextAtShard<proto::PullRequest>());
@@ -155,6 +158,7 @@ TEST_F(WorkerOnDeviceTest, ParametersGoToTheDeviceWhileOthersStillArrive) {
   ListenAsCoordinator();
   StartWorker("cuda");
   const proto::PeerId coordinator = LetJoin(1);
+  LetJoinAgain(coordinator, 1);
   NextOf<proto::LeaseRequest>();
   const auto place_of = [](const std::vector<Issue>& issues, uint64_t size_bytes) {
     const auto at = std::ranges::find_if(issues, [=](const Issue& issue) {
