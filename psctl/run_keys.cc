@@ -1,18 +1,44 @@
 #include "psctl/run_keys.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "ps/base/check.h"
+#include "ps/base/file.h"
+#include "ps/base/unique_fd.h"
 #include "ps/crypto/certificates.h"
 #include "ps/crypto/token_file.h"
 #include "ps/crypto/worker_token.h"
 
 namespace ps::psctl {
+namespace {
+
+/// Overwrites a file in its own blocks, which a full disk allows.
+Status WriteOver(const std::string& path, std::string_view text) {
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!fd.is_open() ||
+      ::pwrite(fd.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()) ||
+      ::ftruncate(fd.get(), static_cast<off_t>(text.size())) != 0) {
+    return IoError("cannot write", path);
+  }
+  return Status::Ok();
+}
+
+/// A full disk must not keep a lost process from being started again: the file of the process
+/// before is of no use any more, so it may be overwritten where no new one can be made.
+Status WriteTokenFile(const std::string& path, std::string_view text) {
+  const Status written = WriteFileAtomically(path, text, 0600);
+  return written.ok() || WriteOver(path, text).ok() ? Status::Ok() : written;
+}
+
+}  // namespace
 
 std::shared_ptr<const crypto::TlsContext> RunKeys::CoordinatorsTls() const {
   if (!directory_.authority()) {
@@ -42,7 +68,7 @@ Result<std::string> RunKeys::MakeTokenFile(proto::ProcessKind kind, uint32_t ind
   if (::mkdir(directory_.paths().tokens().c_str(), 0700) != 0 && errno != EEXIST) {
     return IoError("cannot make the directory", directory_.paths().tokens());
   }
-  PS_TRY(WriteFileAtomically(path, file.Text(), 0600));
+  PS_TRY(WriteTokenFile(path, file.Text()));
   if (is_worker) {
     worker_tokens_[index] = std::move(file.token);
   }

@@ -60,6 +60,19 @@ TEST_F(RunKeysTest, AServerGetsTheRunsTokenAndAWorkerOneForItsSeat) {
   EXPECT_TRUE(Admit(keys, run.token()).ok());
 }
 
+/// On a full disk. A server that was lost meanwhile could not come back, and ended the run.
+TEST_F(RunKeysTest, AFileIsOverwrittenWhereNoNewOneCanBeMade) {
+  const RunDirectory run = Create(false);
+  RunKeys keys(&run);
+  const std::string old = Make(&keys, ProcessKind::kWorker, 5).token;
+  std::filesystem::create_directory(*keys.MakeTokenFile(ProcessKind::kWorker, 5) + ".draft");
+  const std::string newest = Make(&keys, ProcessKind::kWorker, 5).token;
+  EXPECT_NE(newest, old);
+  EXPECT_TRUE(Admit(keys, newest).ok());
+  std::filesystem::create_directory(run.paths().tokens() + "/worker6.draft");
+  EXPECT_EQ(keys.MakeTokenFile(ProcessKind::kWorker, 6).status().code(), StatusCode::kIo);
+}
+
 TEST_F(RunKeysTest, AReplacedWorkersTokenIsWorthlessAlsoToTheNextCoordinator) {
   RunDirectory run = Create(false);
   std::string old;
