@@ -185,7 +185,11 @@ class SoakTest : public E2eTest, public testing::WithParamInterface<std::string>
 
   Disturber::World MakeWorld() {
     Disturber::World world;
-    const testing::AssertionResult disk = MountSmallDisk(job_.folder(), "size=1g");
+    // The suite leaves full disks to DiskTest, which fills them at one moment of a run.
+    const testing::AssertionResult disk = std::getenv("SPOTPS_SOAK_S") != nullptr
+                                              ? MountSmallDisk(job_.folder(), "size=1g")
+                                              : testing::AssertionFailure()
+                                                    << "SPOTPS_SOAK_S is not set";
     const testing::AssertionResult network = UnshareNetwork();
     has_disk_ = static_cast<bool>(disk);
     world.disk = disk ? job_.folder() : "";
