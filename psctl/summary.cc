@@ -112,7 +112,7 @@ void AddWorkers(const proto::JobStatus& status, proto::JsonWriter* json) {
     json->EndObject();
   }
   json->EndList();
-  // Of workers of before a resume, and of gone ones that are not known any more.
+  // Samples of workers from before a resume, and of gone workers that are forgotten.
   json->Field("samples_of_other_workers", SamplesElsewhere(status));
 }
 

@@ -33,8 +33,8 @@ Status TryAgain(
     const std::function<Duration()>& grace,
     const TryAgainWorld& world);
 
-/// World::wait for requests to stop that are blocked, as they are in the process of a coordinator
-/// that goes on with a run until AcceptStopSignals.
+/// TryAgainWorld::wait for requests to stop that are blocked, as they are in the process of a
+/// coordinator that goes on with a run until AcceptStopSignals.
 bool WaitUnlessStopped(Duration duration);
 
 }  // namespace ps::psctl

@@ -151,7 +151,7 @@ class BackendTrainer final : public Trainer {
     return layout.At(tests_->data(), samples);
   }
 
-  /// Of so few samples nothing can be learnt: parameters and running statistics stay as they are.
+  /// Too few samples to learn from: parameters and running statistics stay as they are.
   Result<client::ComputeResult> PassOver(
       const BatchMemory& memory, const std::function<void(uint32_t)>& ready) {
     PS_ASSIGN(const BatchLoss loss, network_->Evaluate(parameters_, BatchOf(memory)));

@@ -22,7 +22,8 @@ constexpr std::string_view kPrefix = "links-";
 constexpr size_t kSmallFileMax = 4096;
 /// No copy takes so long.
 constexpr auto kStrangersLife = std::chrono::hours(7 * 24);
-/// Of the fields of /proc/PID/stat behind the name, which may have blanks and brackets in it.
+/// Index of the start time among the fields of /proc/PID/stat that follow the name. The name may
+/// have blanks and brackets in it.
 constexpr int kStartField = 19;
 
 uint64_t HashOf(std::string_view text) {

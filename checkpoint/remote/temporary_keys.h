@@ -20,7 +20,8 @@ Result<S3Credentials> ParseTemporaryKeys(std::string_view json, const std::strin
 /// no such service here, AWS_EC2_METADATA_DISABLED, or no role), kUnavailable.
 Result<S3Credentials> ReadInstanceRole(const Environment& environment, HttpClient& http);
 
-/// Of ECS and EKS. Errors: kNotFound (neither variable is set), kUnavailable.
+/// Keys of the container's role on ECS or EKS. Errors: kNotFound (neither variable is set),
+/// kUnavailable.
 Result<S3Credentials> ReadContainerRole(const Environment& environment, HttpClient& http);
 
 /// What `command` prints, run by /bin/sh as the AWS tools do. Errors: kUnavailable (it fails, is

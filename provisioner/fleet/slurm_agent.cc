@@ -166,7 +166,7 @@ class SlurmSession {
     return LookAtEnd();
   }
 
-  /// Of one job, when it is not in the queue any more.
+  /// Asks how the job ended, when it is not in the queue any more.
   std::optional<AgentEnd> LookAtEnd() {
     const Result<std::string> answer =
         RunCommand({"scontrol", "--oneliner", "show", "job", number_}, "", job_.answer_limit);

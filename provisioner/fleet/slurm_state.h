@@ -27,7 +27,8 @@ struct SlurmEnd {
   std::string why;  // for the log; empty: the program ended by itself
 };
 
-/// Of the job's script, and none of our programs has it: what the program needs is not there.
+/// The job's script exits with this where the program's needs are not met. No program of ours uses
+/// the code.
 inline constexpr int kLacksExit = 125;
 
 /// What an end means for whoever started the job. It is a success for a job that COMPLETED with the

@@ -137,7 +137,7 @@ std::string ScriptOf(const SshJob& job, std::string_view program) {
   return fmt::format(fmt::runtime(kScript), variables, ShellQuoted(job.arguments));
 }
 
-/// Of an agent that is told to end while its process has not begun.
+/// How an agent ends that is told to end before its process has begun.
 AgentEnd EndBefore(AgentWish wish) {
   return {0, wish == AgentWish::kStop ? SIGTERM : SIGKILL};
 }
@@ -167,7 +167,7 @@ class Session {
     return *end_;
   }
 
-  /// Of an end that the program did not choose.
+  /// Why the program ended, where it did not choose to.
   const std::string& why() const { return why_; }
 
   /// The host dropped the connection, and nothing was begun there.

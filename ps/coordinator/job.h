@@ -199,8 +199,8 @@ class Job {
   /// As ShardTable::BeginLife. Where the shard has chunks, members and those whose departure is not
   /// resolved have missed a life.
   void BeginLife(Shard* shard, proto::RestoreOrder restore);
-  /// Of shards and of all chunks, for one member. Its size is that of the whole placement, so it is
-  /// sent to the member that the event is of, never to all of them in one event.
+  /// The addresses of all shards and the places of all chunks. Its size grows with the placement,
+  /// so an event sends it to the one member that it is about, never to all members.
   proto::ShardAddresses WhereAllIs() const;
 
   /// Saves points in time as durations.

@@ -13,8 +13,8 @@ namespace {
 
 constexpr float kSlowdownMax = 1e4F;
 
-/// Of the answers to those who join together, which leave in one event and wait in memory for their
-/// connections; or so many answers, where each is large.
+/// Limit on the join replies of one event, which wait in memory for their connections: so many
+/// bytes, or kRepliesMin replies where each is large.
 constexpr uint64_t kReplyBytesMax = uint64_t{64} << 20;
 constexpr uint64_t kRepliesMin = 16;
 

@@ -84,8 +84,8 @@ struct EndpointOptions {
   uint64_t pool_bytes_max = 64U << 20;  // receive memory kept for reuse, all connections together
   uint32_t connections_max =
       proto::kConnectionsMax;  // accepted at ports; as many again at socket files
-  /// Of these, not yet through the handshake; likewise. When there are so many, a newcomer takes
-  /// the place of another (internal/half_open.h).
+  /// Accepted connections whose handshake is not over, likewise. At the limit a newcomer takes the
+  /// place of another one (internal/half_open.h).
   uint32_t half_open_max = 64;
   /// A newcomer may displace a handshake of its own address, or of one with as few of them, when
   /// that one is older than this.

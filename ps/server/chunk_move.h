@@ -87,7 +87,7 @@ class OfferedSteps {
 
   bool HasCome(size_t index) const { return has_come_[index]; }
 
-  /// Of these, those that have the member's step after its last one.
+  /// Those among them that have the member's step after its last one.
   const std::vector<size_t>& AheadOf(Incarnation incarnation) const;
 
  private:

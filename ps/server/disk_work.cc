@@ -19,7 +19,8 @@ namespace {
 /// A shard has at most so many directories: so often its store may be damaged.
 constexpr uint32_t kDirectoriesMax = 9;
 
-/// Of two reasons why a part was not found: what passes before damage, and damage before absence.
+/// Chooses between two reasons why a part was not found: a passing failure before damage, damage
+/// before absence.
 /// A directory that can't be read now may be the one that has it.
 Status Graver(Status a, Status b) {
   const auto rank = [](const Status& status) {

@@ -127,7 +127,7 @@ class ShardCore {
 
   bool HasChunk(ChunkKey key) const { return store_.IndexOf(key).has_value(); }
 
-  /// Of the optimizer, likewise; empty where it has no such slot.
+  /// Values of an optimizer slot of the chunk, likewise; empty where there is no such slot.
   std::span<const float> SlotOf(ChunkKey key, size_t slot) const;
 
   /// The schedule's clock.

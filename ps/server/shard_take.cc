@@ -41,7 +41,7 @@ Status MakeRoom(const std::vector<proto::StagedStep>& staged, uint64_t bytes_max
   return Status::Ok();
 }
 
-/// Of so many chunks, those that were here before.
+/// Appends the indices of the chunks that were here before the offer.
 void AddOthers(const OfferedSteps& offer, size_t chunk_count, std::vector<size_t>* indices) {
   for (size_t index = 0; index < chunk_count; ++index) {
     if (!offer.HasCome(index)) {

@@ -9,7 +9,7 @@
 namespace ps::coordinator {
 namespace {
 
-/// Of 1,200 chunks, all of them small enough to move at once.
+/// A job of 1,200 chunks that are all small enough to move at once.
 class LargeMoveTest : public CheckpointTest {
  protected:
   LargeMoveTest()

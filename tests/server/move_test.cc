@@ -321,8 +321,8 @@ TEST_F(TakeTest, AStepIsUnderWayAgainAlsoWhereBothShardsHaveLostALife) {
   EXPECT_EQ(rig.core.VersionOf(kFirst), 0U);
 }
 
-/// Of two chunks that come the first one lacks, or has, the step that is under way; the second one
-/// lacks earlier steps, too, which its shard lost with a life.
+/// Two chunks come. The first one lacks, or has, the step that is under way; the second one also
+/// lacks earlier steps, which its shard lost with a life.
 class TakeOfLostStepsTest : public TakeTest {
  protected:
   TakeOfLostStepsTest() {

@@ -31,7 +31,7 @@ constexpr uint64_t kShownOfKindMax = 20;
 /// A violation's line in the pipe; shorter than PIPE_BUF, so that lines of two jobs do not mix.
 constexpr size_t kLineBytesMax = 2000;
 
-/// Of the jobs that have ended: what other work on the machine changes least.
+/// CPU time of the jobs that have ended: other work on the machine changes it least.
 double CpuSecondsOfJobs() {
   rusage usage{};
   PS_CHECK(::getrusage(RUSAGE_CHILDREN, &usage) == 0) << "no usage of children";

@@ -12,10 +12,10 @@ constexpr const char* kBootId = "boot";
 /// Rows and state are compared after one event of so many; in every restart besides.
 constexpr uint64_t kCheckEvery = 127;
 
-/// Of a journal that can't be opened: until somebody starts another process.
+/// When another process is started after a journal could not be opened.
 constexpr Duration kTryAgain = std::chrono::milliseconds(50);
 
-/// Of psctl. The network's own are counted from 1.
+/// The peer id of psctl. Those of the network count from 1.
 constexpr proto::PeerId kAsking(~uint64_t{0});
 
 /// Processes of the simulation are not the kernel's.

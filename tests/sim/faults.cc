@@ -26,7 +26,7 @@ constexpr Duration kUntilSomethingIsThere = std::chrono::milliseconds(50);
 /// Until a store that has failed can be opened again.
 constexpr uint64_t kFailedOpensMax = 6;
 
-/// Of a journal's disk: shorter and longer than until it is tried again.
+/// How long a journal's disk is full: shorter and longer than the time between two attempts.
 constexpr uint64_t kFullJournalMsMax = 2500;
 
 /// More than there are chunks in some jobs.
@@ -203,7 +203,7 @@ void Faults::PartitionTwo() {
   world_.network->Partition(process->node->node(), node, how_long);
 }
 
-/// Of a worker and a server, or the coordinator: what the one says is lost, the other is heard.
+/// Cuts one direction between a worker and a server, or the coordinator.
 void Faults::CutOneWay() {
   Fleet::Process* const process = world_.fleet->PickAlive();
   if (process == nullptr) {
@@ -229,8 +229,8 @@ void Faults::CutServerOneWay() {
   CutServerOff(true);
 }
 
-/// Of a server and the coordinator, or another server. Where a server that is given up can't come
-/// back, for so short that none is.
+/// Cuts a server from the coordinator, or from another server. Where a lost server can't come back,
+/// the cut is too short for it to be given up.
 void Faults::CutServerOff(bool is_one_way) {
   const Servers::Process* const server = world_.servers->PickAlive();
   const Servers::Process* const other = world_.servers->PickAlive();
@@ -511,7 +511,7 @@ void Faults::StallServer() {
   world_.servers->Pause(*process, how_long);
 }
 
-/// Of the coordinator, or of a shard.
+/// The directory of a database: the coordinator's or a shard's.
 std::string Faults::SomeDatabase() {
   const uint64_t shards = uint64_t{world_.scenario->shards} * world_.scenario->shards_per_server;
   const uint64_t which = world_.random->Below(shards + 1);

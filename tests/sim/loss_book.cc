@@ -129,7 +129,7 @@ void LossBook::NoteLate(const Counted& counted, uint64_t undone) {
         std::to_string(undone) + " steps are said to be undone when " +
         std::to_string(fresh.size()) + " are counted and no server is lost");
   }
-  // Of one worker the first ones; of several that are gone it is not known whose.
+  // With one worker these are its first steps; with several that are gone nobody knows whose.
   const bool is_of_one =
       !fresh.empty() && fresh.front().first == fresh.back().first && undone <= fresh.size();
   if (undone > 0) {

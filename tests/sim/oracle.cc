@@ -286,7 +286,7 @@ void Oracle::BeforeCommit(int node) {
   }
 }
 
-/// Of what stands for so many samples, or a round.
+/// The learning rate of an update that stands for so many samples, or for a round.
 float Oracle::RateAt(uint64_t samples, uint64_t weight) const {
   const double total = static_cast<double>(options_.epochs * options_.train_samples);
   const double done = static_cast<double>(samples) / total;
@@ -419,7 +419,7 @@ void Oracle::AfterPush(int node, const proto::PushRequest& push) {
   CheckClock(process.shard, life);
 }
 
-/// Of a chunk in a step.
+/// The gradient of a chunk in a step.
 std::vector<float> Oracle::GradientOf(const StepId& id, ChunkKey key) {
   const StepRecord& record = RecordOf(id);
   const ChunkGradient gradient(key, record.epoch, record.begin);

@@ -157,7 +157,7 @@ void Oracle::TakeChunks(const Process& process, const std::vector<ChunkKey>& key
   }
 }
 
-/// Of a step that was complete: its worker may still make it for the chunks that came without it.
+/// Whether a step that was complete may still be made for the chunks that came without it.
 /// It begins a step when the one before is everywhere, so a chunk that lacks one before its newest
 /// has lost it with an earlier life of a shard: that one stays counted.
 bool Oracle::IsToComeAgain(const Life& life, const StepId& step) {

@@ -42,7 +42,7 @@ void Saboteur::TamperWithOffer(proto::ChunksOffer* offer) const {
   }
 }
 
-/// Of f32.
+/// Pushes of f32 only.
 void Saboteur::TamperWithPush(proto::PushRequest* push) const {
   if (sabotage_ != Sabotage::kTakenNaN) {
     return;

@@ -164,7 +164,7 @@ void DrawStragglers(Random* random, Scenario* s) {
   s->train_samples += uint64_t{200} * s->workers;
 }
 
-/// Of servers only where they can come back.
+/// Servers are cut off only where they can come back.
 void DrawCuts(Random* random, Scenario* s) {
   s->one_way_cuts = random->Chance(0.25) ? 1 + static_cast<uint32_t>(random->Below(3)) : 0;
   if (s->has_checkpoints()) {

@@ -91,8 +91,8 @@ class Servers {
     }
   }
 
-  /// Of every server the process that has its place, or is the newest, is there, awake and not cut
-  /// off from the coordinator, or is about to begin.
+  /// Whether every server has a process (the one in its place, or the newest) that is awake and not
+  /// cut off from the coordinator, or that is about to begin.
   bool AreAllThere() const;
 
   /// The process behind a node, or null.

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPacked = ".gz";
 
-/// Of names without their ends, in small letters.
+/// Names of files for people, without their ends, in small letters.
 constexpr std::array<std::string_view, 14> kForPeople = {
     "readme",
     "read_me",

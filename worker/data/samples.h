@@ -25,7 +25,7 @@ struct DatasetInfo {
   int64_t labels = 1;        // a sample's: one, or one for each of its tokens
   uint64_t train_count = 0;  // after DataConfig::train_samples
   uint64_t test_count = 0;
-  /// Of tables whose labels are no numbers from 0: which class is which, by number.
+  /// Name of each class, by number; only for tables whose labels are not numbers from 0.
   std::vector<std::string> class_names = {};
   /// Names of files in data.directory that are called like data and were taken for none.
   std::vector<std::string> left_out = {};

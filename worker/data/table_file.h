@@ -32,7 +32,7 @@ class TableFile {
   /// kCorruption with file and line (too long, quotes that don't fit); as DataFile::ReadSome.
   Result<bool> Next(std::vector<std::string_view>* cells);
 
-  /// Of the last cells, from 1.
+  /// Line of the last cells, from 1.
   uint64_t line_number() const { return line_number_; }
 
   /// kCorruption: "<path>: line <of the last cells>: <message>".

@@ -146,7 +146,7 @@ void Connector::ConnectToNext() {
   });
 }
 
-/// Of several reasons the first one is told that another attempt may not meet.
+/// Where several addresses fail, the first reason that another attempt may not meet is reported.
 void Connector::OnAddressFailed(Status why) {
   asio::error_code ignored;
   socket_.close(ignored);

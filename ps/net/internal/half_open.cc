@@ -18,7 +18,7 @@ HalfOpen::Verdict HalfOpen::Judge(const std::string& address, TimePoint now) con
     }
     ++counts[waiting.address];
   }
-  // Of the addresses that the newcomer may displace the one that has most; unknown ones first.
+  // The address with most connections that the newcomer may displace; unknown addresses first.
   const auto rank = [&](const std::string& other) {
     return std::pair(!IsKnown(other), counts[other]);
   };

@@ -248,7 +248,7 @@ TEST_F(AgentTest, CredentialsAreKnownByTheirNames) {
   }
 }
 
-/// Of sshd's default, MaxStartups 10:30:100.
+/// The default of sshd is MaxStartups 10:30:100.
 TEST_F(AgentTest, FewAgentsConnectToOneHostAtATime) {
   const TemporaryFolder folder;
   std::vector<std::unique_ptr<SshTurn>> turns;
