@@ -1,7 +1,6 @@
 #include "psctl/check_command.h"
 
 #include "provisioner/fleet/launch_check.h"
-#include "provisioner/fleet/place_check.h"
 #include "ps/base/logger.h"
 #include "ps/base/text.h"
 #include "ps/net/endpoint.h"

@@ -109,7 +109,7 @@ Status TrainRun::Prepare() {
       listen, config_.run.advertise, net::OwnAddress(is_ipv6, is_ipv6 ? "::1" : "127.0.0.1"));
   address_ = FormatHostPort(host, port);
 
-  provisioner::LocalFleet::Options fleet;
+  provisioner::JobFleet::Options fleet;
   fleet.log_directory = directory_.paths().logs();
   fleet.make_token_file = [this](proto::ProcessKind kind, uint32_t index) {
     return keys_.MakeTokenFile(kind, index);
@@ -132,7 +132,7 @@ Status TrainRun::Prepare() {
   PS_TRY(WriteClasses());
   PS_TRY(directory_.WriteAddress(address_));
   // Nothing may fail from here on: whoever has adopted the processes takes them along.
-  fleet_ = std::make_unique<provisioner::LocalFleet>(std::move(fleet), launcher_.get(), &log_);
+  fleet_ = std::make_unique<provisioner::JobFleet>(std::move(fleet), launcher_.get(), &log_);
   fleet_->Adopt(launches_);
   return Status::Ok();
 }

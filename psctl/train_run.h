@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "provisioner/fleet/job_fleet.h"
 #include "provisioner/fleet/launcher.h"
-#include "provisioner/fleet/local_fleet.h"
 #include "provisioner/profile/plan_run.h"
 #include "provisioner/profile/run_profiler.h"
 #include "ps/base/logger.h"
@@ -81,7 +81,7 @@ class TrainRun final {
   const Console& console_;
   // The processes.
   const std::unique_ptr<provisioner::Launcher> launcher_;
-  std::unique_ptr<provisioner::LocalFleet> fleet_;  // made by Prepare
+  std::unique_ptr<provisioner::JobFleet> fleet_;  // made by Prepare
   coordinator::CoordinatorHost host_;
   std::string address_;  // at which others reach the coordinator; made by Prepare
   // What is shown and kept of the run.

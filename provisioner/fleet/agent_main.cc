@@ -4,63 +4,47 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
+#include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "provisioner/fleet/launch_check.h"
-#include "provisioner/fleet/slurm_agent.h"
-#include "provisioner/fleet/ssh_agent.h"
-#include "ps/base/file.h"
-#include "ps/base/flags.h"
+#include "provisioner/fleet/agent_kind.h"
 #include "ps/base/process_start.h"
 
 namespace ps::provisioner {
 namespace {
 
-constexpr size_t kTokenBytesMax = size_t{16} << 10;
-constexpr uint64_t kAnswerSeconds = 30;
-constexpr uint64_t kAnswerSecondsMax = 3600;
-constexpr uint64_t kNoticeSecondsMax = 65'535;  // that sbatch takes
-constexpr uint64_t kPollMillis = 1000;
-constexpr uint64_t kPollMillisMax = 60'000;
+std::string KindNames(std::string_view between) {
+  std::string names;
+  for (const AgentKind* const kind : AgentKinds()) {
+    names += (names.empty() ? "" : std::string(between)) + std::string(kind->name());
+  }
+  return names;
+}
 
 Manual AgentManual() {
+  std::vector<ManualFlag> flags = {
+      {"--launcher", "NAME", KindNames(" or ") + ". Required."},
+      {"--program", "FILE", "What to run. Required."},
+      {"--needs", "PATH", "Where this does not exist, the program is not started."},
+      {"--answer-s",
+       "N",
+       "How long a host may be silent at the start, or a command of a batch system. Default: 30."}};
+  for (const AgentKind* const kind : AgentKinds()) {
+    std::ranges::move(kind->flags(), std::back_inserter(flags));
+  }
   return {
       "ps_agent",
       "stands for a process that runs elsewhere",
-      "--launcher ssh|slurm --program FILE [FLAGS] -- ARGUMENTS",
+      "--launcher " + KindNames("|") + " --program FILE [FLAGS] -- ARGUMENTS",
       {{"Description",
         "",
-        "psctl starts one for each worker or server of a job with the launcher ssh or slurm. It "
-        "ends as that ends, passes SIGTERM on to it, and takes it along when it is killed.",
+        "psctl starts one for each worker or server of a job whose launcher is not local. It ends "
+        "as that ends, passes SIGTERM on to it, and takes it along when it is killed.",
         {},
         {}},
-       {"Flags",
-        "",
-        "",
-        {{"--launcher", "NAME", "ssh or slurm. Required."},
-         {"--program", "FILE", "What to run. Required."},
-         {"--needs", "PATH", "Where this does not exist, the program is not started."},
-         {"--host", "HOST", "ssh: where. Required there."},
-         {"--token-file", "FILE", "ssh: what lets the program into the run; becomes its stdin."},
-         {"--ssh-config", "FILE", "ssh: its configuration. Default: the user's own."},
-         {"--answer-s",
-          "N",
-          "How long a host may be silent at the start, or a command of Slurm. Default: 30."},
-         {"--name", "NAME", "slurm: begins the job's name. Default: spotps."},
-         {"--task",
-          "N",
-          "slurm: its number as the task of an array. Default: none, it is a job by itself."},
-         {"--log-file", "FILE", "slurm: gets the program's output. Required there."},
-         {"--cpus", "N", "slurm: processors of the program. Default: 1."},
-         {"--notice-s",
-          "N",
-          "slurm: how long before the end of its time the program gets SIGTERM, 60 at least. "
-          "Default: 60."},
-         {"--sbatch", "WORDS", "slurm: words put after sbatch."},
-         {"--poll-ms", "N", "slurm: between two questions, at first. Default: 1000."}},
-        {}},
+       {"Flags", "", "", std::move(flags), {}},
        {"Other flags",
         "",
         "",
@@ -74,59 +58,6 @@ Manual AgentManual() {
         "misused.",
         {},
         {}}}};
-}
-
-Result<Duration> AnswerLimit(const Flags& flags) {
-  uint64_t seconds = kAnswerSeconds;
-  if (flags.Has("answer-s")) {
-    PS_ASSIGN(seconds, flags.Number("answer-s", 1, kAnswerSecondsMax));
-  }
-  return Duration(std::chrono::seconds(seconds));
-}
-
-Result<SshJob> ReadSshJob(const Flags& flags, std::vector<std::string> arguments) {
-  SshJob job;
-  PS_ASSIGN(job.program, flags.Text("program"));
-  PS_ASSIGN(job.host, flags.Text("host"));
-  PS_ASSIGN(const std::string token_file, flags.Text("token-file"));
-  PS_ASSIGN(job.token, ReadSmallFile(token_file, kTokenBytesMax));
-  const std::string folder = std::filesystem::path(token_file).parent_path().string();
-  job.turns = folder.empty() ? "." : folder;
-  job.ssh_config = flags.TextOr("ssh-config", "");
-  job.needs = flags.TextOr("needs", "");
-  PS_ASSIGN(job.answer_limit, AnswerLimit(flags));
-  job.arguments = std::move(arguments);
-  return job;
-}
-
-Result<SlurmJob> ReadSlurmJob(const Flags& flags, std::vector<std::string> arguments) {
-  SlurmJob job;
-  PS_ASSIGN(const std::string program, flags.Text("program"));
-  PS_ASSIGN(job.log_path, flags.Text("log-file"));
-  job.name = flags.TextOr("name", "spotps");
-  job.needs = flags.TextOr("needs", "");
-  PS_ASSIGN(job.answer_limit, AnswerLimit(flags));
-  if (flags.Has("cpus")) {
-    PS_ASSIGN(const uint64_t cpus, flags.Number("cpus", 1, 1024));
-    job.cpus = static_cast<uint32_t>(cpus);
-  }
-  if (flags.Has("task")) {
-    PS_ASSIGN(const uint64_t task, flags.Number("task", 0, UINT32_MAX));
-    job.task = static_cast<uint32_t>(task);
-  }
-  if (flags.Has("notice-s")) {
-    PS_ASSIGN(const uint64_t notice_s, flags.Number("notice-s", 0, kNoticeSecondsMax));
-    job.notice_s = static_cast<uint32_t>(notice_s);
-  }
-  uint64_t poll_ms = kPollMillis;
-  if (flags.Has("poll-ms")) {
-    PS_ASSIGN(poll_ms, flags.Number("poll-ms", 10, kPollMillisMax));
-  }
-  job.poll = std::chrono::milliseconds(poll_ms);
-  job.words = LaunchWords(flags.TextOr("sbatch", ""), "", 0);
-  job.arguments = std::move(arguments);
-  job.arguments.insert(job.arguments.begin(), program);
-  return job;
 }
 
 int Misused(const Status& why) {
@@ -149,22 +80,20 @@ int Main(int argc, char** argv) {
     return Misused(flags.status());
   }
   const std::string launcher = flags->TextOr("launcher", "");
-  if (launcher == "ssh") {
-    const Result<SshJob> job = ReadSshJob(*flags, std::move(arguments));
-    if (!job.ok()) {
-      return Misused(job.status());
-    }
-    RunAgent([&](const AgentWishes& wishes) { return RunOverSsh(*job, wishes); });
+  const auto kind = std::ranges::find(AgentKinds(), launcher, &AgentKind::name);
+  if (kind == AgentKinds().end()) {
+    return Misused(Status::InvalidArgument(
+        fmt::format("--launcher is '{}'; allowed: {}", launcher, KindNames(", "))));
   }
-  if (launcher == "slurm") {
-    const Result<SlurmJob> job = ReadSlurmJob(*flags, std::move(arguments));
-    if (!job.ok()) {
-      return Misused(job.status());
-    }
-    RunAgent([&](const AgentWishes& wishes) { return RunBySlurm(*job, wishes); });
+  const Result<std::string> program = flags->Text("program");
+  if (!program.ok()) {
+    return Misused(program.status());
   }
-  return Misused(
-      Status::InvalidArgument(fmt::format("--launcher is '{}'; allowed: ssh, slurm", launcher)));
+  const Result<AgentWork> work = (*kind)->WorkFor(*flags, *program, std::move(arguments));
+  if (!work.ok()) {
+    return Misused(work.status());
+  }
+  RunAgent(*work);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "provisioner/fleet/agent_kind.h"
 #include "provisioner/fleet/cpu_groups.h"
 #include "ps/base/text.h"
 #include "ps/proto/fleet_actions.h"
@@ -16,7 +17,6 @@
 namespace ps::provisioner {
 namespace {
 
-using proto::LauncherKind;
 using proto::ProcessKind;
 using proto::ProcessKindName;
 
@@ -46,25 +46,23 @@ bool IsCommand(const std::string& name) {
 
 /// What the launcher of `section` needs.
 Status CheckLauncher(
-    const std::string& directory, std::string_view section, LauncherKind launcher) {
-  if (launcher == LauncherKind::kLocal) {
+    const std::string& directory, std::string_view section, proto::LauncherKind launcher) {
+  const AgentKind* const kind = AgentKindOf(launcher);
+  if (kind == nullptr) {
     return Status::Ok();
   }
-  const bool is_ssh = launcher == LauncherKind::kSsh;
   if (!IsProgram(directory + "/ps_agent")) {
     return Status::NotFound(
         fmt::format("there is no program {}/ps_agent; build all targets", directory));
   }
-  const auto needs = is_ssh ? std::vector<std::string>{"ssh"}
-                            : std::vector<std::string>{"sbatch", "squeue", "scontrol", "scancel"};
-  for (const std::string& name : needs) {
+  for (const std::string& name : kind->programs()) {
     if (!IsCommand(name)) {
       return Status::NotFound(fmt::format(
           "{}.launcher is {}, and no folder of PATH has the program {}; install {}",
           section,
-          is_ssh ? "ssh" : "slurm",
+          kind->name(),
           name,
-          is_ssh ? "openssh-client" : "slurm-client"));
+          kind->package()));
     }
   }
   return Status::Ok();
@@ -145,6 +143,11 @@ Status CheckPrograms(const std::string& directory, const proto::JobConfig& confi
     }
   }
   return CheckCpuShares(config);
+}
+
+Status CheckServerPlaces(const proto::JobConfig& config, Duration limit) {
+  const AgentKind* const kind = AgentKindOf(config.servers.launcher);
+  return kind == nullptr ? Status::Ok() : kind->CheckServerPlaces(config, limit);
 }
 
 }  // namespace ps::provisioner

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ps/base/status.h"
+#include "ps/base/time.h"
 #include "ps/proto/job_config.h"
 
 namespace ps::provisioner {
@@ -24,5 +25,9 @@ std::vector<std::string> LaunchWords(
 /// that the job's launchers ask for is not there; kUnavailable when a share of the processors can't
 /// be given (CpuGroups).
 Status CheckPrograms(const std::string& directory, const proto::JobConfig& config);
+
+/// Whether servers that run elsewhere could be started, before any is: see
+/// AgentKind::CheckServerPlaces.
+Status CheckServerPlaces(const proto::JobConfig& config, Duration limit);
 
 }  // namespace ps::provisioner

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "provisioner/fleet/local_fleet.h"
+#include "provisioner/fleet/job_fleet.h"
 #include "provisioner/simulator/fleet_policy.h"
 #include "provisioner/simulator/scripted_peers.h"
 #include "provisioner/simulator/simulated_launcher.h"
@@ -156,7 +156,7 @@ class SimulatedCluster final : private proto::Outbox {
   const Logger* const log_;
   SimulatedLauncher launcher_;
   const coordinator::CoordinatorOptions options_;
-  LocalFleet fleet_;
+  JobFleet fleet_;
   std::unique_ptr<coordinator::CoordinatorCore> core_;
   std::vector<std::unique_ptr<Worker>> workers_;  // by process
   std::vector<Step> last_steps_;                  // by incarnation

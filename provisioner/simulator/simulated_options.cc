@@ -77,9 +77,8 @@ coordinator::CoordinatorOptions SimulatedCoordinator(
   return made;
 }
 
-LocalFleet::Options SimulatedFleetOptions(
-    const proto::JobConfig& config, const VirtualTime* clock) {
-  LocalFleet::Options options;
+JobFleet::Options SimulatedFleetOptions(const proto::JobConfig& config, const VirtualTime* clock) {
+  JobFleet::Options options;
   options.log_directory = "/dev/null";  // where no file can be
   options.make_token_file = [](proto::ProcessKind, uint32_t) -> Result<std::string> {
     return std::string("none");

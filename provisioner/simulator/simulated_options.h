@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "provisioner/fleet/local_fleet.h"
+#include "provisioner/fleet/job_fleet.h"
 #include "provisioner/simulator/fleet_policy.h"
 #include "provisioner/simulator/virtual_time.h"
 #include "ps/base/logger.h"
@@ -38,6 +38,6 @@ coordinator::CoordinatorOptions SimulatedCoordinator(
     const SimulatedJob& job, double end_s, const CoresOptions& options);
 
 /// Its fleet, which writes and reads no file. `clock` outlives it.
-LocalFleet::Options SimulatedFleetOptions(const proto::JobConfig& config, const VirtualTime* clock);
+JobFleet::Options SimulatedFleetOptions(const proto::JobConfig& config, const VirtualTime* clock);
 
 }  // namespace ps::provisioner

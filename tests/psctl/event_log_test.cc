@@ -96,7 +96,7 @@ std::string TextOfFile(const std::string& path) {
 /// A renamed event would be told no more, and nobody would notice.
 TEST(EventLogTest, EveryEventThatIsToldIsLogged) {
   std::string sources = TextOfFile("psctl/replanning.cc") + TextOfFile("psctl/policy_runner.cc") +
-                        TextOfFile("provisioner/fleet/local_fleet.cc");
+                        TextOfFile("provisioner/fleet/job_fleet.cc");
   for (const auto& entry : std::filesystem::directory_iterator("ps/coordinator")) {
     if (entry.path().extension() == ".cc") {
       sources += TextOfFile(entry.path());
@@ -152,7 +152,7 @@ TEST(EventLogTest, EveryEventOfACoordinatorIsToldOrNamedHere) {
       "stop_at_once",         // likewise
   };
   std::vector<std::string> paths = {
-      "provisioner/fleet/local_fleet.cc",
+      "provisioner/fleet/job_fleet.cc",
       "psctl/policy_runner.cc",
       "psctl/replanning.cc",
       "psctl/train_run.cc"};

@@ -4,7 +4,7 @@
 
 #include "provisioner/fleet/agent_exit.h"
 #include "provisioner/fleet/agent_process.h"
-#include "provisioner/fleet/place_check.h"
+#include "provisioner/fleet/launch_check.h"
 #include "tests/provisioner/fleet/agent_place.h"
 
 namespace ps::provisioner {

@@ -4,8 +4,8 @@
 #include <poll.h>
 
 #include "provisioner/fleet/agent_exit.h"
+#include "provisioner/fleet/launch_check.h"
 #include "provisioner/fleet/local_process.h"
-#include "provisioner/fleet/place_check.h"
 #include "tests/provisioner/fleet/agent_place.h"
 
 namespace ps::provisioner {

@@ -1,4 +1,4 @@
-#include "provisioner/fleet/place_check.h"
+// Hosts that OpenSSH reaches.
 
 #include <fmt/core.h>
 #include <stdlib.h>
@@ -6,21 +6,19 @@
 
 #include <filesystem>
 #include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
-#include "provisioner/fleet/agent_process.h"
-#include "provisioner/fleet/launch_check.h"
+#include "provisioner/fleet/agent_kind.h"
 #include "provisioner/fleet/ssh_agent.h"
 #include "ps/base/file.h"
-#include "ps/base/text.h"
 #include "ps/base/unique_fd.h"
 
 namespace ps::provisioner {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr size_t kTokenBytesMax = size_t{16} << 10;
 
 /// A file in the folder of a job's checkpoints, or in the nearest one above it that there is, for
 /// as long as this object lives.
@@ -91,37 +89,69 @@ Status CheckHost(const proto::JobConfig& config, const std::string& host, Durati
       fs::path(marker->file()).parent_path().string()));
 }
 
-Status CheckSlurm(const proto::JobConfig& config, Duration limit) {
-  std::vector<std::string> words = {
-      "sbatch",
-      "--test-only",
-      "--ntasks=1",
-      fmt::format("--cpus-per-task={}", config.servers.shards_per_server)};
-  for (std::string& word : LaunchWords(config.servers.sbatch, "", 0)) {
-    words.push_back(std::move(word));
+class Ssh final : public AgentKind {
+ public:
+  std::string_view name() const override { return "ssh"; }
+
+  std::vector<std::string> programs() const override { return {"ssh"}; }
+
+  std::string_view package() const override { return "openssh-client"; }
+
+  /// That ssh gets to each of servers.hosts, and that it has this machine's folder of checkpoints.
+  Status CheckServerPlaces(const proto::JobConfig& config, Duration limit) const override {
+    for (const proto::HostConfig& host : config.servers.hosts) {
+      PS_TRY(CheckHost(config, host.host, limit));
+    }
+    return Status::Ok();
   }
-  const Status status = RunCommand(words, "#!/bin/sh\ntrue\n", limit).status();
-  return status.ok()
-             ? status
-             : Status::Unavailable(fmt::format(
-                   "Slurm would take no server: {}; mend servers.sbatch", status.message()));
-}
+
+  bool has_hosts() const override { return true; }
+
+  HostTable ServerHosts(const proto::ServerConfig& servers) const override {
+    return HostTable(servers.hosts, "servers.hosts");
+  }
+
+  AgentCall CallFor(
+      const RemoteProcess& process,
+      const proto::LaunchConfig& launch,
+      const proto::ServerConfig& /*servers*/) const override {
+    AgentCall call{{"--host", process.host, "--token-file", process.token_file}, "/dev/stdin"};
+    if (!launch.ssh_config.empty()) {
+      call.flags.insert(call.flags.end(), {"--ssh-config", launch.ssh_config});
+    }
+    return call;
+  }
+
+  std::vector<ManualFlag> flags() const override {
+    return {
+        {"--host", "HOST", "ssh: where. Required there."},
+        {"--token-file", "FILE", "ssh: what lets the program into the run; becomes its stdin."},
+        {"--ssh-config", "FILE", "ssh: its configuration. Default: the user's own."}};
+  }
+
+  Result<AgentWork> WorkFor(
+      const Flags& flags, std::string program, std::vector<std::string> arguments) const override {
+    SshJob job;
+    job.program = std::move(program);
+    job.arguments = std::move(arguments);
+    PS_ASSIGN(job.host, flags.Text("host"));
+    PS_ASSIGN(const std::string token_file, flags.Text("token-file"));
+    PS_ASSIGN(job.token, ReadSmallFile(token_file, kTokenBytesMax));
+    const std::string folder = fs::path(token_file).parent_path().string();
+    job.turns = folder.empty() ? "." : folder;
+    job.ssh_config = flags.TextOr("ssh-config", "");
+    job.needs = flags.TextOr("needs", "");
+    PS_ASSIGN(job.answer_limit, AnswerLimit(flags));
+    return AgentWork(
+        [job = std::move(job)](const AgentWishes& wishes) { return RunOverSsh(job, wishes); });
+  }
+};
 
 }  // namespace
 
-Status CheckServerPlaces(const proto::JobConfig& config, Duration limit) {
-  switch (config.servers.launcher) {
-    case proto::LauncherKind::kLocal:
-      return Status::Ok();
-    case proto::LauncherKind::kSlurm:
-      return CheckSlurm(config, limit);
-    case proto::LauncherKind::kSsh:
-      break;
-  }
-  for (const proto::HostConfig& host : config.servers.hosts) {
-    PS_TRY(CheckHost(config, host.host, limit));
-  }
-  return Status::Ok();
+const AgentKind& SshKind() {
+  static const Ssh kind;
+  return kind;
 }
 
 }  // namespace ps::provisioner

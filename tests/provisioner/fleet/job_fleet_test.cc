@@ -1,4 +1,4 @@
-#include "provisioner/fleet/local_fleet.h"
+#include "provisioner/fleet/job_fleet.h"
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>
@@ -72,11 +72,11 @@ class ScriptedJournal final : public proto::LaunchJournal {
   std::set<proto::LaunchRecord> running;
 };
 
-class LocalFleetTest : public ::testing::Test {
+class JobFleetTest : public ::testing::Test {
  protected:
   void SetUp() override {
     token_file_ = folder_ / "token";
-    LocalFleet::Options options;
+    JobFleet::Options options;
     options.program_directory = folder_.path();
     options.log_directory = folder_ / "logs";
     options.make_token_file = [this](ProcessKind, uint32_t) -> Result<std::string> {
@@ -90,9 +90,9 @@ class LocalFleetTest : public ::testing::Test {
     Make(options);
   }
 
-  void Make(LocalFleet::Options options) {
+  void Make(JobFleet::Options options) {
     options_ = std::move(options);
-    fleet_ = std::make_unique<LocalFleet>(options_, &launcher_, &NullLogger());
+    fleet_ = std::make_unique<JobFleet>(options_, &launcher_, &NullLogger());
   }
 
   // Launches are 1, 2, 3, ...
@@ -106,12 +106,12 @@ class LocalFleetTest : public ::testing::Test {
   TemporaryFolder folder_;
   std::string token_file_;
   uint64_t launches_ = 0;
-  LocalFleet::Options options_;
+  JobFleet::Options options_;
   ScriptedLauncher launcher_;
-  std::unique_ptr<LocalFleet> fleet_;
+  std::unique_ptr<JobFleet> fleet_;
 };
 
-TEST_F(LocalFleetTest, AServerLearnsItsNumberItsShardsAndTheCoordinator) {
+TEST_F(JobFleetTest, AServerLearnsItsNumberItsShardsAndTheCoordinator) {
   StartServer(1);
   ASSERT_EQ(launcher_.started.size(), 1U);
   const LaunchSpec& spec = launcher_.started[0];
@@ -141,8 +141,8 @@ TEST_F(LocalFleetTest, AServerLearnsItsNumberItsShardsAndTheCoordinator) {
           spec.log_path));
 }
 
-TEST_F(LocalFleetTest, WhoGetsNoTokenFileIsNotStarted) {
-  LocalFleet::Options options = options_;
+TEST_F(JobFleetTest, WhoGetsNoTokenFileIsNotStarted) {
+  JobFleet::Options options = options_;
   options.make_token_file = [](ProcessKind kind, uint32_t index) -> Result<std::string> {
     return Status::Io(fmt::format("no room for {} {}", static_cast<int>(kind), index));
   };
@@ -157,16 +157,16 @@ TEST_F(LocalFleetTest, WhoGetsNoTokenFileIsNotStarted) {
   EXPECT_NE(ends[1].description.find("no room for"), std::string::npos);
 }
 
-TEST_F(LocalFleetTest, PortsGoOnFromServerToServer) {
-  LocalFleet::Options options = options_;
+TEST_F(JobFleetTest, PortsGoOnFromServerToServer) {
+  JobFleet::Options options = options_;
   options.servers.port = 5000;
   Make(options);
   StartServer(1);
   EXPECT_THAT(launcher_.started[0].arguments, testing::IsSupersetOf({"--port", "5002"}));
 }
 
-TEST_F(LocalFleetTest, AServerAsksTheProviderThatTheJobNames) {
-  LocalFleet::Options options = options_;
+TEST_F(JobFleetTest, AServerAsksTheProviderThatTheJobNames) {
+  JobFleet::Options options = options_;
   options.servers.notices = proto::NoticeService::kGcp;
   Make(options);
   StartServer(1);
@@ -174,11 +174,11 @@ TEST_F(LocalFleetTest, AServerAsksTheProviderThatTheJobNames) {
 }
 
 /// Of whatever launcher. With Slurm the agent asks for a signal that leaves as much.
-TEST_F(LocalFleetTest, AProcessLearnsWhatSigtermLeavesIt) {
+TEST_F(JobFleetTest, AProcessLearnsWhatSigtermLeavesIt) {
   using proto::LauncherKind;
   for (const auto launcher : {LauncherKind::kLocal, LauncherKind::kSsh, LauncherKind::kSlurm}) {
     launcher_.started.clear();
-    LocalFleet::Options options = options_;
+    JobFleet::Options options = options_;
     options.launch.launcher = launcher;
     options.launch.hosts = {{"10.0.0.3", 1}};
     options.launch.term_grace_s = 120;
@@ -205,8 +205,8 @@ TEST_F(LocalFleetTest, AProcessLearnsWhatSigtermLeavesIt) {
   }
 }
 
-TEST_F(LocalFleetTest, APrefixStartsEachProcessWhereItBelongs) {
-  LocalFleet::Options options = options_;
+TEST_F(JobFleetTest, APrefixStartsEachProcessWhereItBelongs) {
+  JobFleet::Options options = options_;
   options.launch.prefix = "ip netns exec {name}";
   options.launch.server_advertise = "10.1.0.{index}";
   Make(options);
@@ -222,8 +222,8 @@ TEST_F(LocalFleetTest, APrefixStartsEachProcessWhereItBelongs) {
   EXPECT_EQ(launcher_.started[1].arguments[2], "worker3");
 }
 
-TEST_F(LocalFleetTest, AWorkerOverSshHasAnAgentHereAndAServerHasNone) {
-  LocalFleet::Options options = options_;
+TEST_F(JobFleetTest, AWorkerOverSshHasAnAgentHereAndAServerHasNone) {
+  JobFleet::Options options = options_;
   options.launch.launcher = proto::LauncherKind::kSsh;
   options.launch.hosts = {{"10.0.0.3", 1}};
   options.launch.ssh_config = "my_config";
@@ -259,8 +259,8 @@ TEST_F(LocalFleetTest, AWorkerOverSshHasAnAgentHereAndAServerHasNone) {
           "2"));
 }
 
-TEST_F(LocalFleetTest, AServerOverSshFindsOutItsAddressAndNeedsTheSharedFolder) {
-  LocalFleet::Options options = options_;
+TEST_F(JobFleetTest, AServerOverSshFindsOutItsAddressAndNeedsTheSharedFolder) {
+  JobFleet::Options options = options_;
   options.servers.launcher = proto::LauncherKind::kSsh;
   options.servers.hosts = {{"10.0.0.3", 1}};
   options.servers.port = 5000;
@@ -309,8 +309,8 @@ TEST_F(LocalFleetTest, AServerOverSshFindsOutItsAddressAndNeedsTheSharedFolder) 
       testing::IsSupersetOf({"--listen", "0.0.0.0", "--advertise", "10.1.0.7"}));
 }
 
-TEST_F(LocalFleetTest, AServerOfSlurmIsAJobWithAProcessorForEachShard) {
-  LocalFleet::Options options = options_;
+TEST_F(JobFleetTest, AServerOfSlurmIsAJobWithAProcessorForEachShard) {
+  JobFleet::Options options = options_;
   options.job_name = "demo";
   options.servers.launcher = proto::LauncherKind::kSlurm;
   options.servers.sbatch = "--partition=ondemand";
@@ -340,8 +340,8 @@ TEST_F(LocalFleetTest, AServerOfSlurmIsAJobWithAProcessorForEachShard) {
 }
 
 /// Nothing goes on without a server, and the coordinator gives one up after a few starts.
-TEST_F(LocalFleetTest, AServerWithoutAFreeSlotIsStartedWhenThereIsOne) {
-  LocalFleet::Options options = options_;
+TEST_F(JobFleetTest, AServerWithoutAFreeSlotIsStartedWhenThereIsOne) {
+  JobFleet::Options options = options_;
   options.servers.launcher = proto::LauncherKind::kSsh;
   options.servers.hosts = {{"only", 1}};
   Make(options);
@@ -380,9 +380,9 @@ class ManualTime final : public TimeSource {
   TimePoint now{};
 };
 
-TEST_F(LocalFleetTest, SlurmIsLeftAloneForAWhileAfterItRefusedAServerButNotAfterItTookOneBack) {
+TEST_F(JobFleetTest, SlurmIsLeftAloneForAWhileAfterItRefusedAServerButNotAfterItTookOneBack) {
   ManualTime time;
-  LocalFleet::Options options = options_;
+  JobFleet::Options options = options_;
   options.servers.launcher = proto::LauncherKind::kSlurm;
   options.time = &time;
   Make(options);
@@ -404,7 +404,7 @@ TEST_F(LocalFleetTest, SlurmIsLeftAloneForAWhileAfterItRefusedAServerButNotAfter
   EXPECT_EQ(launcher_.started.size(), 3U);
 }
 
-TEST_F(LocalFleetTest, AWorkerWithAShareOfTheProcessorsIsPutIntoAGroup) {
+TEST_F(JobFleetTest, AWorkerWithAShareOfTheProcessorsIsPutIntoAGroup) {
   const Result<CpuGroups> groups = CpuGroups::Find();
   if (!groups.ok()) {
     GTEST_SKIP() << groups.status().message();
@@ -433,7 +433,7 @@ TEST_F(LocalFleetTest, AWorkerWithAShareOfTheProcessorsIsPutIntoAGroup) {
   EXPECT_FALSE(std::filesystem::exists(procs.parent_path()));
 }
 
-TEST_F(LocalFleetTest, AProgramThatCannotBeRunIsAFailureWithoutLastWords) {
+TEST_F(JobFleetTest, AProgramThatCannotBeRunIsAFailureWithoutLastWords) {
   std::filesystem::create_directories(folder_ / "logs");
   ASSERT_TRUE(WriteFileAtomically(folder_ / "logs/worker3.log", "of an earlier one\n").ok());
   StartWorker(WorkerId(3), {});
@@ -448,9 +448,9 @@ TEST_F(LocalFleetTest, AProgramThatCannotBeRunIsAFailureWithoutLastWords) {
 }
 
 /// A server that is to leave, and the process that waits for its place.
-TEST_F(LocalFleetTest, TwoProcessesOfOneServerAreToldApartByTheirLaunches) {
+TEST_F(JobFleetTest, TwoProcessesOfOneServerAreToldApartByTheirLaunches) {
   ScriptedJournal journal;
-  LocalFleet::Options options = options_;
+  JobFleet::Options options = options_;
   options.journal = &journal;
   Make(options);
   StartServer(1);
@@ -471,9 +471,9 @@ TEST_F(LocalFleetTest, TwoProcessesOfOneServerAreToldApartByTheirLaunches) {
 }
 
 /// The coordinator tells their ends apart, wherever they run.
-TEST_F(LocalFleetTest, AWorkerThatIsStartedAgainIsKilledFirstAndBothEndsAreTold) {
+TEST_F(JobFleetTest, AWorkerThatIsStartedAgainIsKilledFirstAndBothEndsAreTold) {
   ScriptedJournal journal;
-  LocalFleet::Options options = options_;
+  JobFleet::Options options = options_;
   options.journal = &journal;
   options.launch.launcher = proto::LauncherKind::kSlurm;
   Make(options);
@@ -495,8 +495,8 @@ TEST_F(LocalFleetTest, AWorkerThatIsStartedAgainIsKilledFirstAndBothEndsAreTold)
   EXPECT_EQ(fleet_->running_count(), 0U);
 }
 
-TEST_F(LocalFleetTest, AWorkerOfSlurmIsAJobWithItsProcessors) {
-  LocalFleet::Options options = options_;
+TEST_F(JobFleetTest, AWorkerOfSlurmIsAJobWithItsProcessors) {
+  JobFleet::Options options = options_;
   options.job_name = "demo";
   options.launch.launcher = proto::LauncherKind::kSlurm;
   options.launch.sbatch = "--partition=spot --mem=4G";
@@ -527,8 +527,8 @@ TEST_F(LocalFleetTest, AWorkerOfSlurmIsAJobWithItsProcessors) {
   EXPECT_THAT(arguments, testing::IsSupersetOf({"--token-file", token_file_.c_str()}));
 }
 
-TEST_F(LocalFleetTest, AWorkerIsStartedInItsZone) {
-  LocalFleet::Options options = options_;
+TEST_F(JobFleetTest, AWorkerIsStartedInItsZone) {
+  JobFleet::Options options = options_;
   options.launch.launcher = proto::LauncherKind::kSlurm;
   options.launch.sbatch = "--mem=4G";
   options.launch.zones = {{"a", "--partition=spot-a"}, {"b", ""}};
@@ -557,8 +557,8 @@ TEST_F(LocalFleetTest, AWorkerIsStartedInItsZone) {
   EXPECT_FALSE(full[0].is_place) << "no host was asked";
 }
 
-TEST_F(LocalFleetTest, AHostThatTakesNobodyIsNoFailureOfTheWorkerAndIsLeftOut) {
-  LocalFleet::Options options = options_;
+TEST_F(JobFleetTest, AHostThatTakesNobodyIsNoFailureOfTheWorkerAndIsLeftOut) {
+  JobFleet::Options options = options_;
   options.launch.launcher = proto::LauncherKind::kSsh;
   options.launch.hosts = {{"gone", 2}, {"there", 1}};
   Make(options);
@@ -593,7 +593,7 @@ TEST_F(LocalFleetTest, AHostThatTakesNobodyIsNoFailureOfTheWorkerAndIsLeftOut) {
   EXPECT_EQ(fleet_->TakeEnds().at(0).last_words, "") << "once is enough";
 }
 
-TEST_F(LocalFleetTest, AWorkerLearnsTheLeastDurationOfItsSteps) {
+TEST_F(JobFleetTest, AWorkerLearnsTheLeastDurationOfItsSteps) {
   proto::WorkerGroup group;
   group.step_ms = 12.5;
   StartWorker(WorkerId(0), group);
@@ -602,10 +602,10 @@ TEST_F(LocalFleetTest, AWorkerLearnsTheLeastDurationOfItsSteps) {
   EXPECT_EQ(launcher_.started[0].program, folder_ / "ps_worker");
 }
 
-TEST_F(LocalFleetTest, AWorkerIsTimedOnlyWhenItIsAskedFor) {
+TEST_F(JobFleetTest, AWorkerIsTimedOnlyWhenItIsAskedFor) {
   StartWorker(WorkerId(0), {});
   EXPECT_THAT(launcher_.started.back().arguments, Not(Contains("--probe-after")));
-  LocalFleet::Options options = options_;
+  JobFleet::Options options = options_;
   options.probe_after = 5;
   Make(options);
   StartWorker(WorkerId(1), {});
@@ -615,7 +615,7 @@ TEST_F(LocalFleetTest, AWorkerIsTimedOnlyWhenItIsAskedFor) {
   EXPECT_EQ(flag[1], "5");
 }
 
-TEST_F(LocalFleetTest, AWorkerLearnsWhomToAskForNotices) {
+TEST_F(JobFleetTest, AWorkerLearnsWhomToAskForNotices) {
   proto::WorkerGroup group;
   StartWorker(WorkerId(0), group);
   EXPECT_THAT(launcher_.started[0].arguments, testing::Not(testing::Contains("--notices")));
@@ -624,7 +624,7 @@ TEST_F(LocalFleetTest, AWorkerLearnsWhomToAskForNotices) {
   EXPECT_THAT(launcher_.started[1].arguments, testing::IsSupersetOf({"--notices", "azure"}));
 }
 
-TEST_F(LocalFleetTest, KillingASeatKillsItAlone) {
+TEST_F(JobFleetTest, KillingASeatKillsItAlone) {
   StartServer(0);
   StartWorker(WorkerId(0), {});
   StartWorker(WorkerId(1), {});
@@ -637,7 +637,7 @@ TEST_F(LocalFleetTest, KillingASeatKillsItAlone) {
   EXPECT_THAT(launcher_.killed, ElementsAre(1U, 2U, 3U));
 }
 
-TEST_F(LocalFleetTest, KillingAServerKillsAllThatItStartedOfIt) {
+TEST_F(JobFleetTest, KillingAServerKillsAllThatItStartedOfIt) {
   EXPECT_FALSE(fleet_->HasServer(0)) << "somebody else may have started one";
   StartServer(0);
   StartServer(1);
@@ -656,14 +656,14 @@ TEST_F(LocalFleetTest, KillingAServerKillsAllThatItStartedOfIt) {
   EXPECT_THAT(launcher_.killed, ElementsAre(1U, 3U));
 }
 
-TEST_F(LocalFleetTest, TheProcessThatTakesAServersPlaceIsKeptWhenTheServerIsKilled) {
+TEST_F(JobFleetTest, TheProcessThatTakesAServersPlaceIsKeptWhenTheServerIsKilled) {
   StartServer(0);
   StartServer(0);
   fleet_->KillServer(0, LaunchId(2));
   EXPECT_THAT(launcher_.killed, ElementsAre(1U));
 }
 
-TEST_F(LocalFleetTest, AnEndNamesTheLaunchAndTheLastLineOfOneThatFailed) {
+TEST_F(JobFleetTest, AnEndNamesTheLaunchAndTheLastLineOfOneThatFailed) {
   StartWorker(WorkerId(0), {});
   StartWorker(WorkerId(1), {});
   fleet_->KillWorker(WorkerId(1));
@@ -685,7 +685,7 @@ TEST_F(LocalFleetTest, AnEndNamesTheLaunchAndTheLastLineOfOneThatFailed) {
   EXPECT_THAT(fleet_->TakeEnds(), IsEmpty());
 }
 
-TEST_F(LocalFleetTest, AFailureToStartIsAnEndToo) {
+TEST_F(JobFleetTest, AFailureToStartIsAnEndToo) {
   launcher_.fails = true;
   StartServer(4);
   const auto ends = fleet_->TakeEnds();
@@ -696,9 +696,9 @@ TEST_F(LocalFleetTest, AFailureToStartIsAnEndToo) {
   EXPECT_EQ(ends[0].description, "no more processes");
 }
 
-TEST_F(LocalFleetTest, TheJournalForgetsAProcessOnceItsEndWasActedOn) {
+TEST_F(JobFleetTest, TheJournalForgetsAProcessOnceItsEndWasActedOn) {
   ScriptedJournal journal;
-  LocalFleet::Options options = options_;
+  JobFleet::Options options = options_;
   options.journal = &journal;
   Make(options);
   StartWorker(WorkerId(0), {});
@@ -712,9 +712,9 @@ TEST_F(LocalFleetTest, TheJournalForgetsAProcessOnceItsEndWasActedOn) {
   EXPECT_THAT(journal.running, IsEmpty());
 }
 
-TEST_F(LocalFleetTest, AdoptedProcessesAreItsOwnAndThoseThatAreOverAreEnds) {
+TEST_F(JobFleetTest, AdoptedProcessesAreItsOwnAndThoseThatAreOverAreEnds) {
   ScriptedJournal journal;
-  LocalFleet::Options options = options_;
+  JobFleet::Options options = options_;
   options.journal = &journal;
   Make(options);
   const proto::LaunchRecord over{ProcessKind::kServer, 1, LaunchId(8), 77, 0};

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -10,9 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "provisioner/fleet/agent_kind.h"
 #include "provisioner/fleet/cpu_groups.h"
 #include "provisioner/fleet/host_table.h"
 #include "provisioner/fleet/launcher.h"
+#include "provisioner/fleet/process_arguments.h"
 #include "ps/base/logger.h"
 #include "ps/base/time.h"
 #include "ps/proto/fleet_actions.h"
@@ -27,35 +28,12 @@ namespace ps::provisioner {
 ///
 /// A server that has no free slot elsewhere waits here for one, since nothing goes on without it:
 /// the coordinator learns of it when it is started. Of a worker it is told, and decides.
-class LocalFleet final : public proto::FleetActions {
+class JobFleet final : public proto::FleetActions {
  public:
-  struct Options {
-    std::string program_directory;  // of ps_server and ps_worker
-    std::string log_directory;      // gets "server0.log", "worker2.log"
-    /// The file that lets a process in that is about to start. Errors: the process is not started.
-    std::function<Result<std::string>(proto::ProcessKind kind, uint32_t index)> make_token_file;
-    std::string coordinator;   // "HOST:PORT" as the processes reach it
-    std::string listen;        // address the servers bind, unless launch says otherwise
-    int64_t run_start_us = 0;  // zero of all logs, microseconds since 1970 UTC
-    std::string machine;       // where servers that bind everything are reached
-    proto::LaunchConfig launch;
-    proto::ServerConfig servers;
-    std::string server_needs;  // a file or folder that a server elsewhere has to find; empty: none
-    /// Outlives the fleet. Null: nobody could adopt the processes, and they die with this thread.
-    proto::LaunchJournal* journal = nullptr;
-    std::string job_name;  // for batch systems
-    /// Workers time their passes and exchanges after so many; their logs say what they took.
-    std::optional<uint64_t> probe_after = {};
-    const TimeSource* time = &SystemTime();
-  };
+  using Options = FleetOptions;
 
   /// Both outlive the fleet.
-  LocalFleet(Options options, Launcher* launcher, const Logger* log)
-      : options_(std::move(options)),
-        launcher_(launcher),
-        log_(log),
-        worker_hosts_(options_.launch.hosts),
-        server_hosts_(ServerHosts(options_.servers)) {}
+  JobFleet(Options options, Launcher* launcher, const Logger* log);
 
   void StartServer(uint32_t server, LaunchId launch) override;
   void StartWorker(WorkerId seat, LaunchId launch, const proto::WorkerGroup& group) override;
@@ -86,16 +64,6 @@ class LocalFleet final : public proto::FleetActions {
     proto::LaunchRecord launch;
   };
 
-  /// Where a process elsewhere runs, and what its place is asked for.
-  struct Place {
-    std::string host;
-    uint32_t cpus = 1;
-    std::string sbatch;
-    std::string needs;
-  };
-
-  static HostTable ServerHosts(const proto::ServerConfig& servers);
-  std::vector<std::string> ServerArguments(uint32_t server) const;
   LaunchSpec SpecOf(proto::ProcessKind kind, uint32_t index, LaunchId launch) const;
   /// `cpu_share` 0: as much as there is.
   void Start(LaunchSpec spec, std::vector<std::string> arguments, double cpu_share = 0);
@@ -106,13 +74,13 @@ class LocalFleet final : public proto::FleetActions {
   /// It is told that this one has not run.
   void DropWaiting(uint32_t server);
   void StartWorkerElsewhere(
-      LaunchSpec spec, const proto::WorkerGroup& group, std::vector<std::string> words);
-  void StartAgent(LaunchSpec spec, const Place& place, std::vector<std::string> words);
+      LaunchSpec spec, const proto::WorkerGroup& group, std::vector<std::string> arguments);
+  void StartAgent(LaunchSpec spec, RemoteProcess process, std::vector<std::string> arguments);
   void Launch(LaunchSpec spec, const std::string& host);
   void LogNotStarted(const proto::LaunchRecord& launch, const std::string& why);
   void NotStarted(const proto::LaunchRecord& launch, const Status& why);
-  proto::LauncherKind LauncherOf(proto::ProcessKind kind) const;
-  bool IsElsewhere(proto::ProcessKind kind) const;
+  /// Null: processes of this machine.
+  const AgentKind* KindOf(proto::ProcessKind kind) const;
   HostTable& HostsOf(proto::ProcessKind kind);
   proto::ProcessEnd EndOf(const Process& process, const ProcessExit& exit);
   /// The running processes of a seat: one, and those that it has taken the place of.
@@ -125,6 +93,8 @@ class LocalFleet final : public proto::FleetActions {
   const Options options_;
   Launcher* const launcher_;
   const Logger* const log_;
+  const AgentKind* const worker_kind_;
+  const AgentKind* const server_kind_;
   HostTable worker_hosts_;
   HostTable server_hosts_;
   std::map<uint32_t, LaunchId> waiting_servers_;  // for a slot

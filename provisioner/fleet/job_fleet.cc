@@ -1,4 +1,4 @@
-#include "provisioner/fleet/local_fleet.h"
+#include "provisioner/fleet/job_fleet.h"
 
 #include <fmt/core.h>
 
@@ -9,20 +9,16 @@
 #include "provisioner/fleet/agent_exit.h"
 #include "provisioner/fleet/launch_check.h"
 #include "provisioner/fleet/local_process.h"
+#include "provisioner/fleet/process_arguments.h"
 #include "ps/base/crc32c.h"
 #include "ps/base/file.h"
-#include "ps/base/host_port.h"
 #include "ps/base/text.h"
-#include "ps/emulation/emulation.h"
 
 namespace ps::provisioner {
 namespace {
 
-using proto::LauncherKind;
 using proto::ProcessKind;
 using proto::ProcessKindName;
-
-constexpr const char* kSlurm = "Slurm";
 
 std::string ProgramOf(ProcessKind kind) {
   return kind == ProcessKind::kServer ? "ps_server" : "ps_worker";
@@ -48,86 +44,23 @@ void Append(const std::vector<std::string>& from, std::vector<std::string>* to) 
   to->insert(to->end(), from.begin(), from.end());
 }
 
-/// How a process finds the run, is let in, and is known.
-std::vector<std::string> RunArguments(
-    const LocalFleet::Options& options, LaunchId launch, const std::string& token_file) {
-  return {
-      "--coordinator",
-      options.coordinator,
-      "--token-file",
-      token_file,
-      "--run-start-us",
-      fmt::format("{}", options.run_start_us),
-      "--launch",
-      std::to_string(launch.value)};
-}
-
-void AppendGrace(const char* flag, uint32_t term_grace_s, std::vector<std::string>* arguments) {
-  if (term_grace_s != proto::kTermGraceSeconds) {
-    Append({flag, std::to_string(term_grace_s)}, arguments);
-  }
-}
-
-/// Whom it asks whether its machine is taken back, and what SIGTERM leaves it.
-void AppendNotices(
-    proto::NoticeService service, uint32_t term_grace_s, std::vector<std::string>* arguments) {
-  if (service != proto::NoticeService::kNone) {
-    const auto number = static_cast<size_t>(service);
-    Append({"--notices", std::string(proto::kNoticeServiceNames[number])}, arguments);
-  }
-  AppendGrace("--term-grace-s", term_grace_s, arguments);
-}
-
-/// Of the job, then of the zone: of two words that contradict each other sbatch takes the last.
-std::string SbatchWords(const proto::LaunchConfig& launch, const std::string& zone) {
-  const auto it = std::ranges::find(launch.zones, zone, &proto::ZoneConfig::name);
-  const std::string words = it == launch.zones.end() ? "" : it->sbatch;
-  return launch.sbatch + (launch.sbatch.empty() || words.empty() ? "" : " ") + words;
-}
-
 }  // namespace
 
-/// Slurm has room for all; it is left out for a while after it has refused one.
-HostTable LocalFleet::ServerHosts(const proto::ServerConfig& servers) {
-  return servers.launcher == LauncherKind::kSlurm
-             ? HostTable({{kSlurm, UINT32_MAX}}, "servers.launcher")
-             : HostTable(servers.hosts, "servers.hosts");
-}
+JobFleet::JobFleet(Options options, Launcher* launcher, const Logger* log)
+    : options_(std::move(options)),
+      launcher_(launcher),
+      log_(log),
+      worker_kind_(AgentKindOf(options_.launch.launcher)),
+      server_kind_(AgentKindOf(options_.servers.launcher)),
+      worker_hosts_(options_.launch.hosts),
+      server_hosts_(
+          server_kind_ != nullptr ? server_kind_->ServerHosts(options_.servers)
+                                  : HostTable({}, "servers.hosts")) {}
 
-std::vector<std::string> LocalFleet::ServerArguments(uint32_t server) const {
-  const proto::LaunchConfig& launch = options_.launch;
-  const proto::ServerConfig& servers = options_.servers;
-  const auto filled = [server](const std::string& text) {
-    return FillLaunchText(text, ProcessKindName(ProcessKind::kServer), server);
-  };
-  std::vector<std::string> arguments = {
-      "--id", std::to_string(server), "--shards", std::to_string(servers.shards_per_server)};
-  // Elsewhere it finds out by itself by which of its addresses it reaches the coordinator.
-  const bool is_here = !IsElsewhere(ProcessKind::kServer);
-  const std::string listen =
-      launch.server_listen.empty() && is_here ? options_.listen : filled(launch.server_listen);
-  const std::string advertise = filled(launch.server_advertise);
-  if (!listen.empty()) {
-    Append({"--listen", listen}, &arguments);
-  }
-  if (is_here || !advertise.empty()) {
-    Append(
-        {"--advertise", is_here ? ReachableHost(listen, advertise, options_.machine) : advertise},
-        &arguments);
-  }
-  if (servers.port != 0) {
-    const uint32_t port = servers.port + server * servers.shards_per_server;
-    Append({"--port", std::to_string(port)}, &arguments);
-  }
-  AppendNotices(servers.notices, servers.term_grace_s, &arguments);
-  Append(emulation::ArgumentsOf(emulation::OfServer(servers)), &arguments);
-  return arguments;
-}
-
-void LocalFleet::StartServer(uint32_t server, LaunchId launch) {
+void JobFleet::StartServer(uint32_t server, LaunchId launch) {
   LaunchSpec spec = SpecOf(ProcessKind::kServer, server, launch);
-  if (!IsElsewhere(ProcessKind::kServer)) {
-    Start(std::move(spec), ServerArguments(server));
+  if (KindOf(ProcessKind::kServer) == nullptr) {
+    Start(std::move(spec), ServerArguments(options_, server));
     return;
   }
   DropWaiting(server);
@@ -140,16 +73,15 @@ void LocalFleet::StartServer(uint32_t server, LaunchId launch) {
   StartServerOn(std::move(host).value(), std::move(spec));
 }
 
-void LocalFleet::StartServerOn(const std::string& host, LaunchSpec spec) {
-  const proto::ServerConfig& servers = options_.servers;
-  const uint32_t server = spec.index;
-  StartAgent(
-      std::move(spec),
-      {host, servers.shards_per_server, servers.sbatch, options_.server_needs},
-      ServerArguments(server));
+void JobFleet::StartServerOn(const std::string& host, LaunchSpec spec) {
+  RemoteProcess process;
+  process.host = host;
+  process.cpus = options_.servers.shards_per_server;
+  std::vector<std::string> arguments = ServerArguments(options_, spec.index);
+  StartAgent(std::move(spec), std::move(process), std::move(arguments));
 }
 
-void LocalFleet::StartWaitingServers() {
+void JobFleet::StartWaitingServers() {
   for (auto it = waiting_servers_.begin(); it != waiting_servers_.end();) {
     Result<std::string> host = server_hosts_.Take(options_.time->Now());
     if (!host.ok()) {
@@ -161,7 +93,7 @@ void LocalFleet::StartWaitingServers() {
   }
 }
 
-void LocalFleet::DropWaiting(uint32_t server) {
+void JobFleet::DropWaiting(uint32_t server) {
   const auto it = waiting_servers_.find(server);
   if (it != waiting_servers_.end()) {
     const proto::LaunchRecord record{ProcessKind::kServer, server, it->second, 0, 0};
@@ -171,23 +103,18 @@ void LocalFleet::DropWaiting(uint32_t server) {
   }
 }
 
-void LocalFleet::StartWorker(WorkerId seat, LaunchId launch, const proto::WorkerGroup& group) {
+void JobFleet::StartWorker(WorkerId seat, LaunchId launch, const proto::WorkerGroup& group) {
   KillWorker(seat);
-  std::vector<std::string> arguments = {"--seat", std::to_string(seat.value)};
-  AppendNotices(group.notices, options_.launch.term_grace_s, &arguments);
-  Append(emulation::ArgumentsOf(emulation::OfWorker(group)), &arguments);
   LaunchSpec spec = SpecOf(ProcessKind::kWorker, seat.value, launch);
-  if (options_.probe_after) {
-    Append({"--probe-after", std::to_string(*options_.probe_after)}, &arguments);
-  }
-  if (IsElsewhere(ProcessKind::kWorker)) {
-    StartWorkerElsewhere(std::move(spec), group, std::move(arguments));
-  } else {
+  std::vector<std::string> arguments = WorkerArguments(options_, seat, group);
+  if (KindOf(ProcessKind::kWorker) == nullptr) {
     Start(std::move(spec), std::move(arguments), double{group.cpu_share});
+  } else {
+    StartWorkerElsewhere(std::move(spec), group, std::move(arguments));
   }
 }
 
-std::vector<ProcessHandle> LocalFleet::WorkersIn(WorkerId seat) const {
+std::vector<ProcessHandle> JobFleet::WorkersIn(WorkerId seat) const {
   std::vector<ProcessHandle> handles;
   for (auto it = workers_.lower_bound({seat, ProcessHandle()});
        it != workers_.end() && it->first == seat;
@@ -197,20 +124,20 @@ std::vector<ProcessHandle> LocalFleet::WorkersIn(WorkerId seat) const {
   return handles;
 }
 
-void LocalFleet::Note(ProcessHandle handle, Process process) {
+void JobFleet::Note(ProcessHandle handle, Process process) {
   if (process.launch.kind == ProcessKind::kWorker) {
     workers_.emplace(process.launch.index, handle);
   }
   processes_[handle] = std::move(process);
 }
 
-void LocalFleet::KillWorker(WorkerId seat) {
+void JobFleet::KillWorker(WorkerId seat) {
   for (const ProcessHandle handle : WorkersIn(seat)) {
     Kill(handle, &processes_.at(handle));
   }
 }
 
-void LocalFleet::KillServer(uint32_t server, LaunchId keep) {
+void JobFleet::KillServer(uint32_t server, LaunchId keep) {
   const auto waiting = waiting_servers_.find(server);
   if (waiting != waiting_servers_.end() && (keep == LaunchId() || waiting->second != keep)) {
     DropWaiting(server);
@@ -224,7 +151,7 @@ void LocalFleet::KillServer(uint32_t server, LaunchId keep) {
   }
 }
 
-bool LocalFleet::HasServer(uint32_t server) const {
+bool JobFleet::HasServer(uint32_t server) const {
   const bool is_running = std::ranges::any_of(processes_, [server](const auto& entry) {
     const proto::LaunchRecord& launch = entry.second.launch;
     return launch.kind == ProcessKind::kServer && launch.index == server;
@@ -232,23 +159,23 @@ bool LocalFleet::HasServer(uint32_t server) const {
   return is_running || waiting_servers_.contains(server);
 }
 
-void LocalFleet::KillAll() {
+void JobFleet::KillAll() {
   waiting_servers_.clear();
   for (auto& [handle, process] : processes_) {
     Kill(handle, &process);
   }
 }
 
-void LocalFleet::Kill(ProcessHandle handle, Process* process) {
+void JobFleet::Kill(ProcessHandle handle, Process* process) {
   process->is_planned = true;
   launcher_->Kill(handle).Ignore("it has ended, and TakeEnds is going to say so");
 }
 
-std::string LocalFleet::LogPath(ProcessKind kind, uint32_t index) const {
+std::string JobFleet::LogPath(ProcessKind kind, uint32_t index) const {
   return fmt::format("{}/{}{}.log", options_.log_directory, ProcessKindName(kind), index);
 }
 
-std::string LocalFleet::CpuGroupOf(uint32_t worker) const {
+std::string JobFleet::CpuGroupOf(uint32_t worker) const {
   const std::string& run = options_.log_directory;
   return fmt::format(
       "spotps-{:08x}-{}{}",
@@ -257,7 +184,7 @@ std::string LocalFleet::CpuGroupOf(uint32_t worker) const {
       worker);
 }
 
-LaunchSpec LocalFleet::SpecOf(ProcessKind kind, uint32_t index, LaunchId launch) const {
+LaunchSpec JobFleet::SpecOf(ProcessKind kind, uint32_t index, LaunchId launch) const {
   LaunchSpec spec;
   spec.kind = kind;
   spec.index = index;
@@ -266,7 +193,7 @@ LaunchSpec LocalFleet::SpecOf(ProcessKind kind, uint32_t index, LaunchId launch)
   return spec;
 }
 
-void LocalFleet::Start(LaunchSpec spec, std::vector<std::string> arguments, double cpu_share) {
+void JobFleet::Start(LaunchSpec spec, std::vector<std::string> arguments, double cpu_share) {
   const std::string what(ProcessKindName(spec.kind));
   const proto::LaunchRecord record{spec.kind, spec.index, spec.launch, 0, 0};
   const Result<std::string> token_file = options_.make_token_file(spec.kind, spec.index);
@@ -293,22 +220,23 @@ void LocalFleet::Start(LaunchSpec spec, std::vector<std::string> arguments, doub
   Launch(std::move(spec), "");
 }
 
-Result<std::vector<std::string>> LocalFleet::LimitCpu(uint32_t worker, double share) {
+Result<std::vector<std::string>> JobFleet::LimitCpu(uint32_t worker, double share) {
   if (!cpu_groups_) {
     PS_ASSIGN(cpu_groups_, CpuGroups::Find());
   }
   return cpu_groups_->Limit(CpuGroupOf(worker), share);
 }
 
-void LocalFleet::StartWorkerElsewhere(
-    LaunchSpec spec, const proto::WorkerGroup& group, std::vector<std::string> words) {
-  const std::string zone = group.zones.empty() ? "" : group.zones.front();
-  std::string host = kSlurm;
-  if (options_.launch.launcher == LauncherKind::kSsh) {
-    Result<std::string> taken = worker_hosts_.Take(options_.time->Now(), zone);
+void JobFleet::StartWorkerElsewhere(
+    LaunchSpec spec, const proto::WorkerGroup& group, std::vector<std::string> arguments) {
+  RemoteProcess process;
+  process.zone = group.zones.empty() ? "" : group.zones.front();
+  process.cpus = group.threads;
+  if (KindOf(spec.kind)->has_hosts()) {
+    Result<std::string> taken = worker_hosts_.Take(options_.time->Now(), process.zone);
     if (!taken.ok()) {
       log_->Warning("no_host", {{"worker", spec.index}, {"why", taken.status()}});
-      const bool is_new = full_zones_.insert(zone).second;
+      const bool is_new = full_zones_.insert(process.zone).second;
       const std::string why = is_new ? Printable(taken.status().message()) : "";
       // Nothing was asked of any host, which says nothing new of the place.
       unreported_.push_back(
@@ -316,75 +244,51 @@ void LocalFleet::StartWorkerElsewhere(
            {spec.kind, spec.index, spec.launch, 0, 0}});
       return;
     }
-    full_zones_.erase(zone);
-    host = std::move(taken).value();
+    full_zones_.erase(process.zone);
+    process.host = std::move(taken).value();
   }
-  StartAgent(
-      std::move(spec),
-      {host, group.threads, SbatchWords(options_.launch, zone), ""},
-      std::move(words));
+  StartAgent(std::move(spec), std::move(process), std::move(arguments));
 }
 
 /// What runs elsewhere writes its log to stderr, which the agent or the batch system brings to the
 /// file of a local one.
-void LocalFleet::StartAgent(LaunchSpec spec, const Place& place, std::vector<std::string> words) {
+void JobFleet::StartAgent(
+    LaunchSpec spec, RemoteProcess process, std::vector<std::string> arguments) {
   const Result<std::string> token_file = options_.make_token_file(spec.kind, spec.index);
   if (!token_file.ok()) {
     NotStarted({spec.kind, spec.index, spec.launch, 0, 0}, token_file.status());
-    HostsOf(spec.kind).Release(place.host, false, options_.time->Now());
+    HostsOf(spec.kind).Release(process.host, false, options_.time->Now());
     return;
   }
+  const AgentKind& kind = *KindOf(spec.kind);
+  process.kind = spec.kind;
+  process.index = spec.index;
+  process.name = fmt::format("{}-{}{}", options_.job_name, ProcessKindName(spec.kind), spec.index);
+  process.log_path = spec.log_path;
+  process.token_file = *token_file;
+  const AgentCall call = kind.CallFor(process, options_.launch, options_.servers);
   spec.program = options_.program_directory + "/ps_agent";
-  if (LauncherOf(spec.kind) == LauncherKind::kSsh) {
-    spec.arguments = {"--launcher", "ssh", "--host", place.host, "--token-file", *token_file};
-    if (!options_.launch.ssh_config.empty()) {
-      Append({"--ssh-config", options_.launch.ssh_config}, &spec.arguments);
-    }
-    Append(RunArguments(options_, spec.launch, "/dev/stdin"), &words);
-  } else {
-    spec.arguments = {
-        "--launcher",
-        "slurm",
-        "--name",
-        fmt::format("{}-{}{}", options_.job_name, ProcessKindName(spec.kind), spec.index),
-        "--task",
-        std::to_string(spec.index),
-        "--cpus",
-        std::to_string(place.cpus),
-        "--log-file",
-        spec.log_path};
-    const bool is_worker = spec.kind == ProcessKind::kWorker;
-    AppendGrace(
-        "--notice-s",
-        is_worker ? options_.launch.term_grace_s : options_.servers.term_grace_s,
-        &spec.arguments);
-    if (!place.sbatch.empty()) {
-      Append({"--sbatch", place.sbatch}, &spec.arguments);
-    }
-    Append(RunArguments(options_, spec.launch, *token_file), &words);
-  }
-  if (!place.needs.empty()) {
-    Append({"--needs", place.needs}, &spec.arguments);
+  spec.arguments = {"--launcher", std::string(kind.name())};
+  Append(call.flags, &spec.arguments);
+  if (spec.kind == ProcessKind::kServer && !options_.server_needs.empty()) {
+    Append({"--needs", options_.server_needs}, &spec.arguments);
   }
   const std::string program = options_.program_directory + "/" + ProgramOf(spec.kind);
   Append({"--program", program, "--"}, &spec.arguments);
-  Append(words, &spec.arguments);
-  Launch(std::move(spec), place.host);
+  Append(arguments, &spec.arguments);
+  Append(RunArguments(options_, spec.launch, call.token_file), &spec.arguments);
+  Launch(std::move(spec), process.host.empty() ? std::string(kind.name()) : process.host);
 }
 
-LauncherKind LocalFleet::LauncherOf(ProcessKind kind) const {
-  return kind == ProcessKind::kWorker ? options_.launch.launcher : options_.servers.launcher;
+const AgentKind* JobFleet::KindOf(ProcessKind kind) const {
+  return kind == ProcessKind::kWorker ? worker_kind_ : server_kind_;
 }
 
-HostTable& LocalFleet::HostsOf(ProcessKind kind) {
+HostTable& JobFleet::HostsOf(ProcessKind kind) {
   return kind == ProcessKind::kWorker ? worker_hosts_ : server_hosts_;
 }
 
-bool LocalFleet::IsElsewhere(ProcessKind kind) const {
-  return LauncherOf(kind) != LauncherKind::kLocal;
-}
-
-void LocalFleet::Launch(LaunchSpec spec, const std::string& host) {
+void JobFleet::Launch(LaunchSpec spec, const std::string& host) {
   const ProcessKind kind = spec.kind;
   const uint32_t index = spec.index;
   const std::string what(ProcessKindName(kind));
@@ -411,25 +315,25 @@ void LocalFleet::Launch(LaunchSpec spec, const std::string& host) {
        {"host", host.empty() ? "local" : host}});
 }
 
-void LocalFleet::LogNotStarted(const proto::LaunchRecord& launch, const std::string& why) {
+void JobFleet::LogNotStarted(const proto::LaunchRecord& launch, const std::string& why) {
   log_->Error(
       "process_not_started",
       {{std::string(ProcessKindName(launch.kind)), launch.index}, {"why", why}});
 }
 
-void LocalFleet::NotStarted(const proto::LaunchRecord& launch, const Status& why) {
+void JobFleet::NotStarted(const proto::LaunchRecord& launch, const Status& why) {
   LogNotStarted(launch, std::string(why.message()));
   unreported_.push_back(
       {{launch.kind, launch.index, launch.launch, std::string(why.message()), true, ""}, launch});
 }
 
-void LocalFleet::Adopt(std::span<const proto::LaunchRecord> launches) {
+void JobFleet::Adopt(std::span<const proto::LaunchRecord> launches) {
   for (const proto::LaunchRecord& launch : launches) {
     const std::string what(ProcessKindName(launch.kind));
     const Result<ProcessHandle> handle = launcher_->Adopt(launch);
     if (handle.ok()) {
       const std::string host =
-          IsElsewhere(launch.kind) ? ArgumentOf(launch.pid, "--host") : std::string();
+          KindOf(launch.kind) != nullptr ? ArgumentOf(launch.pid, "--host") : std::string();
       HostsOf(launch.kind).TakeOn(host);
       Note(*handle, {launch, LogPath(launch.kind, launch.index), host, false});
       log_->Info(
@@ -450,7 +354,7 @@ void LocalFleet::Adopt(std::span<const proto::LaunchRecord> launches) {
   }
 }
 
-std::vector<proto::ProcessEnd> LocalFleet::TakeEnds() {
+std::vector<proto::ProcessEnd> JobFleet::TakeEnds() {
   for (const proto::LaunchRecord& launch : std::exchange(reported_, {})) {
     if (options_.journal != nullptr) {
       options_.journal->NoteEnded(launch);
@@ -491,12 +395,11 @@ std::vector<proto::ProcessEnd> LocalFleet::TakeEnds() {
 
 /// A host or a batch system that took no process, or lost it, says nothing of the process itself:
 /// another one may do better.
-proto::ProcessEnd LocalFleet::EndOf(const Process& process, const ProcessExit& exit) {
-  const bool is_place = IsElsewhere(exit.kind) && !process.is_planned &&
+proto::ProcessEnd JobFleet::EndOf(const Process& process, const ProcessExit& exit) {
+  const AgentKind* const kind = KindOf(exit.kind);
+  const bool is_place = kind != nullptr && !process.is_planned &&
                         (exit.code == kNotStartedExit || exit.code == kLostExit);
-  // A job that was taken from its node says nothing of Slurm.
-  const bool is_left_out =
-      is_place && (exit.code == kNotStartedExit || LauncherOf(exit.kind) == LauncherKind::kSsh);
+  const bool is_left_out = is_place && (exit.code == kNotStartedExit || kind->has_hosts());
   HostsOf(exit.kind).Release(process.host, is_left_out, options_.time->Now());
   const bool is_failure = exit.is_failure && !process.is_planned && !is_place;
   std::string description = exit.description;

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ps/base/ids.h"
+#include "ps/base/status.h"
+#include "ps/base/time.h"
+#include "ps/proto/fleet_actions.h"
+#include "ps/proto/job_config.h"
+#include "ps/proto/launch_journal.h"
+
+namespace ps::provisioner {
+
+struct FleetOptions {
+  std::string program_directory;  // of ps_server and ps_worker
+  std::string log_directory;      // gets "server0.log", "worker2.log"
+  /// The file that lets a process in that is about to start. Errors: the process is not started.
+  std::function<Result<std::string>(proto::ProcessKind kind, uint32_t index)> make_token_file;
+  std::string coordinator;   // "HOST:PORT" as the processes reach it
+  std::string listen;        // address the servers bind, unless launch says otherwise
+  int64_t run_start_us = 0;  // zero of all logs, microseconds since 1970 UTC
+  std::string machine;       // where servers that bind everything are reached
+  proto::LaunchConfig launch;
+  proto::ServerConfig servers;
+  std::string server_needs;  // a file or folder that a server elsewhere has to find; empty: none
+  /// Outlives the fleet. Null: nobody could adopt the processes, and they die with this thread.
+  proto::LaunchJournal* journal = nullptr;
+  std::string job_name;  // for batch systems
+  /// Workers time their passes and exchanges after so many; their logs say what they took.
+  std::optional<uint64_t> probe_after = {};
+  const TimeSource* time = &SystemTime();
+};
+
+/// The command line of a server, and of a worker, as far as it depends on the job. Elsewhere a
+/// server finds out by itself by which of its addresses it reaches the coordinator.
+std::vector<std::string> ServerArguments(const FleetOptions& options, uint32_t server);
+std::vector<std::string> WorkerArguments(
+    const FleetOptions& options, WorkerId seat, const proto::WorkerGroup& group);
+
+/// How a process finds the run, is let in, and is known. `token_file`: as the process sees it.
+std::vector<std::string> RunArguments(
+    const FleetOptions& options, LaunchId launch, const std::string& token_file);
+
+}  // namespace ps::provisioner
