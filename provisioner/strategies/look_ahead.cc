@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "provisioner/strategies/parcae.h"
-
 namespace ps::provisioner {
 namespace {
 
@@ -21,6 +19,28 @@ double RateOf(const LookAheadJob& job, uint32_t machines, uint32_t available, do
 }
 
 }  // namespace
+
+double LiveputOfWorkers(
+    uint32_t machines, uint32_t taken, uint32_t lost, std::span<const double> samples_per_s) {
+  // Weights of the hypergeometric law, each by the one before, in floating point all along.
+  constexpr double kTooLarge = 1e200;
+  const uint32_t fewest = taken + lost > machines ? taken + lost - machines : 0;
+  double weight = 1;
+  double sum = 0;
+  double all = 0;
+  for (uint32_t hit = fewest; hit <= std::min(lost, taken); ++hit) {
+    sum += weight * samples_per_s[taken - hit];
+    all += weight;
+    weight *= static_cast<double>(lost - hit) * (taken - hit) /
+              ((hit + 1.0) * (static_cast<double>(machines) - lost - taken + hit + 1));
+    if (all > kTooLarge) {
+      weight /= kTooLarge;
+      sum /= kTooLarge;
+      all /= kTooLarge;
+    }
+  }
+  return sum / all;
+}
 
 double ExpectSamples(const LookAheadJob& job, const LookAheadView& view, uint32_t wanted) {
   const uint32_t had = std::min(view.working, wanted);

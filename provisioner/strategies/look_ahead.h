@@ -26,6 +26,14 @@ struct LookAheadView {
   std::span<const double> counts;  // that can be had in each of the next intervals, as forecast
 };
 
+/// Liveput: the mean of what is left, over all equally likely choices of the machines that go, when
+/// `taken` of `machines` work for the job and `lost` of `machines` go. `samples_per_s`: by the
+/// number of workers that are left. Requires: `taken` and `lost` are at most `machines`,
+/// `samples_per_s` has `taken` + 1 values. Duan et al., "Parcae" (NSDI 2024), definition 1, for
+/// workers that are each whole alone.
+double LiveputOfWorkers(
+    uint32_t machines, uint32_t taken, uint32_t lost, std::span<const double> samples_per_s);
+
 /// Samples over the forecast intervals with `wanted` machines from now on: of those that the
 /// forecast says will go, the job loses its share, whichever they are. Requires: `wanted` is at
 /// most `view.available` and `job.workers_max()`.

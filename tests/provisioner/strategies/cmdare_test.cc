@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "provisioner/model/least_squares.h"
-#include "provisioner/strategies/transient.h"
 #include "tests/provisioner/model/csv_data.h"
+#include "tests/provisioner/strategies/transient.h"
 
 namespace ps::provisioner {
 namespace {

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "provisioner/strategies/parcae.h"
 #include "tests/provisioner/model/csv_data.h"
+#include "tests/provisioner/strategies/parcae.h"
 
 namespace ps::provisioner {
 

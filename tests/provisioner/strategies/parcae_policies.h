@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "provisioner/strategies/forecast.h"
-#include "provisioner/strategies/parcae.h"
+#include "tests/provisioner/strategies/parcae.h"
 #include "tests/provisioner/strategies/parcae_models.h"
 
 namespace ps::provisioner {

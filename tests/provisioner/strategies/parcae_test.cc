@@ -1,6 +1,6 @@
 // Parcae's worked example, its costs, and the plans that it published for an hour.
 
-#include "provisioner/strategies/parcae.h"
+#include "tests/provisioner/strategies/parcae.h"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "provisioner/strategies/look_ahead.h"
 #include "tests/provisioner/strategies/parcae_policies.h"
 
 namespace ps::provisioner {

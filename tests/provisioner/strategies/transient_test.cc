@@ -1,6 +1,6 @@
 // The laws of training on transient servers against what its authors measured.
 
-#include "provisioner/strategies/transient.h"
+#include "tests/provisioner/strategies/transient.h"
 
 #include <gtest/gtest.h>
 

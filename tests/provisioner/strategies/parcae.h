@@ -31,12 +31,6 @@ struct ParcaePlan {
 /// number). Definition 1 of the paper, without moves between stages.
 double LiveputOf(const ParcaePlan& plan, int lost, std::span<const double> samples_per_s);
 
-/// The same of workers that are each whole alone, as a parameter server's: `taken` of `machines`
-/// have one, `lost` of `machines` go. Index of `samples_per_s`: workers that are left. Requires:
-/// `taken` and `lost` are at most `machines`, `samples_per_s` has `taken` + 1 values.
-double LiveputOfWorkers(
-    uint32_t machines, uint32_t taken, uint32_t lost, std::span<const double> samples_per_s);
-
 /// What building communication groups costs.
 enum class ParcaeGroups : unsigned char { kByCount, kByMachine, kByPipelines };
 

@@ -1,4 +1,4 @@
-#include "provisioner/strategies/parcae.h"
+#include "tests/provisioner/strategies/parcae.h"
 
 #include <algorithm>
 #include <cmath>
@@ -257,28 +257,6 @@ double LiveputOf(const ParcaePlan& plan, int lost, std::span<const double> sampl
                samples_per_s[static_cast<size_t>(plan.pipelines - hit)];
   }
   return liveput;
-}
-
-double LiveputOfWorkers(
-    uint32_t machines, uint32_t taken, uint32_t lost, std::span<const double> samples_per_s) {
-  // Weights of the hypergeometric law, each by the one before, in floating point all along.
-  constexpr double kTooLarge = 1e200;
-  const uint32_t fewest = taken + lost > machines ? taken + lost - machines : 0;
-  double weight = 1;
-  double sum = 0;
-  double all = 0;
-  for (uint32_t hit = fewest; hit <= std::min(lost, taken); ++hit) {
-    sum += weight * samples_per_s[taken - hit];
-    all += weight;
-    weight *= static_cast<double>(lost - hit) * (taken - hit) /
-              ((hit + 1.0) * (static_cast<double>(machines) - lost - taken + hit + 1));
-    if (all > kTooLarge) {
-      weight /= kTooLarge;
-      sum /= kTooLarge;
-      all /= kTooLarge;
-    }
-  }
-  return sum / all;
 }
 
 double ParcaeTransferMs(double bytes) {

@@ -1,4 +1,4 @@
-#include "provisioner/strategies/transient.h"
+#include "tests/provisioner/strategies/transient.h"
 
 #include <algorithm>
 #include <cmath>
