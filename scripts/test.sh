@@ -40,7 +40,7 @@ fi
 # skipped, and why. An entry of ctest is a suite, a test or a script; the seconds of a build's
 # entries are added up: some ran beside others.
 report() {
-  awk -v log_file="$1" -v builds="$2" '
+  awk -v log_file="$1" -v builds="$2" -v afterwards="$3" '
     /^[0-9]+% tests passed/ { verdict = $0; is_closing = 1; next }
     is_closing { closing = closing $0 "\n"; next }
     / Test +#[0-9]+: .* sec$/ {
@@ -84,6 +84,8 @@ report() {
       }
       printf "\nskipped: %d tests\n", skipped
       for (reason in reasons) { printf "  %d x %s\n", reasons[reason], reason }
+      fflush()
+      if (afterwards != "") { system(afterwards) }
       printf "%s\n%s\n", closing, verdict
     }'
 }
@@ -112,5 +114,10 @@ done
 # Many tests wait for timers and processes most of their time: one more than there are cores keeps
 # these busy. Those that measure run alone.
 parallel="$(($(nproc) + 1))"
+log="$all/Testing/Temporary/LastTest.log"
+afterwards=""
+if [[ ${#presets[@]} == 3 && $# == 0 ]]; then
+  afterwards="'$ROOT/scripts/time_budget.sh' '$log'"
+fi
 ctest --test-dir "$all" --parallel "$parallel" --output-on-failure --no-tests=error "$@" 2>&1 |
-  report "$all/Testing/Temporary/LastTest.log" "$build_seconds"
+  report "$log" "$build_seconds" "$afterwards"
