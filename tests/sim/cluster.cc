@@ -396,11 +396,12 @@ bool Cluster::IsOver(TimePoint begin) const {
          !violations_.empty();
 }
 
-/// Losing a server ends the run. That is right when one was silent for long, or when no checkpoint
-/// is whole.
+/// Losing a server ends the run, and so does a beginning without workers. That is right when one
+/// was silent for long, or when no checkpoint is whole.
 bool Cluster::IsExcused() const {
   const StatusCode code = coordinator_.core().outcome().code();
   return (faults_.may_lose_server() && code == StatusCode::kUnavailable) ||
+         (faults_.may_lack_workers() && code == StatusCode::kDeadlineExceeded) ||
          (faults_.has_damaged() && code == StatusCode::kCorruption);
 }
 

@@ -551,6 +551,7 @@ void Faults::FillJournal() {
 
 void Faults::FreezeOne() {
   if (const Fleet::Process* const process = world_.fleet->PickAlive(); process != nullptr) {
+    may_lack_workers_ = may_lack_workers_ || process->node->core().incarnation() == Incarnation();
     world_.fleet->Freeze(*process);
   }
 }

@@ -63,6 +63,9 @@ class Faults {
   /// A server was paused for so long that it may be taken for lost.
   bool may_lose_server() const { return may_lose_server_; }
 
+  /// A worker stood still for ever before it had joined: it may have been the only one.
+  bool may_lack_workers() const { return may_lack_workers_; }
+
   /// A disk gave other bytes than it was given.
   bool has_damaged() const { return has_damaged_; }
 
@@ -141,6 +144,7 @@ class Faults {
   const World world_;
   Armed armed_;
   bool may_lose_server_ = false;
+  bool may_lack_workers_ = false;
   bool has_checkpoint_ = false;
   bool has_damaged_ = false;
   std::set<std::string> full_disks_;  // databases

@@ -1,29 +1,21 @@
 #include "tests/sim/loss_book.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ps::sim {
-namespace {
-
-uint64_t TotalOf(const std::map<Incarnation, Step>& counted) {
-  uint64_t total = 0;
-  for (const auto& [incarnation, steps] : counted) {
-    total += steps;
-  }
-  return total;
-}
-
-}  // namespace
 
 void LossBook::OnCheckpoint(uint64_t checkpoint, const proto::JobState& job) {
-  Counted& counted = checkpoints_[checkpoint];
-  counted.clear();
-  ForEachCounted(job, [&](Incarnation incarnation, Step steps) { counted[incarnation] = steps; });
+  Kept kept;
+  ForEachCounted(
+      job, [&](Incarnation incarnation, Step steps) { kept.counted[incarnation] = steps; });
+  kept.total = job.counters.steps_counted;
+  checkpoints_[checkpoint] = std::move(kept);
 }
 
 uint64_t LossBook::CountedAt(uint64_t checkpoint) const {
-  const auto counted = checkpoints_.find(checkpoint);
-  return counted == checkpoints_.end() ? 0 : TotalOf(counted->second);
+  const auto kept = checkpoints_.find(checkpoint);
+  return kept == checkpoints_.end() ? 0 : kept->second.total;
 }
 
 void LossBook::AfterEvent(const proto::JobState& job, uint64_t undone) {
@@ -93,8 +85,8 @@ void LossBook::NoteLosses(const proto::JobState& job, uint64_t undone) {
 
 /// A step that the one checkpoint counts and the other one does not.
 StepId LossBook::NewestOf(uint64_t checkpoint, uint64_t older) {
-  const Counted& kept = checkpoints_[older];
-  for (const auto& [incarnation, steps] : checkpoints_[checkpoint]) {
+  const Counted& kept = checkpoints_[older].counted;
+  for (const auto& [incarnation, steps] : checkpoints_[checkpoint].counted) {
     const auto it = kept.find(incarnation);
     if (it == kept.end() || it->second < steps) {
       return {incarnation, steps};
@@ -105,7 +97,7 @@ StepId LossBook::NewestOf(uint64_t checkpoint, uint64_t older) {
 
 /// All that is counted, and is not in the checkpoint.
 void LossBook::Undo(uint64_t checkpoint) {
-  const Counted& kept = checkpoints_[checkpoint];
+  const Counted& kept = checkpoints_[checkpoint].counted;
   for (const auto& [incarnation, steps] : counted_) {
     const auto it = kept.find(incarnation);
     for (Step step = it == kept.end() ? 1 : it->second + 1; step <= steps; ++step) {

@@ -49,6 +49,11 @@ class LossBook {
  private:
   using Counted = std::map<Incarnation, Step>;
 
+  struct Kept {
+    Counted counted;
+    uint64_t total = 0;  // with those of workers that went so long ago that nobody knows them
+  };
+
   struct Shard {
     uint64_t life = 0;
     bool is_ready = false;
@@ -64,11 +69,11 @@ class LossBook {
 
   const uint32_t shards_per_server_;
   std::vector<std::string>* const violations_;
-  std::map<uint64_t, Counted> checkpoints_;
+  std::map<uint64_t, Kept> checkpoints_;
   std::set<StepId> undone_;
   // After the newest event.
   Counted counted_;
-  uint64_t total_ = 0;  // of these
+  uint64_t total_ = 0;
   uint64_t reported_ = 0;
   uint64_t rollbacks_ = 0;
   std::vector<Shard> shards_;
