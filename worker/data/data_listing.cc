@@ -47,15 +47,19 @@ std::string_view StemOf(std::string_view name, std::string_view prefix, std::str
   return is_called_so ? name.substr(0, name.size() - end.size()) : std::string_view();
 }
 
+Status IsThereTwice(const std::string& plain) {
+  return Status::InvalidArgument(fmt::format(
+      "data.directory has {} and the same packed, {}{}: what is in them would count twice, or one "
+      "of them is out of date; allowed: one of the two, so move the other one away",
+      plain,
+      plain,
+      kPacked));
+}
+
 Status CheckPackedOnce(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
-    const std::string packed = path + std::string(kPacked);
-    if (std::ranges::find(paths, packed) != paths.end()) {
-      return Status::InvalidArgument(fmt::format(
-          "data.directory has {} and the same packed, {}: all that is in them would count twice; "
-          "allowed: one of the two, so move the other one away",
-          path,
-          packed));
+    if (std::ranges::find(paths, path + std::string(kPacked)) != paths.end()) {
+      return IsThereTwice(path);
     }
   }
   return Status::Ok();
@@ -89,6 +93,22 @@ Result<DataListing> ListDataFiles(
   std::ranges::sort(listing.left_out);
   PS_TRY(CheckPackedOnce(listing.paths));
   return listing;
+}
+
+Result<std::string> FindDataFile(const std::string& directory, const std::string& name) {
+  const std::string plain = (fs::path(directory) / name).string();
+  const std::string packed = plain + std::string(kPacked);
+  std::error_code ignored;  // a folder that cannot be read is a file that cannot be found
+  const bool is_plain = fs::exists(plain, ignored);
+  const bool is_packed = fs::exists(packed, ignored);
+  if (is_plain && is_packed) {
+    return IsThereTwice(plain);
+  }
+  if (!is_plain && !is_packed) {
+    return Status::NotFound(
+        fmt::format("data.directory \"{}\" has no {} and no {}{}", directory, name, name, kPacked));
+  }
+  return is_plain ? plain : packed;
 }
 
 uint64_t StoredBytes(const std::string& path) {

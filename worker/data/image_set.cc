@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -15,8 +14,6 @@
 namespace ps::worker {
 namespace {
 
-namespace fs = std::filesystem;
-
 std::string HowToGet(proto::DatasetFormat format) {
   if (format == proto::DatasetFormat::kIdx) {
     return "Fashion-MNIST comes to /usr/share/datasets/fashion-mnist by: "
@@ -25,21 +22,13 @@ std::string HowToGet(proto::DatasetFormat format) {
   return "the binary version of CIFAR comes from https://www.cs.toronto.edu/~kriz/cifar.html";
 }
 
-/// `name` or `name`.gz in the data folder.
 Result<std::string> FindFile(const proto::DataConfig& config, const std::string& name) {
-  const fs::path plain = fs::path(config.directory) / name;
-  for (const fs::path& path : {plain, fs::path(plain.string() + ".gz")}) {
-    std::error_code ignored;  // a folder that cannot be read is a file that cannot be found
-    if (fs::exists(path, ignored)) {
-      return path.string();
-    }
+  Result<std::string> found = FindDataFile(config.directory, name);
+  if (found.status().code() == StatusCode::kNotFound) {
+    return Status::NotFound(
+        fmt::format("{}; {}", found.status().message(), HowToGet(config.format)));
   }
-  return Status::NotFound(fmt::format(
-      "data.directory \"{}\" has no {} and no {}.gz; {}",
-      config.directory,
-      name,
-      name,
-      HowToGet(config.format)));
+  return found;
 }
 
 struct IdxPaths {

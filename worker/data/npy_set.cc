@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ps/base/crc32c.h"
+#include "worker/data/data_listing.h"
 #include "worker/data/npy_file.h"
 #include "worker/data/samples.h"
 
@@ -49,19 +50,21 @@ InputKind KindOf(const NpyFile& inputs) {
 }
 
 /// The files `prefix`*.npy of the folder by what stands for the star.
-std::map<std::string, std::string> FilesOf(
+Result<std::map<std::string, std::string>> FilesOf(
     const std::string& directory, const std::string& prefix) {
+  constexpr std::string_view kEnd = ".npy";
+  PS_ASSIGN(const DataListing listing, ListDataFiles(directory, prefix, kEnd));
   std::map<std::string, std::string> files;
-  std::error_code error;  // a folder that cannot be listed is one without files
-  for (fs::directory_iterator it(directory, error); !error && it != fs::directory_iterator();
-       it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    constexpr std::string_view kEnd = ".npy";
-    if (name.starts_with(prefix) && name.ends_with(kEnd) &&
-        name.size() >= prefix.size() + kEnd.size()) {
-      files[name.substr(prefix.size(), name.size() - prefix.size() - kEnd.size())] =
-          it->path().string();
+  for (const std::string& path : listing.paths) {
+    if (!path.ends_with(kEnd)) {
+      return Status::InvalidArgument(fmt::format(
+          "{}: arrays are read where they lie on the disk, which a packed one does not allow; "
+          "unpack it by: gunzip {}",
+          path,
+          path));
     }
+    const std::string name = fs::path(path).filename().string();
+    files[name.substr(prefix.size(), name.size() - prefix.size() - kEnd.size())] = path;
   }
   return files;
 }
@@ -87,8 +90,8 @@ Status LabelsFit(const NpyFile& inputs, const NpyFile& labels) {
 }
 
 Result<Parts> OpenParts(const std::string& directory, const std::string& which) {
-  const auto inputs = FilesOf(directory, which + "-inputs");
-  auto labels = FilesOf(directory, which + "-labels");
+  PS_ASSIGN(const auto inputs, FilesOf(directory, which + "-inputs"));
+  PS_ASSIGN(auto labels, FilesOf(directory, which + "-labels"));
   const bool has_labels = !labels.empty();
   if (inputs.empty()) {
     return Status::NotFound(fmt::format(

@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "tests/worker/data/data_files.h"
 
 namespace ps::worker::test {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 proto::DataConfig ConfigOf(
@@ -54,7 +56,8 @@ TEST(DatasetTest, TheSameDataHasTheSameFingerprintPackedOrNot) {
   const DataFolder folder;
   WriteIdxSet(folder, 20, 7);
   const Result<Dataset> one = Dataset::Load(ConfigOf(folder));
-  folder.Write("train-labels-idx1-ubyte", IdxLabels(20, 3));  // is taken before the packed one
+  std::filesystem::remove(folder.path() + "/train-labels-idx1-ubyte.gz");
+  folder.Write("train-labels-idx1-ubyte", IdxLabels(20, 3));
   const Result<Dataset> two = Dataset::Load(ConfigOf(folder));
   ASSERT_TRUE(one.ok() && two.ok()) << one.status() << two.status();
   const proto::DatasetFingerprint& print = one->fingerprint();
@@ -66,6 +69,27 @@ TEST(DatasetTest, TheSameDataHasTheSameFingerprintPackedOrNot) {
   EXPECT_EQ(print.test_count, 7U);
 }
 
+TEST(DatasetTest, APictureFileBesideItsPackedFormIsRefused) {
+  const DataFolder idx;
+  WriteIdxSet(idx, 20, 7);
+  idx.Write("train-labels-idx1-ubyte", IdxLabels(20, 3));
+  EXPECT_THAT(
+      LoadError(ConfigOf(idx)),
+      AllOf(
+          HasSubstr("invalid argument: data.directory has "),
+          HasSubstr("train-labels-idx1-ubyte and the same packed, "),
+          HasSubstr("move the other one away")));
+  const DataFolder cifar;
+  for (int i = 1; i <= 5; ++i) {
+    cifar.Write("data_batch_" + std::to_string(i) + ".bin", CifarRecords(2, i));
+  }
+  cifar.Write("test_batch.bin", CifarRecords(2, 0));
+  cifar.WritePacked("test_batch.bin.gz", CifarRecords(2, 1));
+  EXPECT_THAT(
+      LoadError(ConfigOf(cifar, proto::DatasetFormat::kCifar10)),
+      HasSubstr("test_batch.bin and the same packed, "));
+}
+
 TEST(DatasetTest, AChangedByteChangesItsPartOfTheFingerprintAlone) {
   const DataFolder folder;
   WriteIdxSet(folder, 20, 7);
@@ -73,7 +97,7 @@ TEST(DatasetTest, AChangedByteChangesItsPartOfTheFingerprintAlone) {
   ASSERT_TRUE(before.ok()) << before.status();
   Bytes labels = IdxLabels(20, 3);
   std::swap(labels[8], labels[9]);
-  folder.Write("train-labels-idx1-ubyte", labels);
+  folder.WritePacked("train-labels-idx1-ubyte.gz", labels);
   const Result<Dataset> after = Dataset::Load(ConfigOf(folder));
   ASSERT_TRUE(after.ok()) << after.status();
   proto::DatasetFingerprint expected = before->fingerprint();

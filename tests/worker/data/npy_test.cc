@@ -250,6 +250,14 @@ TEST_F(NpyTest, AMissingSetSaysWhatToWrite) {
   EXPECT_THAT(LoadError(), HasSubstr("has no train-inputs*.npy; write it with numpy.save"));
 }
 
+TEST_F(NpyTest, APackedArrayIsRefusedAloneAndBesideItself) {
+  WriteFloats();
+  const std::string packed = folder_.WritePacked("train-inputs-1.npy.gz", {1, 2, 3});
+  EXPECT_THAT(LoadError(), HasSubstr("train-inputs-1.npy and the same packed, "));
+  std::filesystem::remove(folder_.path() + "/train-inputs-1.npy");
+  EXPECT_THAT(LoadError(), HasSubstr("unpack it by: gunzip " + packed));
+}
+
 TEST_F(NpyTest, ADamagedHeaderIsRefusedWithPlaceAndRemedy) {
   const std::string f4 = HeaderOf("<f4", "2,");
   EXPECT_THAT(OpenError({'P', 'K', 3, 4}), HasSubstr("byte 0: not an array of numpy"));
