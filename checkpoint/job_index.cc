@@ -7,18 +7,11 @@
 #include <iterator>
 #include <utility>
 
+#include "checkpoint/failure.h"
 #include "checkpoint/keys.h"
 
 namespace ps::checkpoint {
 namespace {
-
-/// Whether a database that can't be opened is damaged, or lacks one of its files, rather than out
-/// of reach for a while.
-bool IsDamaged(const Status& status) {
-  return status.code() == StatusCode::kCorruption ||
-         (status.code() == StatusCode::kIo &&
-          status.message().find("No such file") != std::string_view::npos);
-}
 
 Result<std::set<std::string>> ManifestKeys(Database& database) {
   std::set<std::string> keys;
@@ -149,7 +142,7 @@ Status JobIndex::OpenToWrite() {
       OpenOne(*storage_, JobDirectory(path_), OpenMode::kWrite);
   if (main.ok()) {
     main_ = std::move(main).value();
-  } else if (IsDamaged(main.status())) {
+  } else if (IsUnusable(main.status())) {
     damage_.broken = main.status();
     // A copy that is empty, or made just now, is none.
     auto copy = OpenOne(*storage_, JobCopyDirectory(path_), OpenMode::kRead);
@@ -164,7 +157,7 @@ Status JobIndex::OpenToWrite() {
       OpenOne(*storage_, JobCopyDirectory(path_), OpenMode::kWrite);
   if (copy.ok()) {
     copy_ = std::move(copy).value();
-  } else if (main_ != nullptr && IsDamaged(copy.status())) {
+  } else if (main_ != nullptr && IsUnusable(copy.status())) {
     damage_.copy_broken = copy.status();
   } else {
     return std::move(copy).status();

@@ -15,12 +15,6 @@ constexpr std::string_view kSetAsidePrefix = "set_aside/";
 
 }  // namespace
 
-bool IsProvedCorrupt(const Status& status) {
-  // RocksDB wraps the failure to open a file of a database into a corruption, as text alone.
-  return status.code() == StatusCode::kCorruption &&
-         status.message().find("IO error") == std::string_view::npos;
-}
-
 Result<std::unique_ptr<JobStore>> JobStore::Open(
     Storage& storage, const std::string& path, OpenMode mode) {
   PS_ASSIGN(auto index, JobIndex::Open(storage, path, mode));

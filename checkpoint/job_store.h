@@ -21,16 +21,11 @@ namespace ps::checkpoint {
 /// The only exception is one that is proved to be corrupt: the next checkpoint replaces it.
 struct SetAside {
   CheckpointId id = 0;
-  bool is_corrupt = false;  // IsProvedCorrupt
+  bool is_corrupt = false;  // by failure.h
   std::string why;          // for people
 
   friend bool operator==(const SetAside&, const SetAside&) = default;
 };
-
-/// Whether the failure proves that what was read is damaged for good: a checksum that does not fit,
-/// bytes that make no sense. A file that is missing, which RocksDB calls a corruption too, may be
-/// put back. Nothing of a checkpoint may be deleted for any other failure.
-bool IsProvedCorrupt(const Status& status);
 
 /// Manifests, by which checkpoints exist, and a few rows beside them.
 /// Thread: any one at a time.

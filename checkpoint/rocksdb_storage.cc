@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "checkpoint/file_mark.h"
+#include "checkpoint/rocksdb_failure.h"
 #include "checkpoint/rocksdb_options.h"
 #include "ps/base/durable_file.h"
 #include "ps/base/unique_fd.h"
@@ -32,31 +33,6 @@ rocksdb::Slice SliceOf(std::span<const std::byte> bytes) {
 
 std::span<const std::byte> BytesOf(const rocksdb::Slice& slice) {
   return {reinterpret_cast<const std::byte*>(slice.data()), slice.size()};
-}
-
-/// Our code for what RocksDB says; its text is kept.
-Status ToStatus(const rocksdb::Status& status) {
-  if (status.ok()) {
-    return Status::Ok();
-  }
-  if (status.IsNotFound()) {
-    return Status::NotFound("not in the database");
-  }
-  if (status.IsCorruption()) {
-    // A file that can't be opened or read now, since there are too many open ones or the disk gives
-    // no answer, is told as a corruption with the reason in its text. It may be fine in a moment.
-    const std::string text = status.ToString();
-    const bool is_passing = text.find("IO error") != std::string::npos &&
-                            text.find("No such file") == std::string::npos;
-    return is_passing ? Status::Io(text) : Status::Corruption(text);
-  }
-  if (status.IsNotSupported()) {
-    return Status::Unsupported(status.ToString());
-  }
-  if (status.IsNoSpace()) {
-    return Status::Io(fmt::format("the disk is full: {}", status.ToString()));
-  }
-  return Status::Io(status.ToString());
 }
 
 class RocksDatabase final : public Database {
@@ -294,7 +270,7 @@ Status RocksDatabase::Prune(Column column, KeepFunction keep) {
 
 /// "process 1234", who holds the lock of a database.
 std::string HolderOf(const std::string& directory, const rocksdb::Status& status) {
-  if (status.ToString().find("current process") != std::string::npos) {
+  if (IsLockedHere(status)) {
     return "this process";  // closing the file here would give the lock back
   }
   const UniqueFd fd(::open((directory + "/LOCK").c_str(), O_RDWR | O_CLOEXEC));
@@ -305,12 +281,6 @@ std::string HolderOf(const std::string& directory, const rocksdb::Status& status
     return fmt::format("process {}", lock.l_pid);
   }
   return "another process";
-}
-
-bool IsLockFailure(const rocksdb::Status& status) {
-  const std::string text = status.ToString();
-  return status.IsIOError() && (text.find("lock hold by current process") != std::string::npos ||
-                                text.find("While lock file") != std::string::npos);
 }
 
 Status InUse(const std::string& directory, const rocksdb::Status& status) {

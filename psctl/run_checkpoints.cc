@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "checkpoint/failure.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/rocksdb_storage.h"
 #include "checkpoint/shard_store.h"

@@ -7,6 +7,8 @@
 #include <limits>
 #include <utility>
 
+#include "checkpoint/failure.h"
+
 namespace ps::coordinator {
 namespace {
 

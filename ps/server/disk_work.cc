@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "checkpoint/failure.h"
 #include "checkpoint/job_store.h"
 
 namespace ps::server {
@@ -54,7 +55,7 @@ Result<ShardStore*> DiskWork::Own() {
       own_ = std::move(store).value();
       own_->LimitWrites(place_.bytes_per_s);
       directory_ = directory;
-    } else if (store.status().code() == StatusCode::kCorruption) {
+    } else if (checkpoint::IsUnusable(store.status())) {
       damage = store.status();
     } else {
       return store.status();

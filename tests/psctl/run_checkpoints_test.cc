@@ -8,6 +8,7 @@
 #include <array>
 #include <filesystem>
 
+#include "checkpoint/failure.h"
 #include "checkpoint/keys.h"
 #include "checkpoint/memory_storage.h"
 #include "checkpoint/shard_store.h"
@@ -135,7 +136,7 @@ TEST_F(RunCheckpointsTest, WhatCannotBeReadNowIsSkippedAndStays) {
        {Status::NotFound("no checkpoints in shard-2"),
         Status::Io("too many open files"),
         Status::Unsupported("version 99"),
-        Status::Corruption("Corruption: Can't access /000012.sst: IO error: Too many files")}) {
+        checkpoint::FileMissing(StatusCode::kCorruption, "000012.sst")}) {
     Fail(2, why);
     const Result<FoundCheckpoint> found = Find();
     ASSERT_TRUE(found.ok()) << found.status();
