@@ -9,6 +9,8 @@
 
 #include "checkpoint/failure.h"
 #include "checkpoint/keys.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/shard_store.h"
 
 namespace ps::checkpoint {
 namespace {
@@ -73,6 +75,13 @@ std::string IndexDamageText(const IndexDamage& damage, const std::string& path) 
         fmt::join(damage.lost, ", "),
         copy);
   }
+  if (!damage.dropped.empty()) {
+    text += fmt::format(
+        "{} had manifests of checkpoints {} whose values are gone: an older program, which knows "
+        "no such copy, removed them; they are removed there, too\n",
+        copy,
+        fmt::join(damage.dropped, ", "));
+  }
   if (!damage.unmatched.empty()) {
     text += fmt::format(
         "{} has manifests of checkpoints {} that {} has not: they were removed, and damage has "
@@ -96,6 +105,9 @@ Result<std::unique_ptr<JobIndex>> JobIndex::Open(
   PS_TRY(mode == OpenMode::kWrite ? index->OpenToWrite() : index->OpenToRead());
   for (const std::string& key : index->lost_) {
     index->damage_.lost.push_back(ParseIdKey(key));
+  }
+  for (const std::string& key : index->dropped_) {
+    index->damage_.dropped.push_back(ParseIdKey(key));
   }
   if (mode == OpenMode::kWrite) {
     index->lost_.clear();  // it is there again
@@ -133,8 +145,34 @@ Status JobIndex::OpenToRead() {
       break;
     }
   }
-  std::ranges::set_intersection(missed, copied, std::inserter(lost_, lost_.end()));
+  Keys both;
+  std::ranges::set_intersection(missed, copied, std::inserter(both, both.end()));
+  SortMissed(both);
   return Status::Ok();
+}
+
+void JobIndex::SortMissed(const Keys& missed) {
+  for (const std::string& key : missed) {
+    (HasLostItsValues(key) ? dropped_ : lost_).insert(key);
+  }
+}
+
+/// Only a shard that can be read and has no part of the checkpoint shows it.
+bool JobIndex::HasLostItsValues(const std::string& key) {
+  const CheckpointId id = ParseIdKey(key);
+  Result<Manifest> manifest = Status::NotFound("not read yet");
+  const Status read = copy_->Read(
+      kManifestColumn,
+      key,
+      ReadCheck::kEngine,
+      [&](std::string_view /*key*/, std::span<const std::byte> value) {
+        manifest = DecodeManifest(id, value);
+        return manifest.status();
+      });
+  return read.ok() && std::ranges::any_of(manifest->parts, [&](const ManifestPart& part) {
+           const auto shard = ShardStore::Open(*storage_, path_, part.directory, OpenMode::kRead);
+           return shard.ok() && (*shard)->PartCrc(id).status().code() == StatusCode::kNotFound;
+         });
 }
 
 Status JobIndex::OpenToWrite() {
@@ -167,10 +205,16 @@ Status JobIndex::OpenToWrite() {
 
 Status JobIndex::MakeAlike() {
   PS_ASSIGN(const Keys in_main, ManifestKeys(*main_));
-  PS_ASSIGN(const Keys in_copy, ManifestKeys(*copy_));
-  lost_ = Without(in_copy, in_main);
+  PS_ASSIGN(Keys in_copy, ManifestKeys(*copy_));
+  SortMissed(Without(in_copy, in_main));
   for (const std::string& key : lost_) {
     PS_TRY(CopyManifest(copy_.get(), main_.get(), key));
+  }
+  for (const std::string& key : dropped_) {
+    const Change change{
+        .kind = ChangeKind::kErase, .column = kManifestColumn, .key = key, .value = {}};
+    PS_TRY(copy_->Write({&change, 1}, Durability::kSynced));
+    in_copy.erase(key);
   }
   NoteUnmatched(in_main, in_copy);
   for (const std::string& key : Without(in_main, in_copy)) {
@@ -182,8 +226,10 @@ Status JobIndex::MakeAlike() {
       return copied;  // a damaged one is found out when it is asked for
     }
   }
-  // What has lost manifests has lost the rows after them, too.
-  return lost_.empty() ? CopyRows(main_.get(), copy_.get()) : CopyRows(copy_.get(), main_.get());
+  // What has lost the newest manifests has lost the rows after them, too.
+  const bool has_lost_rows =
+      !lost_.empty() && (in_main.empty() || *in_main.rbegin() < *lost_.rbegin());
+  return has_lost_rows ? CopyRows(copy_.get(), main_.get()) : CopyRows(main_.get(), copy_.get());
 }
 
 void JobIndex::NoteUnmatched(const Keys& in_main, const Keys& in_copy) {

@@ -31,6 +31,9 @@ struct IndexDamage {
   // brought them back; or they could not be written to the copy. A single one is no damage: a crash
   // may come between two writes.
   std::vector<CheckpointId> unmatched;
+  // In the copy, and neither in P/job nor are their values there: a program that knows no copy has
+  // dropped them. No damage; they have gone from the copy as well.
+  std::vector<CheckpointId> dropped;
   Status broken;       // why P/job is not used; ok: it is
   Status copy_broken;  // likewise of the copy
 };
@@ -42,8 +45,10 @@ std::string IndexDamageText(const IndexDamage& damage, const std::string& path);
 /// Two databases with the same in them, so that one whose files are damaged loses no manifest: a
 /// storage engine takes a wrong byte in its log for the log's end, and what was written after it is
 /// gone in silence. The copy never has a manifest that P/job lacks: it is written after P/job and
-/// erased before it. So whatever it has alone, P/job has lost. A log that a crash has torn is no
-/// damage: manifests are synced, and only what was not may be torn. Thread: any one at a time.
+/// erased before it. So whatever it has alone, P/job has lost, unless a program that knows no copy
+/// has been at work: that one drops the values as well, and what has none was not lost. A log that
+/// a crash has torn is no damage: manifests are synced, and only what was not may be torn. Thread:
+/// any one at a time.
 class JobIndex {
  public:
   /// With kWrite what P/job has lost is put back, and what the copy lacks is added. One that is
@@ -68,6 +73,9 @@ class JobIndex {
   Status OpenToRead();
   Status OpenToWrite();
   Status MakeAlike();
+  /// What the copy has alone, by whether its values are there.
+  void SortMissed(const Keys& missed);
+  bool HasLostItsValues(const std::string& key);
   Status CopyRows(Database* from, Database* to);
   void NoteUnmatched(const Keys& in_main, const Keys& in_copy);
 
@@ -76,6 +84,7 @@ class JobIndex {
   std::unique_ptr<Database> main_;  // null: the copy is used alone
   std::unique_ptr<Database> copy_;  // null: there is none that can be used
   Keys lost_;                       // manifests that only the copy has
+  Keys dropped_;                    // likewise, but their values are gone
   IndexDamage damage_;
 };
 

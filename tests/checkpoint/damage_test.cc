@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -198,6 +199,75 @@ TEST_F(DamageTest, ManifestsThatComeBackAreNamedAndNotCopied) {
   ASSERT_TRUE(reader.ok()) << reader.status();
   EXPECT_EQ((*reader)->VerifyIndex(1).size(), 1U);
   EXPECT_THAT((*reader)->VerifyIndex(3), IsEmpty());
+}
+
+/// As a program does that knows no copy: it leaves the one that is there alone.
+void WithoutCopy(const std::string& path, const std::function<void()>& work) {
+  std::filesystem::rename(JobCopyDirectory(path), path + "/aside");
+  work();
+  std::filesystem::remove_all(JobCopyDirectory(path));
+  std::filesystem::rename(path + "/aside", JobCopyDirectory(path));
+}
+
+TEST_F(DamageTest, WhatAnOlderProgramDroppedStaysSo) {
+  WithoutCopy(path_.path(), [&] {
+    Status end;
+    RunWorkload(*storage_, path_.path(), 2, &end);  // drops 2 and 3, with their values
+    ASSERT_TRUE(end.ok()) << end;
+  });
+  {
+    const auto reader = Reader::Open(*storage_, path_.path());
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    EXPECT_THAT((*reader)->ids(), ElementsAre(4, 5));
+    EXPECT_THAT((*reader)->VerifyIndex(5), IsEmpty());
+  }
+  {
+    const auto job = JobStore::Open(*storage_, path_.path(), OpenMode::kWrite);
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_THAT(*(*job)->Manifests(), ElementsAre(4, 5));
+    EXPECT_THAT((*job)->index_damage().lost, IsEmpty());
+    EXPECT_THAT((*job)->index_damage().dropped, ElementsAre(2, 3));
+    EXPECT_THAT(
+        IndexDamageText((*job)->index_damage(), "p"),
+        HasSubstr("p/job.copy had manifests of checkpoints 2, 3 whose values are gone"));
+    EXPECT_EQ((*job)->ReadRows("")->size(), 10U) << "those of the older program, too";
+  }
+  std::filesystem::remove_all(JobDirectory(path_.path()));
+  const auto copy = Reader::Open(*storage_, path_.path());
+  ASSERT_TRUE(copy.ok()) << copy.status();
+  EXPECT_THAT((*copy)->ids(), ElementsAre(4, 5)) << "the copy is as the index again";
+}
+
+/// It was ended before it dropped the values: the checkpoint is whole, and rows are the newer ones.
+TEST_F(DamageTest, WhatAnOlderProgramDroppedByHalfIsWhole) {
+  WithoutCopy(path_.path(), [&] {
+    const auto main = storage_->Open(JobDirectory(path_.path()), kJobColumns, OpenMode::kWrite);
+    ASSERT_TRUE(main.ok()) << main.status();
+    const std::string key = MakeIdKey(2);
+    const std::string row = "newer";
+    const std::vector<Change> changes = {
+        {.kind = ChangeKind::kErase, .column = kManifestColumn, .key = key, .value = {}},
+        {.kind = ChangeKind::kPut, .column = kRowColumn, .key = row, .value = {}}};
+    ASSERT_TRUE((*main)->Write(changes, Durability::kSynced).ok());
+  });
+  const auto job = JobStore::Open(*storage_, path_.path(), OpenMode::kWrite);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_THAT(*(*job)->Manifests(), ElementsAre(2, 3));
+  EXPECT_EQ((*job)->ReadRows("newer")->size(), 1U);
+  EXPECT_TRUE(Check(2).ok()) << Check(2);
+}
+
+/// Nothing goes for values that can't be looked at.
+TEST_F(DamageTest, AManifestOfTheCopyStaysWhileItsShardIsOutOfReach) {
+  std::filesystem::remove_all(JobDirectory(path_.path()));
+  std::filesystem::rename(path_.path() + "/shard-0", path_.path() + "/unmounted");
+  {
+    const auto job = JobStore::Open(*storage_, path_.path(), OpenMode::kWrite);
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_THAT(*(*job)->Manifests(), ElementsAre(2, 3));
+  }
+  std::filesystem::rename(path_.path() + "/unmounted", path_.path() + "/shard-0");
+  EXPECT_TRUE(Check(2).ok() && Check(3).ok());
 }
 
 /// Checkpoints of a program that kept no copy.
