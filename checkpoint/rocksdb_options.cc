@@ -17,12 +17,14 @@
 
 namespace rocksdb::crc32c {
 
-uint32_t Extend(uint32_t crc, const char* data, size_t bytes);
+/// RocksDB checksums large values by CRC-32C, for which it has neither an option nor a hook, in no
+/// version up to 11.9. Distributions build it for the oldest CPUs, so its own function goes by
+/// table, at less than a tenth of the speed of ours. The loader takes the program's definition
+/// before that of a shared library, so that RocksDB calls this one; the value is the same. It is
+/// weak: where RocksDB is linked in, its own definition is taken, and none is there twice. Where
+/// nobody asks for this one, only time is lost.
+[[gnu::weak]] uint32_t Extend(uint32_t crc, const char* data, size_t bytes);
 
-/// RocksDB checksums large values by CRC-32C, which can't be turned off. Distributions build it for
-/// the oldest CPUs, so its own function goes by table, at less than a tenth of the speed of ours.
-/// The linker takes the program's definition before that of a shared library, so that RocksDB calls
-/// this one; the value is the same. Where that does not work, only time is lost.
 uint32_t Extend(uint32_t crc, const char* data, size_t bytes) {
   return ps::Crc32c(std::as_bytes(std::span(data, bytes)), crc);
 }
