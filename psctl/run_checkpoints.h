@@ -17,7 +17,7 @@ namespace ps::psctl {
 /// Where a run keeps its checkpoints. While the object lives, no other run can use the path.
 struct RunCheckpoints {
   std::unique_ptr<checkpoint::Storage> storage;
-  std::unique_ptr<checkpoint::JobStore> store;  // null: the run makes no checkpoints
+  std::shared_ptr<checkpoint::JobStore> store;  // null: the run makes no checkpoints
   std::vector<proto::KeptCheckpoint> kept;      // those that the run may use, oldest first
   std::vector<checkpoint::SetAside> set_aside;  // that exist, too, and are not used
   uint64_t next = 1;                            // above all that exist or did

@@ -59,7 +59,7 @@ coordinator::CoordinatorHost::Options HostOptionsOf(TrainStart* start, const Run
   options.job.next_checkpoint = start->checkpoints.next;
   options.job.set_aside = start->checkpoints.set_aside;
   options.job.resume = std::move(start->resume);
-  options.store = start->checkpoints.store.get();
+  options.store = std::move(start->checkpoints.store);
   options.token = directory.token();
   options.tls = keys->CoordinatorsTls();
   options.admit = [keys](const proto::Hello& hello) { return keys->Admit(hello); };

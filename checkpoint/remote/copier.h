@@ -8,6 +8,7 @@
 
 #include "checkpoint/remote/s3_store.h"
 #include "checkpoint/remote/upload.h"
+#include "ps/base/ending.h"
 #include "ps/base/request_thread.h"
 #include "ps/base/status.h"
 #include "ps/base/time.h"
@@ -37,7 +38,8 @@ class Copier {
     /// Before an attempt that failed for a passing reason is made again, twice: the last copy of a
     /// run has no later one that makes it good.
     Duration retry_wait = std::chrono::seconds(2);
-    /// Told after each copy and each failure, on the copier's thread.
+    /// Told after each copy and each failure, on the copier's thread, until it is to end. Waits for
+    /// nothing.
     std::function<void(const CopyState&)> told;
   };
 
@@ -46,25 +48,28 @@ class Copier {
   /// Ends what is under way: the next copier goes on with it.
   ~Copier();
 
+  /// As the destructor, which is all that may follow, but a place that gives no answer, or a disk,
+  /// holds up nobody for longer than this. Returns false when it still has the thread: the process
+  /// is to end without waiting for it (EndWithoutCleanup).
+  bool EndWithin(Duration limit);
+
   /// There is something to be copied: a new checkpoint, or one that a process that is gone left
   /// uncopied. While a copy is made, several calls become one.
   void Poke();
 
   /// Everything that was there at the last Poke is copied, or has failed.
-  bool is_idle() const { return pending_ == 0; }
+  bool is_idle() const { return shared_->pending == 0; }
 
  private:
-  void Copy();
-  Result<UploadReport> TryToCopy();
+  class Desk;
 
-  const Options options_;
-  std::atomic<bool> is_ending_ = false;
-  std::atomic<int> pending_ = 0;  // copies to be made: one under way and one after it, at most
-  // The thread's.
-  CopyState state_;
-  std::unique_ptr<ObjectStore> target_;
-  std::unique_ptr<Uploader> uploader_;
-  RequestThread<int> thread_;  // the last: it uses the others
+  struct Shared {
+    Ending ending;
+    std::atomic<int> pending = 0;  // copies to be made: one under way and one after it, at most
+  };
+
+  const std::shared_ptr<Shared> shared_;
+  RequestThread<int> thread_;
 };
 
 }  // namespace ps::checkpoint

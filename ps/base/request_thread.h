@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -16,57 +17,90 @@ namespace ps {
 template <typename Request>
 class RequestThread {
  public:
-  explicit RequestThread(std::function<void(Request)> work)
-      : work_(std::move(work)), thread_([this] { Run(); }) {}
+  explicit RequestThread(std::function<void(Request)> work) : state_(std::make_shared<State>()) {
+    state_->work = std::move(work);
+    thread_ = std::thread([state = state_] { Run(state.get()); });
+  }
 
   RequestThread(const RequestThread&) = delete;
   RequestThread& operator=(const RequestThread&) = delete;
 
   /// Waits for the request that is being worked on; the others are dropped.
   ~RequestThread() {
-    {
-      const std::lock_guard lock(mutex_);
-      is_ending_ = true;
+    AskToEnd();
+    if (thread_.joinable()) {
+      thread_.join();
     }
-    wake_.notify_all();
-    thread_.join();
+  }
+
+  /// As the destructor, which is all that may follow, but waits at most so long. The work function
+  /// is destroyed by the thread, with what it owns. Returns false when the thread is left to
+  /// itself: it may come back from its request at any time, so the work function must own all that
+  /// it uses.
+  bool EndWithin(Duration limit) {
+    AskToEnd();
+    std::unique_lock lock(state_->mutex);
+    if (!state_->wake.wait_for(lock, limit, [this] { return state_->has_ended; })) {
+      thread_.detach();
+      return false;
+    }
+    return true;
   }
 
   void Add(Request request) {
     {
-      const std::lock_guard lock(mutex_);
-      requests_.push_back(std::move(request));
+      const std::lock_guard lock(state_->mutex);
+      state_->requests.push_back(std::move(request));
     }
-    wake_.notify_all();
+    state_->wake.notify_all();
   }
 
   /// Waits for so long. Returns false, and at once, when the thread is to end.
   bool PauseUnlessEnding(Duration pause) {
-    std::unique_lock lock(mutex_);
-    return !wake_.wait_for(lock, pause, [this] { return is_ending_; });
+    std::unique_lock lock(state_->mutex);
+    return !state_->wake.wait_for(lock, pause, [this] { return state_->is_ending; });
   }
 
  private:
-  void Run() {
-    while (true) {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return is_ending_ || !requests_.empty(); });
-      if (is_ending_) {
-        return;
-      }
-      Request request = std::move(requests_.front());
-      requests_.pop_front();
-      lock.unlock();
-      work_(std::move(request));
+  struct State {
+    std::function<void(Request)> work;  // the thread's
+    std::mutex mutex;
+    std::condition_variable wake;
+    std::deque<Request> requests;  // under the mutex
+    bool is_ending = false;        // likewise
+    bool has_ended = false;        // likewise
+  };
+
+  void AskToEnd() {
+    {
+      const std::lock_guard lock(state_->mutex);
+      state_->is_ending = true;
     }
+    state_->wake.notify_all();
   }
 
-  const std::function<void(Request)> work_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Request> requests_;  // under the mutex
-  bool is_ending_ = false;        // likewise
-  std::thread thread_;            // the last: it uses the others
+  static void Run(State* state) {
+    std::unique_lock lock(state->mutex);
+    while (true) {
+      state->wake.wait(lock, [state] { return state->is_ending || !state->requests.empty(); });
+      if (state->is_ending) {
+        break;
+      }
+      Request request = std::move(state->requests.front());
+      state->requests.pop_front();
+      lock.unlock();
+      state->work(std::move(request));
+      lock.lock();
+    }
+    lock.unlock();
+    state->work = nullptr;
+    lock.lock();
+    state->has_ended = true;
+    state->wake.notify_all();
+  }
+
+  const std::shared_ptr<State> state_;
+  std::thread thread_;
 };
 
 }  // namespace ps

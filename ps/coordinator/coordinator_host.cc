@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "checkpoint/remote/place.h"
+#include "ps/base/process_end.h"
 
 namespace ps::coordinator {
 namespace {
@@ -16,6 +17,9 @@ constexpr Duration kCheckLimits = std::chrono::milliseconds(50);
 constexpr uint64_t kLossSteps = 20;
 /// A control connection is one question and its answer. Silent ones must not pile up.
 constexpr Duration kControlTime = std::chrono::seconds(5);
+/// A disk that gives no answer, or the place of copies, holds up the end of the process for so
+/// long.
+constexpr Duration kDiskEnds = std::chrono::seconds(10);
 
 net::EndpointOptions EndpointOptionsOf(const CoordinatorHost::Options& options) {
   net::EndpointOptions endpoint;
@@ -85,7 +89,7 @@ Status CoordinatorHost::MakeCore() {
   job.model_sink = model_sink_.get();
   job.journal = options_.journal;
   if (options_.store != nullptr) {
-    disk_ = std::make_unique<JobDisk>(options_.store, DiskAnswers());
+    disk_ = std::make_unique<JobDisk>(std::move(options_.store), DiskAnswers());
     job.manifests = disk_.get();
   }
   if (!options_.recovered) {
@@ -124,6 +128,15 @@ void CoordinatorHost::Run(Owner owner) {
   }
   Commit();
   loop_.Run();
+  const bool has_disk_ended = disk_ == nullptr || disk_->EndWithin(kDiskEnds);
+  const bool has_copier_ended = copier_ == nullptr || copier_->EndWithin(kDiskEnds);
+  if (!has_disk_ended || !has_copier_ended) {
+    log_->Error(
+        "end_without_answer",
+        {{"of", has_disk_ended ? "checkpoint.copy_to" : "checkpoint.path"},
+         {"waited_s", Seconds(kDiskEnds)}});
+    EndWithoutCleanup();
+  }
   disk_.reset();
   copier_.reset();
 }

@@ -31,10 +31,10 @@ class CoordinatorHost final : private net::EndpointHandler, private proto::Fleet
     std::shared_ptr<const crypto::TlsContext> tls;  // null: the run is not encrypted
     /// EndpointOptions::admit.
     std::function<Status(const proto::Hello& hello)> admit;
-    std::string control_path;               // socket file for commands of the same user
-    std::string model_path;                 // where the model is left at the end; empty: nowhere
-    checkpoint::JobStore* store = nullptr;  // outlives the host; null: no checkpoints
-    JobJournal* journal = nullptr;          // outlives the host; null: none
+    std::string control_path;  // socket file for commands of the same user
+    std::string model_path;    // where the model is left at the end; empty: nowhere
+    std::shared_ptr<checkpoint::JobStore> store;  // null: no checkpoints
+    JobJournal* journal = nullptr;                // outlives the host; null: none
     /// What the journal gave: the job goes on from there, at the same port, with the checkpoints
     /// that `job` says are there.
     std::optional<RecoveredJob> recovered;

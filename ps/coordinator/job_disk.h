@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "checkpoint/job_store.h"
+#include "ps/base/ending.h"
 #include "ps/base/request_thread.h"
 #include "ps/base/status.h"
+#include "ps/base/time.h"
 #include "ps/coordinator/manifest_disk.h"
 
 namespace ps::coordinator {
@@ -24,14 +26,23 @@ class JobDisk final : public ManifestDisk {
   using ManifestRead = std::shared_ptr<const Result<checkpoint::Manifest>>;
 
   /// Called by the disk's thread with each answer, again and again until it is taken (true): it
-  /// must get to the core's thread.
+  /// must get to the core's thread. Not called any more once EndWithin has returned.
   struct Answers {
     std::function<bool(uint64_t checkpoint, const Status& status)> written;
     std::function<bool(uint64_t checkpoint, const ManifestRead& manifest)> read;
   };
 
-  /// `store` outlives it.
-  JobDisk(checkpoint::JobStore* store, Answers answers);
+  /// Whoever wants the store to be closed by the disk's thread, and not to wait for it longer than
+  /// EndWithin does, keeps no other reference to it.
+  JobDisk(std::shared_ptr<checkpoint::JobStore> store, Answers answers);
+
+  /// Waits for what is being written for as long as it takes.
+  ~JobDisk() override;
+
+  /// As the destructor, which is all that may follow, but a disk that gives no answer holds up
+  /// nobody for longer than this. Returns false when it still has the thread and the store: they
+  /// go when it answers, and the process is to end without waiting for them (EndWithoutCleanup).
+  bool EndWithin(Duration limit);
 
   void NoteOpened(uint64_t checkpoint) override { thread_.Add(Opened{checkpoint}); }
 
@@ -52,15 +63,9 @@ class JobDisk final : public ManifestDisk {
 
   using Request = std::variant<Opened, ManifestWrite, Wanted, std::vector<checkpoint::SetAside>>;
 
-  void Do(Opened opened);
-  void Do(ManifestWrite write);
-  void Do(Wanted wanted);
-  void Do(const std::vector<checkpoint::SetAside>& set_aside);
-  Status Write(ManifestWrite* write);
-  void Answer(const std::function<bool()>& deliver);
+  class Desk;
 
-  checkpoint::JobStore* const store_;
-  const Answers answers_;
+  const std::shared_ptr<Ending> ending_;
   RequestThread<Request> thread_;  // one checkpoint is under way at a time
 };
 

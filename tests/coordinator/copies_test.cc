@@ -26,7 +26,7 @@ TEST(HostCopiesTest, ACheckpointThatAnEarlierCoordinatorDidNotCopyIsCopied) {
   Status written;
   checkpoint::RunWorkload(*storage, path, 1, &written);
   ASSERT_TRUE(written.ok()) << written;
-  const auto store = checkpoint::JobStore::Open(*storage, path, checkpoint::OpenMode::kWrite);
+  auto store = checkpoint::JobStore::Open(*storage, path, checkpoint::OpenMode::kWrite);
   ASSERT_TRUE(store.ok()) << store.status();
   CoordinatorHost::Options options;
   options.job = SmallJob();
@@ -37,9 +37,9 @@ TEST(HostCopiesTest, ACheckpointThatAnEarlierCoordinatorDidNotCopyIsCopied) {
   options.job.next_checkpoint = 2;
   options.token = "secret";
   options.control_path = folder / "control";
-  options.store = store->get();
+  options.store = std::move(store).value();
   FakeFleet fleet;
-  CoordinatorHost host(options, &NullLogger());
+  CoordinatorHost host(std::move(options), &NullLogger());
   ASSERT_TRUE(host.Listen().ok());
   host.loop().RunAfter({}, [&] { host.RequestStop("the job is done"); });
   host.Run({.fleet = &fleet, .may_close = [] { return true; }, .on_limit = {}, .on_wait = {}});

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -306,6 +307,34 @@ TEST_F(CopyTest, ACopierThatEndsLeavesWhatTheNextOneGoesOnWith) {
     EXPECT_FALSE(copier.is_idle());
   }
   EXPECT_THAT(*storage_->List(path_), ElementsAre("job", "job.copy", "shard-0"));
+}
+
+/// As a mounted folder whose server is gone.
+TEST_F(CopyTest, APlaceThatHangsHoldsUpNobody) {
+  std::promise<void> hangs;
+  std::promise<void> goes_on;
+  std::promise<void> gone;
+  {
+    Copier copier(
+        {.path = path_,
+         .writer = "test",
+         .keep = 1,
+         .open = [&](Pause pause,
+                     IsCancelled is_cancelled) -> Result<std::unique_ptr<ObjectStore>> {
+           hangs.set_value();
+           goes_on.get_future().wait();
+           EXPECT_TRUE(is_cancelled());
+           EXPECT_FALSE(pause(std::chrono::hours(1)));
+           gone.set_value();
+           return Status::Unavailable("it is back, and nobody waits");
+         },
+         .told = [](const CopyState&) { FAIL() << "nobody is there to be told"; }});
+    copier.Poke();
+    hangs.get_future().wait();
+    EXPECT_FALSE(copier.EndWithin(std::chrono::milliseconds(1)));
+  }
+  goes_on.set_value();
+  gone.get_future().wait();
 }
 
 TEST_F(CopyTest, ACheckpointTravelsThroughS3) {
