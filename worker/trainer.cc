@@ -4,9 +4,6 @@
 #include <utility>
 
 #include "ps/proto/chunks.h"
-#include "worker/data/dataset.h"
-#include "worker/model/model.h"
-#include "worker/model/network.h"
 #include "worker/model/norm_batches.h"
 
 namespace ps::worker {
@@ -32,185 +29,150 @@ BatchForm FormFor(const Dataset& dataset, const Network& network) {
                                                                : BatchForm::kValues;
 }
 
-class BackendTrainer final : public Trainer {
- public:
-  BackendTrainer(
-      const proto::JobConfig& config,
-      Dataset dataset,
-      Model model,
-      std::vector<std::shared_ptr<kernels::Backend>> backends,
-      std::unique_ptr<Network> network)
-      : config_(config),
-        dataset_(std::move(dataset)),
-        model_(std::move(model)),
-        backends_(std::move(backends)),
-        network_(std::move(network)),
-        form_(FormFor(dataset_, *network_)),
-        prefetcher_(&dataset_, config_.train.seed, form_, [this](int slot, size_t size_bytes) {
-          return MakeSlot(slot, size_bytes);
-        }) {
-    for (const TensorSpec& tensor : model_.tensors) {
-      elements_.push_back(tensor.element_count());
-    }
-    const proto::TensorLayout layout(elements_);
-    for (size_t i = 0; i < elements_.size(); ++i) {
-      offsets_.push_back(layout.OffsetOf(i));
-    }
-  }
-
-  std::vector<int64_t> TensorElements() const override { return elements_; }
-
-  std::vector<proto::GradientDtype> TensorDtypes() const override {
-    std::vector<proto::GradientDtype> dtypes;
-    for (const TensorSpec& tensor : model_.tensors) {
-      dtypes.push_back(proto::PushDtypeOf(config_.train.gradient_dtype, tensor.rule));
-    }
-    return dtypes;
-  }
-
-  const proto::DatasetFingerprint& data() const override { return dataset_.fingerprint(); }
-
-  Result<Buffer> MakeBuffer(size_t size_bytes) const override {
-    PS_ASSIGN(std::shared_ptr<kernels::Memory> memory, backends_[0]->AllocatePinned(size_bytes));
-    std::byte* const data = memory->data();
-    // The backend goes after its last memory.
-    auto owner = std::make_shared<std::pair<std::shared_ptr<kernels::Backend>, decltype(memory)>>(
-        backends_[0], std::move(memory));
-    return Buffer(data, size_bytes, std::move(owner));
-  }
-
-  bool has_copies() const override { return network_->has_copies(); }
-
-  void Upload(const ParameterRange& changed) override {
-    const auto next = std::ranges::upper_bound(offsets_, changed.offset);
-    const auto tensor = static_cast<uint32_t>(next - offsets_.begin() - 1);
-    network_->Upload(tensor, changed.offset - offsets_[tensor], changed.values);
-  }
-
-  void Settle() override {
-    network_->Settle().Ignore("a device that is lost reads nothing; the next step tells");
-  }
-
-  void Foresee(const client::SamplesAhead& next) override {
-    prefetcher_.Foresee({next.epoch, {next.begin, next.end}});
-  }
-
-  const Prefetcher::Figures& data_figures() const override { return prefetcher_.figures(); }
-
-  void WatchForward(std::function<void(bool is_done)> on_forward) override {
-    on_forward_ = std::move(on_forward);
-  }
-
-  Result<client::ComputeResult> Step(
-      const client::ComputeTask& task,
-      const TaskTensors& tensors,
-      const std::function<void(uint32_t)>& ready) override {
-    PS_ASSIGN(const BatchMemory memory, prefetcher_.Take({task.epoch, {task.begin, task.end}}));
-    Split(tensors.parameters, &parameters_);
-    Split(tensors.gradient, &gradients_);
-    if (task.end - task.begin < static_cast<uint64_t>(LeastTrainBatch(model_))) {
-      return PassOver(memory, ready);
-    }
-    // Dropout differs from step to step and from worker to worker, and is the same when repeated.
-    const uint64_t dropout_step = (uint64_t{task.epoch} << 40) ^ task.begin;
-    PS_ASSIGN(
-        const BatchLoss loss,
-        network_->TrainStep(
-            parameters_,
-            BatchOf(memory),
-            {.step = dropout_step,
-             .clip_norm = config_.optimizer.clip_norm,
-             .micro_batch = config_.train.micro_batch,
-             .bf16_gradients = config_.train.gradient_dtype == proto::GradientDtype::kBf16,
-             .on_forward = on_forward_},
-            gradients_,
-            ready));
-    return client::ComputeResult{loss.loss_sum, static_cast<uint64_t>(loss.correct), 0};
-  }
-
-  Result<client::ComputeResult> Evaluate(
-      std::span<const float> parameters, uint64_t begin, uint64_t end) override {
-    Split(parameters, &parameters_);
-    client::ComputeResult result;
-    const uint64_t batch = EvaluateBatch(dataset_.info().shape);
-    for (uint64_t at = begin; at < end; at += batch) {
-      const SampleRange range{at, std::min(at + batch, end)};
-      PS_ASSIGN(const BatchMemory memory, Memory(range.end - range.begin));
-      PS_TRY(dataset_.FetchTest(range, memory));
-      PS_ASSIGN(const BatchLoss loss, network_->Evaluate(parameters_, BatchOf(memory)));
-      result.loss_sum += loss.loss_sum;
-      result.correct += static_cast<uint64_t>(loss.correct);
-    }
-    return result;
-  }
-
- private:
-  Result<BatchMemory> Memory(uint64_t samples) {
-    const BatchLayout layout = dataset_.LayoutOf(form_);
-    PS_TRY(Grow(layout.BytesFor(samples), &tests_));
-    return layout.At(tests_->data(), samples);
-  }
-
-  /// Too few samples to learn from: parameters and running statistics stay as they are.
-  Result<client::ComputeResult> PassOver(
-      const BatchMemory& memory, const std::function<void(uint32_t)>& ready) {
-    PS_ASSIGN(const BatchLoss loss, network_->Evaluate(parameters_, BatchOf(memory)));
-    for (uint32_t tensor = static_cast<uint32_t>(elements_.size()); tensor-- > 0;) {
-      if (model_.tensors[tensor].rule == UpdateRule::kAverage) {
-        std::ranges::copy(parameters_[tensor], gradients_[tensor].begin());
-      } else {
-        std::ranges::fill(gradients_[tensor], 0.0F);
-      }
-      ready(tensor);
-    }
-    return client::ComputeResult{loss.loss_sum, static_cast<uint64_t>(loss.correct), 0};
-  }
-
-  static Batch BatchOf(const BatchMemory& memory) {
-    return {memory.images, memory.labels, memory.bytes, memory.moves};
-  }
-
-  Result<std::byte*> MakeSlot(int slot, size_t size_bytes) {
-    PS_TRY(Grow(size_bytes, &train_slots_[slot]));
-    return train_slots_[slot]->data();
-  }
-
-  Status Grow(size_t size_bytes, std::unique_ptr<kernels::Memory>* memory) const {
-    if (*memory == nullptr || (*memory)->size() < size_bytes) {
-      PS_ASSIGN(*memory, backends_[0]->AllocatePinned(size_bytes));
-    }
-    return Status::Ok();
-  }
-
-  /// Spans of the tensors within a flat buffer of proto::TensorLayout.
-  template <typename T>
-  void Split(std::span<T> flat, std::vector<std::span<T>>* tensors) const {
-    tensors->clear();
-    for (size_t i = 0; i < elements_.size(); ++i) {
-      tensors->push_back(
-          flat.subspan(static_cast<size_t>(offsets_[i]), static_cast<size_t>(elements_[i])));
-    }
-  }
-
-  // Constant after construction.
-  const proto::JobConfig config_;
-  const Dataset dataset_;
-  const Model model_;
-  const std::vector<std::shared_ptr<kernels::Backend>> backends_;
-  const std::unique_ptr<Network> network_;
-  const BatchForm form_;
-  std::vector<int64_t> elements_;
-  std::vector<int64_t> offsets_;  // of the tensors in a flat buffer
-  std::function<void(bool is_done)> on_forward_;
-  // Scratch, grown to the largest batch.
-  std::unique_ptr<kernels::Memory> train_slots_[2];
-  std::unique_ptr<kernels::Memory> tests_;
-  std::vector<std::span<const float>> parameters_;
-  std::vector<std::span<float>> gradients_;
-  Prefetcher prefetcher_;  // its thread ends before what it uses goes
-};
+Batch BatchOf(const BatchMemory& memory) {
+  return {memory.images, memory.labels, memory.bytes, memory.moves};
+}
 
 }  // namespace
+
+Trainer::Trainer(
+    const proto::JobConfig& config,
+    Dataset dataset,
+    Model model,
+    std::vector<std::shared_ptr<kernels::Backend>> backends,
+    std::unique_ptr<Network> network)
+    : config_(config),
+      dataset_(std::move(dataset)),
+      model_(std::move(model)),
+      backends_(std::move(backends)),
+      network_(std::move(network)),
+      form_(FormFor(dataset_, *network_)),
+      prefetcher_(&dataset_, config_.train.seed, form_, [this](int slot, size_t size_bytes) {
+        return MakeSlot(slot, size_bytes);
+      }) {
+  for (const TensorSpec& tensor : model_.tensors) {
+    elements_.push_back(tensor.element_count());
+  }
+  const proto::TensorLayout layout(elements_);
+  for (size_t i = 0; i < elements_.size(); ++i) {
+    offsets_.push_back(layout.OffsetOf(i));
+  }
+}
+
+std::vector<proto::GradientDtype> Trainer::TensorDtypes() const {
+  std::vector<proto::GradientDtype> dtypes;
+  for (const TensorSpec& tensor : model_.tensors) {
+    dtypes.push_back(proto::PushDtypeOf(config_.train.gradient_dtype, tensor.rule));
+  }
+  return dtypes;
+}
+
+Result<Buffer> Trainer::MakeBuffer(size_t size_bytes) const {
+  PS_ASSIGN(std::shared_ptr<kernels::Memory> memory, backends_[0]->AllocatePinned(size_bytes));
+  std::byte* const data = memory->data();
+  // The backend goes after its last memory.
+  auto owner = std::make_shared<std::pair<std::shared_ptr<kernels::Backend>, decltype(memory)>>(
+      backends_[0], std::move(memory));
+  return Buffer(data, size_bytes, std::move(owner));
+}
+
+void Trainer::Upload(const ParameterRange& changed) {
+  const auto next = std::ranges::upper_bound(offsets_, changed.offset);
+  const auto tensor = static_cast<uint32_t>(next - offsets_.begin() - 1);
+  network_->Upload(tensor, changed.offset - offsets_[tensor], changed.values);
+}
+
+void Trainer::Settle() {
+  network_->Settle().Ignore("a device that is lost reads nothing; the next step tells");
+}
+
+void Trainer::Foresee(const client::SamplesAhead& next) {
+  prefetcher_.Foresee({next.epoch, {next.begin, next.end}});
+}
+
+Result<client::ComputeResult> Trainer::Step(
+    const client::ComputeTask& task,
+    const TaskTensors& tensors,
+    const std::function<void(uint32_t)>& ready) {
+  PS_ASSIGN(const BatchMemory memory, prefetcher_.Take({task.epoch, {task.begin, task.end}}));
+  Split(tensors.parameters, &parameters_);
+  Split(tensors.gradient, &gradients_);
+  if (task.end - task.begin < static_cast<uint64_t>(LeastTrainBatch(model_))) {
+    return PassOver(memory, ready);
+  }
+  // Dropout differs from step to step and from worker to worker, and is the same when repeated.
+  const uint64_t dropout_step = (uint64_t{task.epoch} << 40) ^ task.begin;
+  PS_ASSIGN(
+      const BatchLoss loss,
+      network_->TrainStep(
+          parameters_,
+          BatchOf(memory),
+          {.step = dropout_step,
+           .clip_norm = config_.optimizer.clip_norm,
+           .micro_batch = config_.train.micro_batch,
+           .bf16_gradients = config_.train.gradient_dtype == proto::GradientDtype::kBf16,
+           .on_forward = on_forward_},
+          gradients_,
+          ready));
+  return client::ComputeResult{loss.loss_sum, static_cast<uint64_t>(loss.correct), 0};
+}
+
+Result<client::ComputeResult> Trainer::Evaluate(
+    std::span<const float> parameters, uint64_t begin, uint64_t end) {
+  Split(parameters, &parameters_);
+  client::ComputeResult result;
+  const uint64_t batch = EvaluateBatch(dataset_.info().shape);
+  for (uint64_t at = begin; at < end; at += batch) {
+    const SampleRange range{at, std::min(at + batch, end)};
+    PS_ASSIGN(const BatchMemory memory, Memory(range.end - range.begin));
+    PS_TRY(dataset_.FetchTest(range, memory));
+    PS_ASSIGN(const BatchLoss loss, network_->Evaluate(parameters_, BatchOf(memory)));
+    result.loss_sum += loss.loss_sum;
+    result.correct += static_cast<uint64_t>(loss.correct);
+  }
+  return result;
+}
+
+Result<BatchMemory> Trainer::Memory(uint64_t samples) {
+  const BatchLayout layout = dataset_.LayoutOf(form_);
+  PS_TRY(Grow(layout.BytesFor(samples), &tests_));
+  return layout.At(tests_->data(), samples);
+}
+
+Result<client::ComputeResult> Trainer::PassOver(
+    const BatchMemory& memory, const std::function<void(uint32_t)>& ready) {
+  PS_ASSIGN(const BatchLoss loss, network_->Evaluate(parameters_, BatchOf(memory)));
+  for (uint32_t tensor = static_cast<uint32_t>(elements_.size()); tensor-- > 0;) {
+    if (model_.tensors[tensor].rule == UpdateRule::kAverage) {
+      std::ranges::copy(parameters_[tensor], gradients_[tensor].begin());
+    } else {
+      std::ranges::fill(gradients_[tensor], 0.0F);
+    }
+    ready(tensor);
+  }
+  return client::ComputeResult{loss.loss_sum, static_cast<uint64_t>(loss.correct), 0};
+}
+
+Result<std::byte*> Trainer::MakeSlot(int slot, size_t size_bytes) {
+  PS_TRY(Grow(size_bytes, &train_slots_[slot]));
+  return train_slots_[slot]->data();
+}
+
+Status Trainer::Grow(size_t size_bytes, std::unique_ptr<kernels::Memory>* memory) const {
+  if (*memory == nullptr || (*memory)->size() < size_bytes) {
+    PS_ASSIGN(*memory, backends_[0]->AllocatePinned(size_bytes));
+  }
+  return Status::Ok();
+}
+
+template <typename T>
+void Trainer::Split(std::span<T> flat, std::vector<std::span<T>>* tensors) const {
+  tensors->clear();
+  for (size_t i = 0; i < elements_.size(); ++i) {
+    tensors->push_back(
+        flat.subspan(static_cast<size_t>(offsets_[i]), static_cast<size_t>(elements_[i])));
+  }
+}
 
 Result<std::unique_ptr<Trainer>> Trainer::Make(
     const proto::JobConfig& config,
@@ -231,7 +193,7 @@ Result<std::unique_ptr<Trainer>> Trainer::Make(
   if (FormFor(dataset, *network) == BatchForm::kBytes) {
     PS_TRY(network->TakePictures(*dataset.pictures()));
   }
-  return std::unique_ptr<Trainer>(std::make_unique<BackendTrainer>(
+  return std::unique_ptr<Trainer>(new Trainer(
       config, std::move(dataset), std::move(model), std::move(backends), std::move(network)));
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -11,8 +13,11 @@
 #include "ps/base/status.h"
 #include "ps/client/worker_core.h"
 #include "ps/proto/job_config.h"
+#include "worker/data/dataset.h"
 #include "worker/data/load_progress.h"
 #include "worker/data/prefetcher.h"
+#include "worker/model/model.h"
+#include "worker/model/network.h"
 
 namespace ps::worker {
 
@@ -40,48 +45,85 @@ class Trainer {
       std::vector<std::shared_ptr<kernels::Backend>> backends,
       LoadProgress* progress = nullptr);
 
-  virtual ~Trainer() = default;
-
   /// Elements of each tensor, in tensor order.
-  virtual std::vector<int64_t> TensorElements() const = 0;
+  const std::vector<int64_t>& TensorElements() const { return elements_; }
 
   /// Of the gradient of each, which lies in its place as client::ChunkLayout says.
-  virtual std::vector<proto::GradientDtype> TensorDtypes() const = 0;
+  std::vector<proto::GradientDtype> TensorDtypes() const;
 
-  virtual const proto::DatasetFingerprint& data() const = 0;
+  const proto::DatasetFingerprint& data() const { return dataset_.fingerprint(); }
 
   /// Memory for parameters or a gradient. It may outlive the trainer. Thread: any.
-  virtual Result<Buffer> MakeBuffer(size_t size_bytes) const = 0;
+  Result<Buffer> MakeBuffer(size_t size_bytes) const;
 
   /// Whether Upload has to be told which parameters have changed.
-  virtual bool has_copies() const = 0;
+  bool has_copies() const { return network_->has_copies(); }
+
   /// These parameters have changed since the last call that named them. Returns before the device
   /// has them. Requires: they lie within one tensor.
-  virtual void Upload(const ParameterRange& changed) = 0;
+  void Upload(const ParameterRange& changed);
   /// Nothing of what was uploaded is read any more.
-  virtual void Settle() = 0;
+  void Settle();
 
   /// The next Step will probably be of these samples: they are fetched on a thread of their own.
   /// Thread: any.
-  virtual void Foresee(const client::SamplesAhead& next) = 0;
+  void Foresee(const client::SamplesAhead& next);
+
   /// How the steps so far have come by their data.
-  virtual const Prefetcher::Figures& data_figures() const = 0;
+  const Prefetcher::Figures& data_figures() const { return prefetcher_.figures(); }
 
   /// `on_forward` is called in each later Step as its forward passes begin and are done; see
   /// Network::StepOptions.
-  virtual void WatchForward(std::function<void(bool is_done)> on_forward) = 0;
+  void WatchForward(std::function<void(bool is_done)> on_forward) {
+    on_forward_ = std::move(on_forward);
+  }
 
   /// Gradient of the mean loss over samples [begin, end) of the epoch's order, into
   /// tensors.gradient. `ready` is called once a tensor as its gradient becomes final. Errors:
   /// kUnavailable when the device is lost, else as Network::TrainStep.
-  virtual Result<client::ComputeResult> Step(
+  Result<client::ComputeResult> Step(
       const client::ComputeTask& task,
       const TaskTensors& tensors,
-      const std::function<void(uint32_t)>& ready) = 0;
+      const std::function<void(uint32_t)>& ready);
 
   /// Loss and hits over test samples [begin, end).
-  virtual Result<client::ComputeResult> Evaluate(
-      std::span<const float> parameters, uint64_t begin, uint64_t end) = 0;
+  Result<client::ComputeResult> Evaluate(
+      std::span<const float> parameters, uint64_t begin, uint64_t end);
+
+ private:
+  Trainer(
+      const proto::JobConfig& config,
+      Dataset dataset,
+      Model model,
+      std::vector<std::shared_ptr<kernels::Backend>> backends,
+      std::unique_ptr<Network> network);
+
+  Result<BatchMemory> Memory(uint64_t samples);
+  /// Too few samples to learn from: parameters and running statistics stay as they are.
+  Result<client::ComputeResult> PassOver(
+      const BatchMemory& memory, const std::function<void(uint32_t)>& ready);
+  Result<std::byte*> MakeSlot(int slot, size_t size_bytes);
+  Status Grow(size_t size_bytes, std::unique_ptr<kernels::Memory>* memory) const;
+  /// Spans of the tensors within a flat buffer of proto::TensorLayout.
+  template <typename T>
+  void Split(std::span<T> flat, std::vector<std::span<T>>* tensors) const;
+
+  // Constant after construction.
+  const proto::JobConfig config_;
+  const Dataset dataset_;
+  const Model model_;
+  const std::vector<std::shared_ptr<kernels::Backend>> backends_;
+  const std::unique_ptr<Network> network_;
+  const BatchForm form_;
+  std::vector<int64_t> elements_;
+  std::vector<int64_t> offsets_;  // of the tensors in a flat buffer
+  std::function<void(bool is_done)> on_forward_;
+  // Scratch, grown to the largest batch.
+  std::unique_ptr<kernels::Memory> train_slots_[2];
+  std::unique_ptr<kernels::Memory> tests_;
+  std::vector<std::span<const float>> parameters_;
+  std::vector<std::span<float>> gradients_;
+  Prefetcher prefetcher_;  // its thread ends before what it uses goes
 };
 
 }  // namespace ps::worker

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include "kernels/backend.h"
+
 namespace ps::worker {
 namespace {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "ps/base/status.h"
+#include "worker/model/batch.h"
 #include "worker/model/model.h"
-#include "worker/model/network.h"
 #include "worker/model/picture_format.h"
 
 namespace ps::worker {

@@ -39,351 +39,316 @@ BatchLoss LossOf(const kernels::LossResult& loss, int64_t n, int64_t labelled) {
       n};
 }
 
+}  // namespace
+
 /// The step under way.
-struct TrainingStep {
-  const Network::StepOptions& options;
+struct Network::Step {
+  const StepOptions& options;
   const Batch& batch;
   Division division;
   int64_t labelled = 0;
 };
 
-class DeviceNetwork final : public Network {
- public:
-  explicit DeviceNetwork(const Model& model) : model_(model) {}
-
-  /// Once, before anything else.
-  Status Build(const std::vector<Backend*>& backends, uint64_t seed, kernels::Precision precision) {
-    PS_CHECK(!backends.empty());
-    for (size_t i = 0; i < backends.size(); ++i) {
-      PS_CHECK(backends[i]->is_host_memory() == backends[0]->is_host_memory());
-      if (i > 0) {
-        backends[i]->Reach(*backends[i - 1]);
-      }
-      const Replica::Options options{
-          .backend = backends[i],
-          .seed = seed,
-          .precision = precision,
-          .is_first = i == 0,
-          .is_last = i + 1 == backends.size()};
-      PS_ASSIGN(auto replica, Replica::Make(&model_, options));
-      replicas_.push_back(std::move(replica));
+Status Network::Build(
+    const std::vector<Backend*>& backends, uint64_t seed, kernels::Precision precision) {
+  PS_CHECK(!backends.empty());
+  for (size_t i = 0; i < backends.size(); ++i) {
+    PS_CHECK(backends[i]->is_host_memory() == backends[0]->is_host_memory());
+    if (i > 0) {
+      backends[i]->Reach(*backends[i - 1]);
     }
-    PS_ASSIGN(
-        GradientReturn made,
-        GradientReturn::Make(backends[0], first().compute(), first().copies(), &model_.tensors));
-    gradient_return_.emplace(std::move(made));
-    const size_t norm_bytes = model_.tensors.size() * sizeof(double);
-    PS_ASSIGN(norms_, backends[0]->AllocateDevice(norm_bytes + sizeof(float)));
-    return Status::Ok();
+    const Replica::Options options{
+        .backend = backends[i],
+        .seed = seed,
+        .precision = precision,
+        .is_first = i == 0,
+        .is_last = i + 1 == backends.size()};
+    PS_ASSIGN(auto replica, Replica::Make(&model_, options));
+    replicas_.push_back(std::move(replica));
   }
+  PS_ASSIGN(
+      GradientReturn made,
+      GradientReturn::Make(backends[0], first().compute(), first().copies(), &model_.tensors));
+  gradient_return_.emplace(std::move(made));
+  const size_t norm_bytes = model_.tensors.size() * sizeof(double);
+  PS_ASSIGN(norms_, backends[0]->AllocateDevice(norm_bytes + sizeof(float)));
+  return Status::Ok();
+}
 
-  Status TakePictures(const PictureFormat& format) override {
-    const Shape& input = model_.input;
-    const int64_t height = format.height + 2 * format.pad;
-    const int64_t width = format.width + 2 * format.pad;
-    const bool fits = format.channels * height * width == input.element_count() &&
-                      (format.channels == input.channels || input.is_flat());
-    if (!fits || static_cast<int64_t>(format.values.size()) != format.channels) {
-      return Status::InvalidArgument(fmt::format(
-          "pictures of {}x{}x{} bytes with {} pixels around them, for a model of {}",
-          format.channels,
-          format.height,
-          format.width,
-          format.pad,
-          input.ToString()));
-    }
-    for (const auto& replica : replicas_) {
-      PS_TRY(replica->TakePictures(format));
-    }
-    pictures_ = format;
-    return Status::Ok();
+Status Network::TakePictures(const PictureFormat& format) {
+  const Shape& input = model_.input;
+  const int64_t height = format.height + 2 * format.pad;
+  const int64_t width = format.width + 2 * format.pad;
+  const bool fits = format.channels * height * width == input.element_count() &&
+                    (format.channels == input.channels || input.is_flat());
+  if (!fits || static_cast<int64_t>(format.values.size()) != format.channels) {
+    return Status::InvalidArgument(fmt::format(
+        "pictures of {}x{}x{} bytes with {} pixels around them, for a model of {}",
+        format.channels,
+        format.height,
+        format.width,
+        format.pad,
+        input.ToString()));
   }
-
-  bool has_copies() const override { return replicas_[0]->has_copies(); }
-
-  void Upload(uint32_t tensor, int64_t begin, std::span<const float> values) override {
-    for (const auto& replica : replicas_) {
-      replica->Upload(tensor, begin, values);
-    }
+  for (const auto& replica : replicas_) {
+    PS_TRY(replica->TakePictures(format));
   }
+  pictures_ = format;
+  return Status::Ok();
+}
 
-  Status Settle() override {
-    Status first_failure;
-    for (const auto& replica : replicas_) {
-      Status status = replica->Settle();
-      if (first_failure.ok()) {
-        first_failure = std::move(status);
-      }
-    }
-    return first_failure;
+void Network::Upload(uint32_t tensor, int64_t begin, std::span<const float> values) {
+  for (const auto& replica : replicas_) {
+    replica->Upload(tensor, begin, values);
   }
+}
 
-  Result<BatchLoss> TrainStep(
-      Parameters parameters,
-      const Batch& batch,
-      const StepOptions& options,
-      Gradients gradients,
-      const GradientReady& ready) override {
-    PS_TRY(CheckSizes("gradients", gradients, model_.tensors));
-    const TrainingStep step{
-        options,
-        batch,
-        Division::Of(
-            SamplesOf(batch), replicas_.size(), options.micro_batch, LeastTrainBatch(model_) > 1),
-        LabelledOf(batch)};
-    const Division& division = step.division;
-    PS_TRY(Prepare(parameters, batch, division, true));
-    for (size_t i = 0; i < division.devices(); ++i) {
-      replicas_[i]->Begin(parameters, gradients);
-    }
-    Status sent;  // from device to device
-    const GradientReady whole = [&](uint32_t tensor) {
-      for (size_t i = 1; i < division.devices() && sent.ok(); ++i) {
-        sent = replicas_[i]->WaitForSent(tensor);
-      }
-      if (sent.ok() && ready) {
-        ready(tensor);
-      }
-    };
-    sources_.assign(first().sums().begin(), first().sums().end());
-    PS_TRY(gradient_return_->Begin(sources_, gradients, options.bf16_gradients, &whole));
-    for (int64_t offset = 0; offset < division.share; offset += division.piece) {
-      StartPieces(step, offset);
-    }
-    PS_TRY(gradient_return_->Finish());
-    PS_TRY(sent);
-    PS_ASSIGN(const kernels::LossResult loss, AddLosses(division));
-    return LossOf(loss, division.n, step.labelled);
-  }
-
-  Result<BatchLoss> Evaluate(Parameters parameters, const Batch& batch) override {
-    const Division division = Division::Of(SamplesOf(batch), replicas_.size(), 0);
-    PS_TRY(Prepare(parameters, batch, division, false));
-    for (size_t i = 0; i < division.devices(); ++i) {
-      replicas_[i]->Begin(parameters, {});
-      replicas_[i]->Evaluate(PieceOf(batch, division.RangeOf(i, 0)));
-    }
-    PS_ASSIGN(const kernels::LossResult loss, AddLosses(division));
-    return LossOf(loss, division.n, LabelledOf(batch));
-  }
-
- private:
-  Replica& first() const { return *replicas_[0]; }
-
-  int64_t SamplesOf(const Batch& batch) const {
-    return static_cast<int64_t>(batch.labels.size()) / model_.labels;
-  }
-
-  Batch PieceOf(const Batch& batch, const PieceRange& range) const {
-    const auto elements = static_cast<size_t>(model_.input.element_count());
-    const auto labels = static_cast<size_t>(model_.labels);
-    const auto from = static_cast<size_t>(range.begin);
-    const auto count = static_cast<size_t>(range.end - range.begin);
-    const std::span<const uint32_t> own_labels =
-        batch.labels.subspan(from * labels, count * labels);
-    if (!pictures_) {
-      return {batch.images.subspan(from * elements, count * elements), own_labels};
-    }
-    const auto bytes = static_cast<size_t>(pictures_->byte_count());
-    return {
-        {},
-        own_labels,
-        batch.bytes.subspan(from * bytes, count * bytes),
-        batch.moves.subspan(from, count)};
-  }
-
-  /// Puts the work of all devices' pieces at this offset into their streams: the last device's
-  /// first, since the one ahead of it waits for what it has sent.
-  void StartPieces(const TrainingStep& step, int64_t offset) {
-    for (size_t i = step.division.devices(); i-- > 0;) {
-      const PieceRange range = step.division.RangeOf(i, offset);
-      if (range.begin == range.end) {
-        continue;  // of a share that is shorter
-      }
-      replicas_[i]->Train(MakePiece(step, i, range));
+Status Network::Settle() {
+  Status first_failure;
+  for (const auto& replica : replicas_) {
+    Status status = replica->Settle();
+    if (first_failure.ok()) {
+      first_failure = std::move(status);
     }
   }
+  return first_failure;
+}
 
-  /// The samples of a device's piece, and what becomes of its gradients: of the first device they
-  /// go to the host.
-  Replica::Piece MakePiece(const TrainingStep& step, size_t device, const PieceRange& range) {
-    const Division& division = step.division;
-    const PieceRange share = division.ShareOf(device);
-    Replica::Piece piece;
-    piece.batch = PieceOf(step.batch, range);
-    piece.step = step.options.step + static_cast<uint64_t>(range.begin);
-    piece.weight = WeightOf(step, piece.batch);
-    piece.kind = {
-        .n = range.end - range.begin,
-        .is_first = range.begin == share.begin,
-        .is_last = range.end == share.end,
-        .is_weighed = range.end - range.begin < division.n};
-    if (device == 0 && step.options.on_forward) {
-      piece.on_forward = &step.options.on_forward;
+Result<BatchLoss> Network::TrainStep(
+    Parameters parameters,
+    const Batch& batch,
+    const StepOptions& options,
+    Gradients gradients,
+    const GradientReady& ready) {
+  PS_TRY(CheckSizes("gradients", gradients, model_.tensors));
+  const Step step{
+      options,
+      batch,
+      Division::Of(
+          SamplesOf(batch), replicas_.size(), options.micro_batch, LeastTrainBatch(model_) > 1),
+      LabelledOf(batch)};
+  const Division& division = step.division;
+  PS_TRY(Prepare(parameters, batch, division, true));
+  for (size_t i = 0; i < division.devices(); ++i) {
+    replicas_[i]->Begin(parameters, gradients);
+  }
+  Status sent;  // from device to device
+  const GradientReady whole = [&](uint32_t tensor) {
+    for (size_t i = 1; i < division.devices() && sent.ok(); ++i) {
+      sent = replicas_[i]->WaitForSent(tensor);
     }
-    if (!piece.kind.is_last) {
-      return piece;
+    if (sent.ok() && ready) {
+      ready(tensor);
     }
-    if (device + 1 < division.devices()) {
-      piece.kind.adds_behind = true;
-      piece.behind = replicas_[device + 1].get();
+  };
+  sources_.assign(first().sums().begin(), first().sums().end());
+  PS_TRY(gradient_return_->Begin(sources_, gradients, options.bf16_gradients, &whole));
+  for (int64_t offset = 0; offset < division.share; offset += division.piece) {
+    StartPieces(step, offset);
+  }
+  PS_TRY(gradient_return_->Finish());
+  PS_TRY(sent);
+  PS_ASSIGN(const kernels::LossResult loss, AddLosses(division));
+  return LossOf(loss, division.n, step.labelled);
+}
+
+Result<BatchLoss> Network::Evaluate(Parameters parameters, const Batch& batch) {
+  const Division division = Division::Of(SamplesOf(batch), replicas_.size(), 0);
+  PS_TRY(Prepare(parameters, batch, division, false));
+  for (size_t i = 0; i < division.devices(); ++i) {
+    replicas_[i]->Begin(parameters, {});
+    replicas_[i]->Evaluate(PieceOf(batch, division.RangeOf(i, 0)));
+  }
+  PS_ASSIGN(const kernels::LossResult loss, AddLosses(division));
+  return LossOf(loss, division.n, LabelledOf(batch));
+}
+
+Batch Network::PieceOf(const Batch& batch, const PieceRange& range) const {
+  const auto elements = static_cast<size_t>(model_.input.element_count());
+  const auto labels = static_cast<size_t>(model_.labels);
+  const auto from = static_cast<size_t>(range.begin);
+  const auto count = static_cast<size_t>(range.end - range.begin);
+  const std::span<const uint32_t> own_labels = batch.labels.subspan(from * labels, count * labels);
+  if (!pictures_) {
+    return {batch.images.subspan(from * elements, count * elements), own_labels};
+  }
+  const auto bytes = static_cast<size_t>(pictures_->byte_count());
+  return {
+      {},
+      own_labels,
+      batch.bytes.subspan(from * bytes, count * bytes),
+      batch.moves.subspan(from, count)};
+}
+
+void Network::StartPieces(const Step& step, int64_t offset) {
+  for (size_t i = step.division.devices(); i-- > 0;) {
+    const PieceRange range = step.division.RangeOf(i, offset);
+    if (range.begin == range.end) {
+      continue;  // of a share that is shorter
     }
-    if (device > 0) {
-      piece.ahead = replicas_[device - 1].get();
-      return piece;
-    }
-    const float clip_norm = step.options.clip_norm;
-    piece.kind.clip_norm = clip_norm;
-    piece.kind.bf16_gradients = step.options.bf16_gradients;
-    if (clip_norm > 0) {
-      piece.pack_all = [this, clip_norm] { ClipAndPack(first().sums(), clip_norm); };
-    } else {
-      piece.pack = [this](uint32_t first_tensor, uint32_t count) {
-        gradient_return_->Pack(first_tensor, count);
-      };
-    }
-    piece.leave = [this](uint32_t first_tensor, uint32_t count) {
-      gradient_return_->Send(first_tensor, count);
-    };
+    replicas_[i]->Train(MakePiece(step, i, range));
+  }
+}
+
+Replica::Piece Network::MakePiece(const Step& step, size_t device, const PieceRange& range) {
+  const Division& division = step.division;
+  const PieceRange share = division.ShareOf(device);
+  Replica::Piece piece;
+  piece.batch = PieceOf(step.batch, range);
+  piece.step = step.options.step + static_cast<uint64_t>(range.begin);
+  piece.weight = WeightOf(step, piece.batch);
+  piece.kind = {
+      .n = range.end - range.begin,
+      .is_first = range.begin == share.begin,
+      .is_last = range.end == share.end,
+      .is_weighed = range.end - range.begin < division.n};
+  if (device == 0 && step.options.on_forward) {
+    piece.on_forward = &step.options.on_forward;
+  }
+  if (!piece.kind.is_last) {
     return piece;
   }
+  if (device + 1 < division.devices()) {
+    piece.kind.adds_behind = true;
+    piece.behind = replicas_[device + 1].get();
+  }
+  if (device > 0) {
+    piece.ahead = replicas_[device - 1].get();
+    return piece;
+  }
+  const float clip_norm = step.options.clip_norm;
+  piece.kind.clip_norm = clip_norm;
+  piece.kind.bf16_gradients = step.options.bf16_gradients;
+  if (clip_norm > 0) {
+    piece.pack_all = [this, clip_norm] { ClipAndPack(first().sums(), clip_norm); };
+  } else {
+    piece.pack = [this](uint32_t first_tensor, uint32_t count) {
+      gradient_return_->Pack(first_tensor, count);
+    };
+  }
+  piece.leave = [this](uint32_t first_tensor, uint32_t count) {
+    gradient_return_->Send(first_tensor, count);
+  };
+  return piece;
+}
 
-  /// Of a piece's gradients in those of the mean over all labels.
-  float WeightOf(const TrainingStep& step, const Batch& piece) const {
-    if (step.labelled == 0) {
-      return static_cast<float>(
-          static_cast<double>(SamplesOf(piece)) / static_cast<double>(step.division.n));
-    }
+float Network::WeightOf(const Step& step, const Batch& piece) const {
+  if (step.labelled == 0) {
     return static_cast<float>(
-        static_cast<double>(LabelledOf(piece)) / static_cast<double>(step.labelled));
+        static_cast<double>(SamplesOf(piece)) / static_cast<double>(step.division.n));
   }
+  return static_cast<float>(
+      static_cast<double>(LabelledOf(piece)) / static_cast<double>(step.labelled));
+}
 
-  /// Waits for all pieces of the devices.
-  Result<kernels::LossResult> AddLosses(const Division& division) {
-    PS_TRY(Settle());
-    kernels::LossResult sum;
-    for (size_t i = 0; i < division.devices(); ++i) {
-      for (const kernels::LossResult& loss : replicas_[i]->losses()) {
-        sum.loss_sum += loss.loss_sum;
-        sum.correct += loss.correct;
+Result<kernels::LossResult> Network::AddLosses(const Division& division) {
+  PS_TRY(Settle());
+  kernels::LossResult sum;
+  for (size_t i = 0; i < division.devices(); ++i) {
+    for (const kernels::LossResult& loss : replicas_[i]->losses()) {
+      sum.loss_sum += loss.loss_sum;
+      sum.correct += loss.correct;
+    }
+  }
+  return sum;
+}
+
+Status Network::Prepare(
+    Parameters parameters, const Batch& batch, const Division& division, bool training) {
+  PS_TRY(CheckSizes("parameters", parameters, model_.tensors));
+  PS_TRY(CheckBatch(model_, pictures_ ? &*pictures_ : nullptr, batch, division.n));
+  size_t device = 0;
+  Status status = ReserveAll(division, training, &device);
+  return status.code() == StatusCode::kInvalidArgument
+             ? TooLarge(division, training, device, status)
+             : status;
+}
+
+Status Network::ReserveAll(const Division& division, bool training, size_t* device) {
+  PS_TRY(Reserve(division, division.piece, training, device));
+  for (*device = 0; *device < division.devices(); ++*device) {
+    const int64_t end = division.ShareOf(*device).end - division.ShareOf(*device).begin;
+    for (int64_t offset = std::max<int64_t>((end - 1) / division.piece - 1, 0) * division.piece;
+         offset < end;
+         offset += division.piece) {
+      const PieceRange range = division.RangeOf(*device, offset);
+      if (range.end - range.begin < division.piece) {
+        PS_TRY(replicas_[*device]->Reserve(range.end - range.begin, training, 1));
       }
     }
-    return sum;
   }
+  return Status::Ok();
+}
 
-  /// Checks the arguments and has what pieces of the division need.
-  Status Prepare(
-      Parameters parameters, const Batch& batch, const Division& division, bool training) {
-    PS_TRY(CheckSizes("parameters", parameters, model_.tensors));
-    PS_TRY(CheckBatch(model_, pictures_ ? &*pictures_ : nullptr, batch, division.n));
-    size_t device = 0;
-    Status status = ReserveAll(division, training, &device);
-    return status.code() == StatusCode::kInvalidArgument
-               ? TooLarge(division, training, device, status)
-               : status;
+Status Network::Reserve(const Division& division, int64_t piece, bool training, size_t* device) {
+  const size_t pieces = training ? division.pieces() : 1;
+  for (*device = 0; *device < division.devices(); ++*device) {
+    PS_TRY(replicas_[*device]->Reserve(piece, training, pieces));
   }
+  return Status::Ok();
+}
 
-  /// What a minibatch needs, including the shorter pieces at the ends of shares: from its first
-  /// piece on the host waits for nothing, so that memory can't be taken. `device`: whose memory is
-  /// short.
-  Status ReserveAll(const Division& division, bool training, size_t* device) {
-    PS_TRY(Reserve(division, division.piece, training, device));
-    for (*device = 0; *device < division.devices(); ++*device) {
-      const int64_t end = division.ShareOf(*device).end - division.ShareOf(*device).begin;
-      for (int64_t offset = std::max<int64_t>((end - 1) / division.piece - 1, 0) * division.piece;
-           offset < end;
-           offset += division.piece) {
-        const PieceRange range = division.RangeOf(*device, offset);
-        if (range.end - range.begin < division.piece) {
-          PS_TRY(replicas_[*device]->Reserve(range.end - range.begin, training, 1));
-        }
-      }
-    }
-    return Status::Ok();
+Status Network::Release(const Division& division) {
+  for (size_t i = 0; i < division.devices(); ++i) {
+    PS_TRY(replicas_[i]->Release());
   }
+  return Status::Ok();
+}
 
-  /// For pieces of so many samples.
-  Status Reserve(const Division& division, int64_t piece, bool training, size_t* device) {
-    const size_t pieces = training ? division.pieces() : 1;
-    for (*device = 0; *device < division.devices(); ++*device) {
-      PS_TRY(replicas_[*device]->Reserve(piece, training, pieces));
-    }
-    return Status::Ok();
-  }
-
-  Status Release(const Division& division) {
-    for (size_t i = 0; i < division.devices(); ++i) {
-      PS_TRY(replicas_[i]->Release());
-    }
-    return Status::Ok();
-  }
-
-  /// Memory is short for the division's pieces: tries how large they may be, each time with new
-  /// layers.
-  Status TooLarge(const Division& division, bool training, size_t device, const Status& why) {
-    int64_t fits = 0;
-    int64_t too_many = division.piece;
-    while (too_many - fits > 1) {
-      const int64_t middle = fits + (too_many - fits) / 2;
-      PS_TRY(Release(division));
-      size_t ignored = 0;
-      (Reserve(division, middle, training, &ignored).ok() ? fits : too_many) = middle;
-    }
+Status Network::TooLarge(
+    const Division& division, bool training, size_t device, const Status& why) {
+  int64_t fits = 0;
+  int64_t too_many = division.piece;
+  while (too_many - fits > 1) {
+    const int64_t middle = fits + (too_many - fits) / 2;
     PS_TRY(Release(division));
-    if (division.adds_pieces()) {
-      return Status::InvalidArgument(fmt::format(
-          "pieces of {}, as train.micro_batch says, do not fit into the memory of {}, {}: {}",
-          division.piece,
-          replicas_[device]->backend()->Name(),
-          fits == 0 ? "nor does a single sample" : fmt::format("pieces of {} do", fits),
-          why.message()));
-    }
+    size_t ignored = 0;
+    (Reserve(division, middle, training, &ignored).ok() ? fits : too_many) = middle;
+  }
+  PS_TRY(Release(division));
+  if (division.adds_pieces()) {
     return Status::InvalidArgument(fmt::format(
-        "a minibatch of {} does not fit into the memory of {}, {}: {}",
-        division.n,
+        "pieces of {}, as train.micro_batch says, do not fit into the memory of {}, {}: {}",
+        division.piece,
         replicas_[device]->backend()->Name(),
-        fits == 0 ? "a single sample does not"
-                  : fmt::format("one of {} does", fits * static_cast<int64_t>(division.devices())),
+        fits == 0 ? "nor does a single sample" : fmt::format("pieces of {} do", fits),
         why.message()));
   }
+  return Status::InvalidArgument(fmt::format(
+      "a minibatch of {} does not fit into the memory of {}, {}: {}",
+      division.n,
+      replicas_[device]->backend()->Name(),
+      fits == 0 ? "a single sample does not"
+                : fmt::format("one of {} does", fits * static_cast<int64_t>(division.devices())),
+      why.message()));
+}
 
-  /// Scales what the optimizer gets, as StepOptions::clip_norm says.
-  void ClipAndPack(Gradients gradients, float norm_max) {
-    auto* const squares = reinterpret_cast<double*>(norms_->data());
-    auto* const factor = reinterpret_cast<float*>(squares + gradients.size());
-    std::vector<std::span<float>> clipped;
-    for (size_t i = 0; i < gradients.size(); ++i) {
-      if (model_.tensors[i].rule == UpdateRule::kOptimizer) {
-        const auto size = static_cast<int64_t>(gradients[i].size());
-        first().compute()->SquaredNorm(gradients[i].data(), size, squares + clipped.size());
-        clipped.push_back(gradients[i]);
-      }
+void Network::ClipAndPack(Gradients gradients, float norm_max) {
+  auto* const squares = reinterpret_cast<double*>(norms_->data());
+  auto* const factor = reinterpret_cast<float*>(squares + gradients.size());
+  std::vector<std::span<float>> clipped;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (model_.tensors[i].rule == UpdateRule::kOptimizer) {
+      const auto size = static_cast<int64_t>(gradients[i].size());
+      first().compute()->SquaredNorm(gradients[i].data(), size, squares + clipped.size());
+      clipped.push_back(gradients[i]);
     }
-    first().compute()->ClipFactor(squares, static_cast<int64_t>(clipped.size()), norm_max, factor);
-    for (const std::span<float> gradient : clipped) {
-      first().compute()->ScaleBy(factor, gradient.data(), static_cast<int64_t>(gradient.size()));
-    }
-    gradient_return_->Pack(0, static_cast<uint32_t>(gradients.size()));
   }
-
-  const Model model_;
-  std::vector<std::unique_ptr<Replica>> replicas_;
-  std::optional<GradientReturn> gradient_return_;  // from the first device
-  std::unique_ptr<kernels::Memory> norms_;  // squared, of each tensor, and what follows from them
-  std::optional<PictureFormat> pictures_;
-  std::vector<std::span<const float>> sources_;  // of the step's gradients
-};
-
-}  // namespace
+  first().compute()->ClipFactor(squares, static_cast<int64_t>(clipped.size()), norm_max, factor);
+  for (const std::span<float> gradient : clipped) {
+    first().compute()->ScaleBy(factor, gradient.data(), static_cast<int64_t>(gradient.size()));
+  }
+  gradient_return_->Pack(0, static_cast<uint32_t>(gradients.size()));
+}
 
 Result<std::unique_ptr<Network>> Network::Make(
     const Model& model,
     const std::vector<Backend*>& backends,
     uint64_t seed,
     kernels::Precision precision) {
-  auto network = std::make_unique<DeviceNetwork>(model);
+  std::unique_ptr<Network> network(new Network(model));
   PS_TRY(network->Build(backends, seed, precision));
-  return std::unique_ptr<Network>(std::move(network));
+  return network;
 }
 
 void Network::UploadAll(Parameters parameters) {

@@ -1,36 +1,23 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "kernels/backend.h"
-#include "ps/base/picture_move.h"
 #include "ps/base/status.h"
+#include "worker/model/batch.h"
+#include "worker/model/division.h"
+#include "worker/model/gradient_return.h"
 #include "worker/model/model.h"
 #include "worker/model/picture_format.h"
+#include "worker/model/replica.h"
 
 namespace ps::worker {
-
-/// One minibatch.
-struct Batch {
-  std::span<const float> images;     // [n, c, h, w], of the model's input shape; or [n, tokens]
-  std::span<const uint32_t> labels;  // [n, labels of a sample], each below the model's class count,
-                                     // or kNoLabel where a sample has several
-  // Instead of images, for a network that takes pictures:
-  std::span<const uint8_t> bytes = {};      // [n, c, h, w] of the PictureFormat
-  std::span<const PictureMove> moves = {};  // [n]
-};
-
-/// Of a sample with several labels, the loss is their mean, and it is correct as far as they are:
-/// the sum of these parts is rounded to whole samples.
-struct BatchLoss {
-  double loss_sum = 0;  // over the batch's samples
-  int64_t correct = 0;
-  int64_t samples = 0;
-};
 
 /// The arithmetic of a model on one device, or on several that share each minibatch. Parameters,
 /// gradients and batches live with the caller in pinned memory (Backend::AllocatePinned),
@@ -72,22 +59,21 @@ class Network {
       uint64_t seed,
       kernels::Precision precision = kernels::Precision::kF32);
 
-  virtual ~Network() = default;
-
   /// From now on batches have bytes and moves instead of images, and the device makes these of
   /// them. Once, before the first batch. Errors: kInvalidArgument when such pictures are not the
   /// model's input; the backend's.
-  virtual Status TakePictures(const PictureFormat& format) = 0;
+  Status TakePictures(const PictureFormat& format);
 
   /// Whether a change of parameters has to be told by Upload; else the arithmetic reads them where
   /// they are.
-  virtual bool has_copies() const = 0;
+  bool has_copies() const { return replicas_[0]->has_copies(); }
+
   /// Puts values of `tensor` from element `begin` on the way to the device, where the next step
   /// finds them. They stay as they are until it has returned, or until they are put there again.
-  virtual void Upload(uint32_t tensor, int64_t begin, std::span<const float> values) = 0;
+  void Upload(uint32_t tensor, int64_t begin, std::span<const float> values);
   void UploadAll(Parameters parameters);
   /// Waits until all that was put on the way is there. Errors: kUnavailable, the device is lost.
-  virtual Status Settle() = 0;
+  Status Settle();
 
   /// Forward and backward. Writes the gradient of the batch's mean loss; for tensors of rule
   /// kAverage, the observation to be averaged. Same arguments, device and thread count, same bits.
@@ -95,15 +81,63 @@ class Network {
   /// memory is short, with the largest batch for which there is enough; kUnsupported when the
   /// machine cannot run an op; kUnavailable when the device is lost. NaN and infinity are no errors
   /// here: they show in the loss and the gradients (see kernels/op.h for what may hide one).
-  virtual Result<BatchLoss> TrainStep(
+  Result<BatchLoss> TrainStep(
       Parameters parameters,
       const Batch& batch,
       const StepOptions& options,
       Gradients gradients,
-      const GradientReady& ready) = 0;
+      const GradientReady& ready);
 
   /// Loss and hits with the running statistics and without dropout. Same errors.
-  virtual Result<BatchLoss> Evaluate(Parameters parameters, const Batch& batch) = 0;
+  Result<BatchLoss> Evaluate(Parameters parameters, const Batch& batch);
+
+ private:
+  struct Step;
+
+  explicit Network(const Model& model) : model_(model) {}
+
+  Status Build(
+      const std::vector<kernels::Backend*>& backends, uint64_t seed, kernels::Precision precision);
+
+  Replica& first() const { return *replicas_[0]; }
+
+  int64_t SamplesOf(const Batch& batch) const {
+    return static_cast<int64_t>(batch.labels.size()) / model_.labels;
+  }
+
+  Batch PieceOf(const Batch& batch, const PieceRange& range) const;
+  /// Puts the work of all devices' pieces at this offset into their streams: the last device's
+  /// first, since the one ahead of it waits for what it has sent.
+  void StartPieces(const Step& step, int64_t offset);
+  /// The samples of a device's piece, and what becomes of its gradients: of the first device they
+  /// go to the host.
+  Replica::Piece MakePiece(const Step& step, size_t device, const PieceRange& range);
+  /// Of a piece's gradients in those of the mean over all labels.
+  float WeightOf(const Step& step, const Batch& piece) const;
+  /// Waits for all pieces of the devices.
+  Result<kernels::LossResult> AddLosses(const Division& division);
+  /// Checks the arguments and has what pieces of the division need.
+  Status Prepare(
+      Parameters parameters, const Batch& batch, const Division& division, bool training);
+  /// What a minibatch needs, including the shorter pieces at the ends of shares: from its first
+  /// piece on the host waits for nothing, so that memory can't be taken. `device`: whose memory is
+  /// short.
+  Status ReserveAll(const Division& division, bool training, size_t* device);
+  /// For pieces of so many samples.
+  Status Reserve(const Division& division, int64_t piece, bool training, size_t* device);
+  Status Release(const Division& division);
+  /// Memory is short for the division's pieces: tries how large they may be, each time with new
+  /// layers.
+  Status TooLarge(const Division& division, bool training, size_t device, const Status& why);
+  /// Scales what the optimizer gets, as StepOptions::clip_norm says.
+  void ClipAndPack(Gradients gradients, float norm_max);
+
+  const Model model_;
+  std::vector<std::unique_ptr<Replica>> replicas_;
+  std::optional<GradientReturn> gradient_return_;  // from the first device
+  std::unique_ptr<kernels::Memory> norms_;  // squared, of each tensor, and what follows from them
+  std::optional<PictureFormat> pictures_;
+  std::vector<std::span<const float>> sources_;  // of the step's gradients
 };
 
 }  // namespace ps::worker

@@ -162,7 +162,7 @@ Status Replica::Release() {
   return MakeLayers();
 }
 
-void Replica::Begin(Network::Parameters parameters, Network::Gradients gradients) {
+void Replica::Begin(kernels::ConstSpans parameters, kernels::Spans gradients) {
   read_ = has_copies() ? parameters_.const_spans() : parameters;
   sums_ = has_copies() || !options_.is_first ? gradients_.spans() : gradients;
   pieces_begun_ = 0;

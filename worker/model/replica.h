@@ -11,8 +11,8 @@
 #include "kernels/backend.h"
 #include "ps/base/status.h"
 #include "ps/proto/chunks.h"
+#include "worker/model/batch.h"
 #include "worker/model/device_copy.h"
-#include "worker/model/network.h"
 #include "worker/model/picture_maker.h"
 #include "worker/model/sequence.h"
 #include "worker/model/step_recorder.h"
@@ -140,7 +140,7 @@ class Replica {
 
   /// A minibatch begins. Where memory is the host's its parameters are read where they are, and
   /// the first device's sums are made where `gradients` are; in evaluation there are none.
-  void Begin(Network::Parameters parameters, Network::Gradients gradients);
+  void Begin(kernels::ConstSpans parameters, kernels::Spans gradients);
   /// Puts forward and backward of a piece into the stream. Requires: memory is reserved, for so
   /// many pieces as begin between one Begin and the next.
   void Train(const Piece& piece);

@@ -11,8 +11,8 @@
 #include "kernels/backend.h"
 #include "kernels/op.h"
 #include "ps/base/status.h"
+#include "worker/model/batch.h"
 #include "worker/model/layer_op.h"
-#include "worker/model/network.h"
 
 namespace ps::worker {
 
