@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/optimizer_slots.h"
 #include "ps/base/host_port.h"
 #include "ps/base/text.h"
 #include "ps/proto/timing.h"
@@ -89,20 +90,6 @@ std::vector<std::string> JobNotes(const proto::JobConfig& config, const JobParts
   return notes;
 }
 
-/// Buffers of the optimizer's state, each as large as the model.
-uint64_t SlotsOf(const proto::OptimizerConfig& optimizer) {
-  switch (optimizer.kind) {
-    case proto::OptimizerKind::kSgd:
-      return optimizer.momentum > 0 ? 1 : 0;
-    case proto::OptimizerKind::kAdagrad:
-      return 1;
-    case proto::OptimizerKind::kAdam:
-    case proto::OptimizerKind::kAdamW:
-      return 2;
-  }
-  return 0;
-}
-
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> DescribeJob(
@@ -149,7 +136,8 @@ std::string RenderDiskWarning(
       static_cast<uint64_t>(std::max<int64_t>(parts.model.parameter_count(), 0)) * sizeof(float);
   const uint64_t slot =
       config.checkpoint.slots == proto::CheckpointSlots::kBf16 ? model / 2 : model;
-  const uint64_t checkpoint = model + SlotsOf(config.optimizer) * slot;
+  const uint64_t checkpoint =
+      model + static_cast<uint64_t>(kernels::OptimizerSlotCount(config.optimizer)) * slot;
   const uint64_t count = config.checkpoint.enabled ? uint64_t{config.checkpoint.keep} + 1 : 0;
   const uint64_t need = model + count * checkpoint;
   if (need <= free_bytes) {

@@ -293,7 +293,7 @@ cudaError_t PicturesOf(cudaStream_t stream, const PictureArgs& args);
 cudaError_t UpdateParameters(
     cudaStream_t stream,
     const OptimizerRule& rule,
-    const UpdateFactors& factors,
+    const UpdateStep& step,
     const OptimizerBuffers& buffers,
     uint32_t* left_out);
 

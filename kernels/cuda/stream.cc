@@ -256,7 +256,7 @@ void CudaStream::ApplyUpdate(
     const UpdateStep& step,
     const OptimizerBuffers& buffers,
     uint32_t* left_out) {
-  Note(UpdateParameters(Enter(), rule, MakeUpdateFactors(rule, step), buffers, left_out));
+  Note(UpdateParameters(Enter(), rule, step, buffers, left_out));
 }
 
 bool CudaStream::BeginRecording() {

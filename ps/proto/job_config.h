@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "configs/job_values_generated.h"
 #include "ps/base/status.h"
 
 namespace ps::proto {
@@ -14,43 +15,14 @@ namespace ps::proto {
 // field here has the same name there, and the comment that explains it. Validated: whoever holds a
 // JobConfig made by ParseJobConfig may rely on the ranges that job.fbs states.
 
-enum class LayerKind : uint8_t {
-  kLinear,
-  kConv2d,
-  kBatchNorm,
-  kMaxPool,
-  kAvgPool,
-  kGlobalAvgPool,
-  kRelu,
-  kGelu,
-  kDropout,
-  kFlatten,
-  kResidual,
-  kEmbedding,
-  kLayerNorm,
-  kAttention,
-  kFeedForward,
-  kSoftmaxCrossEntropy,
-};
-
-struct LayerConfig {
-  LayerKind kind = LayerKind::kLinear;
-  int32_t out = 0;        // linear: output features; conv2d: output channels; embedding: width
-  int32_t kernel = 3;     // conv2d, pools: square window
-  int32_t stride = 0;     // conv2d, pools; 0: 1 for conv2d, kernel for pools
-  int32_t padding = 0;    // conv2d, pools
-  bool bias = true;       // linear, conv2d
-  float rate = 0.5F;      // dropout: probability of zeroing
-  float momentum = 0.1F;  // batch_norm: weight of the newest batch in the running statistics
-  float epsilon = 1e-5F;  // batch_norm, layer_norm
-  int32_t heads = 0;      // attention: divides the width
-  bool causal = false;    // attention: a token sees none behind it
-  int32_t hidden = 0;     // feed_forward: features between its two products; 0: 4 x the width
-  std::vector<LayerConfig> layers;    // residual: the body
-  std::vector<LayerConfig> shortcut;  // residual: the side path; identity when empty
-
-  friend bool operator==(const LayerConfig&, const LayerConfig&) = default;
-};
+// Made of the schema (scripts/cmake/SpotpsKinds.cmake).
+using config::DatasetFormat;
+using config::LayerConfig;
+using config::LayerKind;
+using config::OptimizerConfig;
+using config::OptimizerKind;
+using config::ScheduleConfig;
+using config::ScheduleKind;
 
 /// What 0 stands for in a ModelConfig of name gpt or bert.
 inline constexpr uint32_t kModelDepth = 4;
@@ -68,8 +40,6 @@ struct ModelConfig {
 
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
-
-enum class DatasetFormat : uint8_t { kIdx, kCifar10, kCifar100, kText, kNpy, kCsv, kTsv };
 
 struct AugmentConfig {
   uint32_t crop = 0;  // pixels that a training picture is moved by at most, each way
@@ -96,35 +66,6 @@ struct DataConfig {
   AugmentConfig augment;    // of pictures
 
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
-};
-
-enum class OptimizerKind : uint8_t { kSgd, kAdam, kAdamW, kAdagrad };
-enum class ScheduleKind : uint8_t { kConstant, kStep, kCosine, kLinear };
-
-struct ScheduleConfig {
-  ScheduleKind kind = ScheduleKind::kConstant;
-  float warmup = 0;               // fraction of the job's samples over which lr rises from 0
-  float final_factor = 0;         // cosine, linear: lr at the end, as a factor of lr
-  float step_factor = 0.1F;       // step: what lr is multiplied with at each milestone
-  std::vector<float> milestones;  // step: fractions of the job's samples, ascending
-
-  friend bool operator==(const ScheduleConfig&, const ScheduleConfig&) = default;
-};
-
-struct OptimizerConfig {
-  OptimizerKind kind = OptimizerKind::kSgd;
-  float lr = 0.01F;        // for one push of train.minibatch samples
-  float momentum = 0;      // sgd
-  bool nesterov = false;   // sgd
-  float weight_decay = 0;  // sgd, adam: added to the gradient; adamw: decoupled
-  float beta1 = 0.9F;      // adam, adamw
-  float beta2 = 0.999F;
-  float epsilon = 1e-8F;  // adam, adamw, adagrad
-  float clip_value = 0;   // server: every gradient element into [-c, c]; 0 = off
-  float clip_norm = 0;    // worker: its whole gradient to norm c; 0 = off; turns overlap off
-  ScheduleConfig schedule;
-
-  friend bool operator==(const OptimizerConfig&, const OptimizerConfig&) = default;
 };
 
 enum class Mode : uint8_t { kAsync, kSsp, kBsp };

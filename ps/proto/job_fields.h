@@ -9,24 +9,6 @@
 namespace ps::proto {
 
 /// Calls visit(name, member) for each field.
-template <MaybeConst<LayerConfig> C, typename V>
-void VisitFields(C& c, V&& visit) {
-  visit("kind", c.kind);
-  visit("out", c.out);
-  visit("kernel", c.kernel);
-  visit("stride", c.stride);
-  visit("padding", c.padding);
-  visit("bias", c.bias);
-  visit("rate", c.rate);
-  visit("momentum", c.momentum);
-  visit("epsilon", c.epsilon);
-  visit("heads", c.heads);
-  visit("causal", c.causal);
-  visit("hidden", c.hidden);
-  visit("layers", c.layers);
-  visit("shortcut", c.shortcut);
-}
-
 template <MaybeConst<ModelConfig> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("name", c.name);
@@ -59,30 +41,6 @@ void VisitFields(C& c, V&& visit) {
   visit("header", c.header);
   visit("label", c.label);
   visit("augment", c.augment);
-}
-
-template <MaybeConst<ScheduleConfig> C, typename V>
-void VisitFields(C& c, V&& visit) {
-  visit("kind", c.kind);
-  visit("warmup", c.warmup);
-  visit("final_factor", c.final_factor);
-  visit("step_factor", c.step_factor);
-  visit("milestones", c.milestones);
-}
-
-template <MaybeConst<OptimizerConfig> C, typename V>
-void VisitFields(C& c, V&& visit) {
-  visit("kind", c.kind);
-  visit("lr", c.lr);
-  visit("momentum", c.momentum);
-  visit("nesterov", c.nesterov);
-  visit("weight_decay", c.weight_decay);
-  visit("beta1", c.beta1);
-  visit("beta2", c.beta2);
-  visit("epsilon", c.epsilon);
-  visit("clip_value", c.clip_value);
-  visit("clip_norm", c.clip_norm);
-  visit("schedule", c.schedule);
 }
 
 template <MaybeConst<TrainConfig> C, typename V>

@@ -7,35 +7,10 @@
 #include <iterator>
 #include <utility>
 
+#include "kernels/optimizer_slots.h"
+
 namespace ps::server {
 namespace {
-
-kernels::OptimizerKind KindOf(proto::OptimizerKind kind) {
-  switch (kind) {
-    case proto::OptimizerKind::kSgd:
-      return kernels::OptimizerKind::kSgd;
-    case proto::OptimizerKind::kAdam:
-      return kernels::OptimizerKind::kAdam;
-    case proto::OptimizerKind::kAdamW:
-      return kernels::OptimizerKind::kAdamW;
-    case proto::OptimizerKind::kAdagrad:
-      return kernels::OptimizerKind::kAdagrad;
-  }
-  PS_CHECK(false) << "no optimizer " << static_cast<int>(kind);
-  return kernels::OptimizerKind::kSgd;
-}
-
-kernels::OptimizerRule RuleOf(const proto::OptimizerConfig& config) {
-  kernels::OptimizerRule rule;
-  rule.kind = KindOf(config.kind);
-  rule.momentum = config.momentum;
-  rule.nesterov = config.nesterov;
-  rule.beta1 = config.beta1;
-  rule.beta2 = config.beta2;
-  rule.epsilon = config.epsilon;
-  rule.clip_value = config.clip_value;
-  return rule;
-}
 
 Buffer MakeZeros(int64_t element_count) {
   Buffer buffer(static_cast<size_t>(element_count) * sizeof(float));
@@ -49,7 +24,7 @@ Result<ChunkStore> ChunkStore::Make(
     ShardId shard, const ShardSettings& settings, const proto::ShardSetup& setup) {
   ChunkStore store;
   store.parts_ = proto::ChunkParts(settings.frame_bytes);
-  store.rule_ = RuleOf(settings.optimizer);
+  store.rule_ = settings.optimizer;
   store.momentum_ = settings.optimizer.momentum;
   store.slot_count_ = kernels::OptimizerSlotCount(store.rule_);
   store.weight_decay_ = settings.optimizer.weight_decay;

@@ -10,6 +10,7 @@
 
 #include "kernels/cpu/finite.h"
 #include "kernels/cpu/optimizer.h"
+#include "kernels/optimizer_slots.h"
 #include "ps/base/buffer.h"
 #include "tests/bench/harness.h"
 
@@ -83,7 +84,7 @@ void Main(const BenchArguments& arguments) {
       {"sgd momentum, checked", {.momentum = 0.9F}, true},
       {"sgd nesterov, checked", {.momentum = 0.9F, .nesterov = true}, true},
       {"adam, checked", {.kind = OptimizerKind::kAdam}, true},
-      {"adamw, checked", {.kind = OptimizerKind::kAdamW}, true},
+      {"adamw, checked", {.kind = OptimizerKind::kAdamw}, true},
       {"adagrad, checked", {.kind = OptimizerKind::kAdagrad}, true},
   };
   std::vector<std::function<double()>> candidates = {[&] { return Triad(&memory, elements); }};

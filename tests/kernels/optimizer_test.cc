@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/cpu/finite.h"
+#include "kernels/optimizer_slots.h"
 #include "ps/base/random.h"
 #include "tests/kernels/op_runner.h"
 
@@ -99,7 +100,7 @@ struct Reference {
     if (rule.clip_value > 0) {
       g = std::fmin(std::fmax(g, -double{rule.clip_value}), double{rule.clip_value});
     }
-    if (rule.kind == OptimizerKind::kAdamW) {
+    if (rule.kind == OptimizerKind::kAdamw) {
       w -= lr * decay * w;
     } else {
       g += decay * w;
@@ -113,7 +114,7 @@ struct Reference {
         w -= lr * g;
         break;
       case OptimizerKind::kAdam:
-      case OptimizerKind::kAdamW: {
+      case OptimizerKind::kAdamw: {
         first = double{rule.beta1} * first + (1 - double{rule.beta1}) * g;
         second = double{rule.beta2} * second + (1 - double{rule.beta2}) * g * g;
         const double m_hat = first / (1 - std::pow(double{rule.beta1}, count));
@@ -156,7 +157,7 @@ std::vector<RuleCase> AllRules() {
       cases.push_back({"momentum", sgd(0.9F, false, clip), decay});
       cases.push_back({"nesterov", sgd(0.9F, true, clip), decay});
       cases.push_back({"adam", other(OptimizerKind::kAdam, clip), decay});
-      cases.push_back({"adamw", other(OptimizerKind::kAdamW, clip), decay});
+      cases.push_back({"adamw", other(OptimizerKind::kAdamw, clip), decay});
       cases.push_back({"adagrad", other(OptimizerKind::kAdagrad, clip), decay});
     }
   }
@@ -312,7 +313,7 @@ TEST(OptimizerTest, AdamGivesThePyTorchValues) {
 
 TEST(OptimizerTest, AdamWDecaysThePyTorchWay) {
   OptimizerRule rule;
-  rule.kind = OptimizerKind::kAdamW;
+  rule.kind = OptimizerKind::kAdamw;
   ExpectTwoSteps(rule, 0, 0.9F, 0.806782F);
   ExpectTwoSteps(rule, 0.1F, 0.89F, 0.787882F);
 }

@@ -182,7 +182,7 @@ TEST(JobConfigTest, EnumNamesAreTheEnumerators) {
   EXPECT_EQ(with("train.mode", "bsp").train.mode, Mode::kBsp);
   EXPECT_EQ(with("optimizer.kind", "sgd").optimizer.kind, OptimizerKind::kSgd);
   EXPECT_EQ(with("optimizer.kind", "adam").optimizer.kind, OptimizerKind::kAdam);
-  EXPECT_EQ(with("optimizer.kind", "adamw").optimizer.kind, OptimizerKind::kAdamW);
+  EXPECT_EQ(with("optimizer.kind", "adamw").optimizer.kind, OptimizerKind::kAdamw);
   EXPECT_EQ(with("optimizer.kind", "adagrad").optimizer.kind, OptimizerKind::kAdagrad);
   const auto schedule = [&](const std::string& kind) {
     return with("optimizer.schedule.kind", kind).optimizer.schedule.kind;

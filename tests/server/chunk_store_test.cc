@@ -46,7 +46,7 @@ void ExpectValues(const Job& job, float after_one, float after_two) {
 TEST(ChunkStoreTest, EveryOptimizerKeepsItsStatePerChunk) {
   ExpectValues(JobOf(proto::OptimizerKind::kSgd), 0.95F, 0.925F);
   ExpectValues(JobOf(proto::OptimizerKind::kAdam), 0.9F, 0.806782F);
-  ExpectValues(JobOf(proto::OptimizerKind::kAdamW), 0.9F, 0.806782F);
+  ExpectValues(JobOf(proto::OptimizerKind::kAdamw), 0.9F, 0.806782F);
   ExpectValues(JobOf(proto::OptimizerKind::kAdagrad), 0.9F, 0.855279F);
   Job momentum = JobOf(proto::OptimizerKind::kSgd);
   momentum.settings.optimizer.momentum = 0.9F;

@@ -28,7 +28,7 @@ TEST(ShardSettingsTest, AreReadFromTheConfigThatWorkersGet) {
   config.checkpoint.codec = proto::CheckpointCodec::kNone;
   config.checkpoint.slots = proto::CheckpointSlots::kBf16;
   config.checkpoint.write_mib_per_s = 1.5F;
-  config.optimizer.kind = proto::OptimizerKind::kAdamW;
+  config.optimizer.kind = proto::OptimizerKind::kAdamw;
   config.optimizer.lr = 0.025F;
   config.optimizer.schedule.kind = proto::ScheduleKind::kStep;
   config.optimizer.schedule.milestones = {0.25F, 0.5F};

@@ -10,7 +10,7 @@ namespace ps::sim {
 
 ChunkState OptimizerModel::Begin(std::vector<float> value) const {
   const bool is_adam =
-      config_.kind == proto::OptimizerKind::kAdam || config_.kind == proto::OptimizerKind::kAdamW;
+      config_.kind == proto::OptimizerKind::kAdam || config_.kind == proto::OptimizerKind::kAdamw;
   const bool is_plain = config_.kind == proto::OptimizerKind::kSgd && config_.momentum == 0;
   ChunkState state;
   for (size_t slot = 0; slot < (is_adam ? 2U : is_plain ? 0U : 1U); ++slot) {
@@ -42,7 +42,7 @@ void OptimizerModel::Apply(
         w[i] -= lr * (config_.nesterov ? g + momentum * first[i] : first[i]);
         break;
       case proto::OptimizerKind::kAdam:
-      case proto::OptimizerKind::kAdamW:  // without decay, which no tensor here has
+      case proto::OptimizerKind::kAdamw:  // without decay, which no tensor here has
         first[i] = config_.beta1 * first[i] + (1.0F - config_.beta1) * g;
         second[i] = config_.beta2 * second[i] + (1.0F - config_.beta2) * (g * g);
         w[i] -= step_size * (first[i] / (std::sqrt(second[i]) / root_factor + config_.epsilon));

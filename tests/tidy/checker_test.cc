@@ -91,6 +91,10 @@ TEST(IncludeRuleTest, EachThirdPartyLibraryHasItsFolder) {
   EXPECT_THAT(Only(Includes("ps/base/a.cc", "#include \"gtest/gtest.h\"")), HasSubstr("Google"));
   EXPECT_THAT(
       Only(Includes("ps/net/a.cc", "#include \"job_generated.h\"")), HasSubstr("ps/proto's"));
+  EXPECT_THAT(Includes("kernels/cpu/a.cc", "#include \"kernels/a_generated.h\""), IsEmpty());
+  EXPECT_THAT(
+      Only(Includes("ps/net/a.cc", "#include \"kernels/a_generated.h\"")),
+      HasSubstr("ps/net may not use kernels"));
 }
 
 std::vector<Finding> Links(const std::string& path, const std::string& text) {

@@ -18,8 +18,9 @@ struct Layer {
 
 const std::vector<Layer>& Layers() {
   static const std::vector<Layer> layers = {
+      {"configs", {}},
       {"ps/base", {}},
-      {"ps/proto", {"ps/base"}},
+      {"ps/proto", {"ps/base", "configs"}},
       {"ps/emulation", {"ps/base", "ps/proto"}},
       {"ps/http", {"ps/base"}},
       {"ps/notice", {"ps/base", "ps/proto", "ps/http"}},
@@ -48,7 +49,7 @@ const std::vector<Layer>& Layers() {
       {"checkpoint", {"ps/base"}},
       {"kernels/cpu", {"ps/base", "kernels"}},
       {"kernels/cuda", {"ps/base", "kernels"}},
-      {"kernels", {"ps/base"}},
+      {"kernels", {"ps/base", "configs"}},
       {"worker/model", {"ps/base", "ps/proto", "kernels", "kernels/cpu", "kernels/cuda"}},
       {"worker/data", {"ps/base", "ps/proto", "worker/model"}},
       {"worker",
@@ -223,14 +224,15 @@ bool IsThirdParty(std::string_view header) {
 
 /// The message for an #include "...", "" when it is fine.
 std::string OwnIncludeProblem(const Tree& tree, std::string_view path, std::string_view included) {
-  if (included.ends_with("_generated.h")) {
-    return LayerOf(path) == "ps/proto" ? "" : "generated headers are ps/proto's";
+  const bool is_generated = included.ends_with("_generated.h");
+  if (is_generated && included.find('/') == std::string_view::npos) {
+    return LayerOf(path) == "ps/proto" ? "" : "flatc's headers are ps/proto's";
   }
   if (IsThirdParty(included)) {
     return ThirdPartyProblem(path, included);
   }
   const std::string_view to = LayerOf(included);
-  if (to.empty() || FindFile(tree, included) == nullptr) {
+  if (to.empty() || (!is_generated && FindFile(tree, included) == nullptr)) {
     return Quoted(included) + " is no file of this repository, written from its root";
   }
   if (!MayUse(LayerOf(path), to)) {
