@@ -36,7 +36,7 @@ class MetricsMeter {
   uint64_t lead_sum_ = 0;
 };
 
-/// One JSON object on one line. docs/operations.md documents each field.
+/// One JSON object on one line. docs/run-directory.md documents each field.
 std::string MetricsToJson(
     const proto::JobStatus& status, const MetricsPoint& point, int64_t unix_micros);
 

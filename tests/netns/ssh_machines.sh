@@ -4,8 +4,8 @@
 # workers and from one server to two, a worker is let go, then a machine vanishes; the run, which
 # has no end of its own, is stopped with every sample that it counted counted once, and the workers
 # of that machine end by themselves. Connections between machines are seen to be encrypted. Shows
-# what it types, as the README does. The run stays in FOLDER when one is named. Exit status 77 and
-# the reason where namespaces or sshd can't be had. BIN: the programs of a build.
+# what it types, as docs/machines.md does. The run stays in FOLDER when one is named. Exit status 77
+# and the reason where namespaces or sshd can't be had. BIN: the programs of a build.
 set -euo pipefail
 
 bin="$(realpath "$1")"

@@ -258,7 +258,7 @@ inline ParcaePolicy ParcaeOracle(size_t minutes_ahead = kParcaeMinutesAhead) {
   };
 }
 
-/// All of them, in the order of docs/strategies.md. Predictors remember, so each run has its own.
+/// All of them, in the order of docs/traces.md. Predictors remember, so each run has its own.
 inline std::vector<std::pair<std::string, ParcaePolicy>> ParcaePolicies() {
   const auto arima = [] { return MakePredictor("parcae-arima", kParcaeMinutesAhead, {}); };
   return {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kDraws = 1000;  // as many as the released program takes by default
 
-/// What a policy gives, as docs/strategies.md has it.
+/// What a policy gives, as docs/traces.md has it.
 struct TraceRow {
   double below;                     // the ideal, percent
   std::optional<double> published;  // the same by a reading of the released program, 200 draws
