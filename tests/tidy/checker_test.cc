@@ -214,15 +214,30 @@ TEST(DocumentRuleTest, ADateInTheNameOfADocumentIsFound) {
   EXPECT_THAT(CheckDocumentShape({{"docs/x/speed-26-11.md", ""}}), IsEmpty());
 }
 
-TEST(DocumentRuleTest, LinksLeadToDocumentsOfTheTree) {
+TEST(DocumentRuleTest, LinksLeadToFilesFoldersAndHeadings) {
   const auto links = [](const std::string& text) {
-    return CheckDocumentLinks(MakeTree({{"docs/a.md", text}, {"ps/net/README.md", ""}}));
+    return CheckDocumentLinks(MakeTree(
+        {{"docs/a.md", text + "\n## Here\n# Here\n"},
+         {"docs/a.svg", ""},
+         {"ps/net/README.md", "# ps\n\n## What `x[]` has\n"}}));
   };
   for (const char* text :
-       {"[a](../ps/net/README.md#part)", "[a](a.md)", "[a](#part)", "[a](https://x.y/z.md)"}) {
+       {"[a](../ps/net/README.md#what-x-has)",
+        "[a](a.md)",
+        "[a](#here)",
+        "[a](#here-1)",
+        "![a](a.svg)",
+        "[a](../ps/net)",
+        "[a](https://x.y/z.md)",
+        "f[0](a or b)"}) {
     EXPECT_THAT(links(text), IsEmpty()) << text;
   }
   EXPECT_EQ(Only(links("text [a](../ps/README.md) text")), "dead link: ps/README.md");
+  EXPECT_EQ(Only(links("![a](b.svg)")), "dead link: docs/b.svg");
+  EXPECT_EQ(Only(links("[a](../ps/ne)")), "dead link: ps/ne");
+  EXPECT_EQ(Only(links("[a](#there)")), "no heading of docs/a.md is #there");
+  EXPECT_EQ(
+      Only(links("[a](../ps/net/README.md#part)")), "no heading of ps/net/README.md is #part");
 }
 
 TEST(DocumentRuleTest, FilesThatAreNamedExist) {

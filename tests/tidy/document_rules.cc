@@ -3,6 +3,7 @@
 #include <cctype>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 
@@ -63,6 +64,36 @@ void CheckLineLengths(const File& file, std::vector<Finding>* findings) {
            "line of " + std::to_string(n) + " characters; wrap documents at 120"});
     }
   }
+}
+
+bool IsFolder(const Tree& tree, std::string path) {
+  if (!path.ends_with('/')) {
+    path += '/';
+  }
+  return std::any_of(
+      tree.begin(), tree.end(), [&](const File& file) { return file.path.starts_with(path); });
+}
+
+/// What links to the headings of a document say behind their '#': the text in lower case without
+/// punctuation, with '-' for each blank. A heading that comes again has "-1" behind it.
+std::set<std::string> Anchors(const File& file) {
+  std::set<std::string> anchors;
+  std::map<std::string, int> times;
+  for (const std::string_view line : Lines(file.text)) {
+    const size_t level = std::min(line.find_first_not_of('#'), line.size());
+    if (level == 0 || level == line.size() || line[level] != ' ') {
+      continue;
+    }
+    std::string anchor;
+    for (const char c : line.substr(level + 1)) {
+      if (IsWordCharacter(c) || c == '-' || c == ' ') {
+        anchor += c == ' ' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      }
+    }
+    const int earlier = times[anchor]++;
+    anchors.insert(earlier == 0 ? anchor : anchor + "-" + std::to_string(earlier));
+  }
+  return anchors;
 }
 
 /// Whether a text is the path of one file from the root, as in "ps/net/loop.h".
@@ -184,15 +215,27 @@ std::vector<Finding> CheckDocumentLinks(const Tree& tree) {
     for (size_t at = file.text.find(kLink); IsDocument(file) && at != std::string::npos;
          at = file.text.find(kLink, at + 1)) {
       const size_t begin = at + kLink.size();
-      const size_t end = std::min(file.text.find_first_of("#)\n", begin), file.text.size());
-      const std::string target = file.text.substr(begin, end - begin);
-      if (!target.ends_with(".md") || target.find("://") != std::string::npos) {
+      const size_t end = std::min(file.text.find_first_of(") \n", begin), file.text.size());
+      const std::string link = file.text.substr(begin, end - begin);
+      if (link.find("://") != std::string::npos || file.text[end] != ')') {
         continue;
       }
+      const size_t hash = std::min(link.find('#'), link.size());
       const std::string path =
-          (std::filesystem::path(FolderOf(file.path)) / target).lexically_normal();
-      if (FindFile(tree, path) == nullptr) {
+          hash == 0 ? file.path
+                    : (std::filesystem::path(FolderOf(file.path)) / link.substr(0, hash))
+                          .lexically_normal()
+                          .string();
+      const File* target = FindFile(tree, path);
+      if (target == nullptr && !IsFolder(tree, path)) {
         findings.push_back({file.path, LineAt(file.text, at), "dead link: " + path});
+      } else if (
+          hash < link.size() && target != nullptr && IsDocument(*target) &&
+          Anchors(*target).count(link.substr(hash + 1)) == 0) {
+        findings.push_back(
+            {file.path,
+             LineAt(file.text, at),
+             "no heading of " + path + " is " + link.substr(hash)});
       }
     }
   }

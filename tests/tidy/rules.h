@@ -33,7 +33,7 @@ std::vector<Finding> CheckHeaders(const Tree& tree);
 /// link may be longer. No document below docs has a date in its name: older states are git's.
 std::vector<Finding> CheckDocumentShape(const Tree& tree);
 
-/// A link of a document to another document leads to one that exists.
+/// A link of a document leads to a file or folder that exists, and to a heading that is there.
 std::vector<Finding> CheckDocumentLinks(const Tree& tree);
 
 /// A file that a document names in backticks by its path from the root is there.

@@ -116,7 +116,7 @@ std::vector<Finding> CheckShape(const Tree& tree) {
     if (!file.text.empty() && !file.text.ends_with('\n')) {
       findings.push_back({file.path, 0, "no newline at the end of the file"});
     }
-    if (file.path.ends_with(".md") || file.path.ends_with(".json")) {
+    if (file.path.ends_with(".md") || file.path.ends_with(".json") || file.path.ends_with(".svg")) {
       continue;
     }
     const std::vector<std::string_view> lines = Lines(file.text);

@@ -12,15 +12,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 9> kTextExtensions = {
-    ".h", ".cc", ".cu", ".cuh", ".cmake", ".sh", ".fbs", ".json", ".md"};
+constexpr std::array<std::string_view, 10> kTextExtensions = {
+    ".h", ".cc", ".cu", ".cuh", ".cmake", ".sh", ".fbs", ".json", ".md", ".svg"};
 
 bool IsIdentifier(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
 bool IsText(std::string_view path) {
-  if (IsCMake(path) || path == ".ci/run") {
+  if (IsCMake(path) || path == ".ci/run" || path == "LICENSE" || path == "Dockerfile") {
     return true;
   }
   return std::any_of(kTextExtensions.begin(), kTextExtensions.end(), [path](std::string_view e) {
