@@ -6,6 +6,7 @@ BIN is the folder with the programs of a build; the current folder is the root o
   and in synopses with [brackets].
 - A command that reads files and starts nothing (see RUN) is run, with the repository's files, and
   ends with 0, unless it has a placeholder such as JOB.json.
+- Each command is on the page of commands, docs/commands.md.
 - What a block shows below "$ psctl ..." is what such a command prints. "..." stands for lines that
   are left out.
 
@@ -48,7 +49,8 @@ class Checker:
             names = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", text)) | {"--help", "-h"}
             below = set()
             if "Subcommands:" in text:
-                below = set(re.findall(r"(?m)^  ([a-z-]+) ", text.split("Subcommands:")[1]))
+                section = text.split("Subcommands:")[1].split("\n\n")[0]
+                below = set(re.findall(r"(?m)^  ([a-z-]+) ", section))
             self.flags[command] = (names, below) if done.returncode == 0 else None
         return self.flags[command]
 
@@ -204,6 +206,20 @@ def check_inline(checker, path, text):
         checker.check(place, [w.rstrip(",;") for w in words])
 
 
+def check_reference(checker, page):
+    """Every command is in the first column of a table of the page."""
+    cells = " ".join(re.findall(r"(?m)^\|([^|]*)\|", page.read_text()))
+    named = set(re.findall(r"[a-z]+", " ".join(re.findall(r"`([^`]*)`", cells))))
+    commands = checker.help("")[1]
+    if len(commands) < 20:
+        checker.findings.append(f"{page}: psctl help lists hardly any command: {sorted(commands)}")
+    for command in sorted(commands):
+        below = checker.help(command)[1]
+        for name in (command, *sorted(below)):
+            if name not in named:
+                checker.findings.append(f"{page}: psctl {command} is missing: {name}")
+
+
 def main():
     checker = Checker(os.path.abspath(sys.argv[1]))
     documents = [
@@ -212,6 +228,7 @@ def main():
         text = path.read_text()
         check_blocks(checker, path, text.splitlines())
         check_inline(checker, path, text)
+    check_reference(checker, pathlib.Path("docs/commands.md"))
     print("\n".join(checker.findings))
     print(
         f"{len(documents)} documents: {checker.checked} commands known, {checker.ran} run, the output"
