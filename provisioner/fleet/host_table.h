@@ -21,7 +21,7 @@ class HostTable {
   /// Takes a slot of the zone's host with the smallest share of its slots in use, the first of
   /// equal ones. Errors: kUnavailable, which says why of each host.
   Result<std::string> Take(TimePoint now, const std::string& zone = "");
-  /// Of a process that runs already. Nothing happens when the host is not in the table.
+  /// Takes the slot of a process that runs already. Does nothing when the host is not in the table.
   void TakeOn(const std::string& host);
 
   /// The slot of a process is free. One that `failed` to start, or whose host was lost, has its

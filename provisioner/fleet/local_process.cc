@@ -20,7 +20,7 @@ namespace ps::provisioner {
 namespace {
 
 constexpr size_t kStatBytesMax = 4096;
-/// Of the fields behind the name, which may have blanks and brackets in it.
+/// Index of the start time among the fields behind the name, which may have blanks and brackets.
 constexpr int kStartField = 19;
 
 // The C library's declarations of these calls are not fit for C++ before its version 2.37.

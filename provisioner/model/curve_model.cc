@@ -20,8 +20,8 @@ constexpr double kDoubled = std::numbers::ln2 * (1 - 1e-9);
 // Standard deviation of that slope, and of the curve's below the losses that were seen.
 constexpr double kSlopeDeviation = 0.3;
 constexpr double kDepthDeviation = 0.2;
-// Of a run on its way: steps to a loss, of those already made, from which on their difference
-// tells; and how far what is left may differ from the whole.
+// For a run that is under way: the ratio of steps to a loss and steps made, from which on their
+// difference tells something; and how far what is left may differ from the whole.
 constexpr double kFarEnough = 1.1;
 constexpr double kLeftMax = 2;
 

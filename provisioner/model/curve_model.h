@@ -23,7 +23,7 @@ double Staleness(int workers, double late);
 /// Where the fit knows no batch_power, batches above the curves' save no steps, smaller ones no
 /// samples.
 ///
-/// Of a run on its way, down to loss l: the steps less those to l, both of this fleet. f is then
+/// For a run that is down to loss l: the steps less those to l, both for this fleet. f is then
 /// the factor of what lies between, (f(s, loss) j(loss) - f(s, l) j(l)) / (j(loss) - j(l)) with j
 /// those of one worker, for losses that are far enough from l to tell.
 class CurveLossModel final : public LossModel {

@@ -23,7 +23,7 @@ struct JobModelOptions {
   // Adds this share to predicted contention, against plans that are just in time. The spotDNN paper
   // uses 0.01 to 0.05. Used by the two of spotDNN.
   double contention_margin = 0;
-  // Of the run that is planned for; the models of losses tell what is left of it.
+  // How far the run is that is planned for; loss models predict what is left of it.
   RunProgress progress = {};
 };
 

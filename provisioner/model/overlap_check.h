@@ -20,7 +20,7 @@ Result<OverlapWorker> OverlapWorkerOf(const proto::JobProfile& profile, const st
 /// Workers' mean time between steps: so many of them over the steps/s of all.
 double MeanStepSeconds(std::span<const double> step_s);
 
-/// Of a fleet by both models.
+/// A fleet's step as measured and by both models.
 struct StepComparison {
   proto::FleetSample fleet;
   double measured_s = 0;  // a worker's mean time between steps

@@ -36,7 +36,7 @@ WorkerLink Slowed(const WorkerLink& link, double factor) {
   return {link.push_bytes_per_s / factor, link.pull_bytes_per_s / factor, link.round_trip_s};
 }
 
-/// Of a worker's link, no more than the servers' carries.
+/// A worker's link, limited to what the servers' carries.
 WorkerLink Within(const WorkerLink& link, double servers) {
   return {
       LowerRate(link.push_bytes_per_s, servers),

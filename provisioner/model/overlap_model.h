@@ -41,7 +41,7 @@ struct GradientBucket {
   friend bool operator==(const GradientBucket&, const GradientBucket&) = default;
 };
 
-/// Of a step of one worker, alone.
+/// What a step of one worker takes when it is alone.
 struct StepShape {
   double forward_s = 0;
   double backward_s = 0;

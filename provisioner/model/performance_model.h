@@ -171,9 +171,9 @@ class LossModel {
   /// prune: StepsTo need not be monotone in what is not said above.
   virtual double StepsAtLeast(double loss, const FleetFamily& fleets) const = 0;
 
-  /// Of families with these batches; the narrower the range, the tighter. For planners that prune:
-  /// where small batches need more steps, a fleet is as good as a sum over its workers. Requires:
-  /// the range is not empty, its ends are above 0.
+  /// Bounds for families of fleets with these batches; a narrower range gives tighter ones. For
+  /// planners that prune: where small batches need more steps, a fleet is as good as a sum over its
+  /// workers. Requires: the range is not empty, its ends are above 0.
   virtual BatchLine BatchLineOf(const Range& /*batch_mean*/) const { return {}; }
 
   /// Lowest loss that any number of steps reaches.
@@ -195,8 +195,8 @@ struct MeasuredPace {
   double pace = 1;   // RunProgress::pace: the ratio, as far as it is more than doubt
 };
 
-/// Of a run that is down to `loss` after `steps_done` steps of such a fleet. `model` is one of a
-/// whole run. Nothing is measured, 1 and 1, where the model says of no steps to that loss.
+/// The pace of a run that is down to `loss` after `steps_done` steps of such a fleet. `model` is
+/// that of a whole run. 1 and 1, nothing measured, if the model knows no steps to that loss.
 MeasuredPace PaceOf(
     const LossModel& model, const FleetTraits& fleet, double loss, double steps_done);
 

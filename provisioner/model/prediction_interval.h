@@ -24,7 +24,7 @@ struct FleetSize {
 /// known, it stays. See docs/measurements/provisioner.md.
 double SpeedResidualAt(double residual, const FleetSize& size, const FleetSize& measured);
 
-/// Of a product or quotient of two values whose errors are independent.
+/// The residual of a product or quotient of two values whose errors are independent.
 double CombinedResidual(double first, double second);
 
 /// The interval that holds the value with probability `confidence`, as much outside below as above.

@@ -117,8 +117,8 @@ double QueueSpeedModel::RateMost(
   if (excess_all_s <= 0) {
     return rate_all;
   }
-  // Of all fleets that wait as long, the busiest is one of as few and fast workers as possible, or
-  // one of as many and slow ones: as many of the fastest, or all of them slowed down, as wait so.
+  // Among all fleets that wait as long, the busiest has as few and fast workers as possible, or
+  // as many and slow ones: as many of the fastest, or all of them slowed down, as wait so.
   // Each share of those that are too many, or too fast, is found from above, where they wait too
   // long, by regula falsi (Illinois): any step of it bounds them.
   const auto busiest = [&](const auto& fleet_at) {
@@ -164,8 +164,8 @@ double QueueSpeedModel::LoadAtLeast(
   if (!IsPlainSharing(stations) || std::max(busy_push, busy_pull) >= kBusyMax) {
     return 0;
   }
-  // Of all that are as busy, few and fast workers wait least, and never as long as in an open
-  // queue.
+  // Among fleets that are as busy, few and fast workers wait least, and never as long as in an
+  // open queue.
   const double alone_s = ShortestCycle(stations);
   const double think_s = alone_s - stations.sum();
   const double wait_open_s =

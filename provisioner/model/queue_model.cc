@@ -78,7 +78,7 @@ double WaitAt(const Fleet& fleet, const FleetRates& rates, double rate, double o
   // What the equal workers would wait that these amount to.
   double wait_s = std::clamp(rates.customers() / rate - rates.alone_s(), low_s, high_s);
   constexpr int kSteps = 60;
-  // Of the last step. Where nothing hides, the error after it is its square.
+  // Size of the step at which the iteration ends. If nothing hides, the error left is its square.
   const double accuracy = overlap > 0 ? 1e-12 : 1e-7;
   for (int i = 0; i < kSteps; ++i) {
     double sums[2] = {0, 0};

@@ -79,7 +79,7 @@ class QueueSpeedModel final : public SpeedModel {
   double WaitSeconds(std::span<const int> counts, const ServerSide& servers) const;
 
  private:
-  /// Of a worker alone, of the fastest class.
+  /// Seconds of a cycle of a lone worker of the fastest class.
   double ShortestCycle(const StationPair& stations) const;
   /// Exchanges per second that no fleet of that size exceeds whose workers wait no longer.
   double RateMost(int workers, const StationPair& stations, double wait_most_s) const;

@@ -103,7 +103,8 @@ class IdealSpeedModel final : public SpeedModel {
 /// reaches a loss at or below c5, or any loss with a batch so large that c2 b_w + c3 <= 0.
 /// `batch_least`: of batches below it the fit knows nothing, and a smaller one saves no samples:
 /// the steps are those of `batch_least` by the equation, times batch_least / b_w. 0: none.
-/// Of a run on its way: the steps less those to where it is, both of this fleet.
+/// For a run that is under way: the steps to the loss, less those to its present loss, both for
+/// this fleet.
 class SpotDnnLossModel final : public LossModel {
  public:
   SpotDnnLossModel(

@@ -42,7 +42,7 @@ class Explainer {
     problem_.answers_max = 1;
   }
 
-  /// Of the cheapest fleet under other limits.
+  /// What the cheapest fleet keeps under other limits.
   Limits Cheapest(double seconds_max, double usd_max) const {
     PlanProblem changed = problem_;
     changed.goal.seconds_max = seconds_max;
@@ -50,7 +50,8 @@ class Explainer {
     return LimitsOf(SolveExactly(changed, kEffort));
   }
 
-  /// Of the fastest fleet, whatever it costs: the cheapest one when every second costs the same.
+  /// Seconds of the fastest fleet, whatever it costs: it is the cheapest one when a second of every
+  /// fleet costs the same.
   double FastestSeconds() const {
     PlanProblem changed = problem_;
     changed.goal.seconds_max = kInfinity;

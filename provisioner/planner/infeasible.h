@@ -33,7 +33,8 @@ struct ExactEffort {
   uint64_t nodes_max = 50;
   uint64_t nodes_max_uniform = 500;
   int cuts_per_doubling = 5;  // of the nodes
-  // Of regions that no cut can narrow. Walks that are given up there are not proof.
+  // Most nodes of a walk through a region that no cut can narrow. A walk that is given up there
+  // proves nothing.
   uint64_t nodes_max_uncut = std::numeric_limits<uint64_t>::max();
 };
 

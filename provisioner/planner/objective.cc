@@ -41,7 +41,7 @@ class SamplesLoss final : public LossModel {
 
 // Times of which the one is less than this of the other.
 constexpr double kClose = 1.02;
-// Of a search to the next, once one has ended without an answer.
+// By how much less the next search tries, once one has ended without an answer.
 constexpr uint64_t kLessEffort = 4;
 
 /// Halves the times between one that some fleet keeps and one that none does.

@@ -65,7 +65,7 @@ Status CheckCounts(
   return Status::Ok();
 }
 
-/// Of a type; `otherwise` when none is given.
+/// The count of a type; `otherwise` when none is given.
 int CountOf(const std::vector<TypeCount>& counts, const std::string& type, int otherwise) {
   for (const TypeCount& given : counts) {
     if (given.instance_type == type) {

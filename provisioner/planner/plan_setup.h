@@ -34,8 +34,8 @@ struct ServerRange {
 struct PlanSetup {
   MarketChoice market = MarketChoice::kSpot;
   std::vector<TypeCount> quotas;  // instead of the catalog's
-  // Of types that are rented as spot: so many on demand beside them, a quota of their own. Types
-  // with one minibatch in the profile, that do not hold parameters.
+  // How many on demand beside the spot machines of a type, a quota of their own. Only types with
+  // one minibatch in the profile, that do not hold parameters.
   std::vector<TypeCount> on_demand_quotas;
   std::vector<TypeCount> held;        // running already, in the market of the choice
   bool may_drop_held = false;         // a plan need not keep them

@@ -49,11 +49,11 @@ struct Goal {
   double usd_max = 0;       // infinity: none
   double confidence = 0.5;  // at which seconds_max and usd_max hold; 0.5: the expected value
   double takeover_s = 0;    // added to the time of a fleet that differs from the held one
-  // Of a run on its way, whose time and money left the limits are; the loss model knows of it too.
+  // For a run that is under way: the limits are what it has left. The loss model knows of it too.
   double loss_now = 0;    // 0: it begins
   double steps_done = 0;  // 0: not told
   double pace = 1;        // RunProgress::pace
-  // Of the fleet with its servers, expected; infinity: none.
+  // Most that the fleet with its servers may be expected to cost an hour; infinity: no limit.
   double usd_per_hour_max = std::numeric_limits<double>::infinity();
 };
 

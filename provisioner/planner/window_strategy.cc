@@ -36,7 +36,7 @@ class WindowStrategy final : public Strategy {
  private:
   bool is_prototype() const { return rules_ == WindowRules::kPrototype; }
 
-  /// Of the minibatches of a type the algorithm knows one: the largest.
+  /// The algorithm knows one minibatch per type: the largest.
   static bool IsLargestOfPool(const PlanProblem& problem, size_t index) {
     const auto samples = [&](size_t i) {
       return problem.speed->classes()[static_cast<size_t>(problem.offers[i].worker_class)].samples;

@@ -79,7 +79,7 @@ class RunProfiler {
   void AddWorkers(proto::JobProfile* profile) const;
   void AddTraffic(proto::JobProfile* profile) const;
   double Heterogeneity() const;
-  /// Of the present workers, as proto::LossSample has it.
+  /// `late` of the present workers, as in proto::LossSample.
   double Late() const;
   /// From where on the present workers count.
   double MeasuredSince() const;

@@ -19,8 +19,8 @@ struct SwitchedSteps {
   friend bool operator==(const SwitchedSteps&, const SwitchedSteps&) = default;
 };
 
-/// Of a job of `steps` steps, `share` (0 to 1) of them in rounds: a round takes as many samples as
-/// one step of each of `workers` (> 0).
+/// Rounds and steps of a job of `steps` steps that has `share` (0 to 1) of its samples in rounds:
+/// a round takes as many samples as one step of each of `workers` (> 0).
 SwitchedSteps StepsOfShare(double share, uint64_t steps, uint32_t workers);
 
 /// The job with this share in rounds; 1: all of it. The learning rate of the rounds is that of a

@@ -215,7 +215,7 @@ class DeadlinePolicy : public FleetPolicy {
 
   const SimulatedJob& job_;
   bool is_final_ = false;
-  // Of the newest answer.
+  // The newest answer, for Explain.
   FleetWish wish_;
   uint32_t spot_ = 0;  // that can be had, as far as needed
   double slack_s_ = 0;

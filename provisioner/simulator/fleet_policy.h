@@ -28,7 +28,7 @@ struct SimulatedJob {
   std::vector<double> samples_per_s;
   // From asking for a machine until its worker takes part.
   double start_s = 120;
-  // Of a worker's step, and in which mode the cores train. By rates: neither is needed.
+  // Samples of a worker's step, and the mode of training. The engine `rates` needs neither.
   double step_samples = 0;
   proto::Mode mode = proto::Mode::kAsync;
   // Work of a worker that a revocation undoes: a step at most.
@@ -110,10 +110,10 @@ class FleetPolicy {
   virtual std::string_view name() const = 0;
   /// Asked at least once in an interval, and whenever the count of machines changes.
   virtual FleetWish Decide(const FleetView& view) = 0;
-  /// Of the newest answer of Decide, which makes nothing of it: whoever is not asked costs nothing.
+  /// Why Decide answered as it last did. Made only when asked, so that nobody pays for it else.
   virtual PolicyReason Explain() const = 0;
 
-  /// Of a policy that knows the future: when it wants each machine, by its index; else null.
+  /// When a policy that knows the future wants each machine, by its index; null for others.
   virtual const std::vector<SpotMachine>* schedule() const { return nullptr; }
 };
 

@@ -12,7 +12,7 @@ namespace ps::provisioner {
 // Workers and shards as their coordinator sees them: the messages of the production programs, with
 // no values behind them. For simulations and benchmarks of the coordinator.
 
-/// Of an incarnation that is gone: its last step that is complete on the shard.
+/// The last step of an incarnation that is gone that is complete on the shard.
 using LastStepOf = std::function<Step(Incarnation)>;
 
 /// What a shard answers to a set-up, a membership or a commit; nothing to anything else.

@@ -14,7 +14,7 @@ constexpr proto::PeerId kControl(1);
 constexpr proto::PeerId kShardPeer(2);
 constexpr uint64_t kFirstWorkerPeer = 2;  // and the number of its process
 constexpr ShardId kShard(0);
-/// Of a step: that much is one that is done.
+/// A step counts as done when less than this fraction is left.
 constexpr double kRounding = 1e-6;
 
 proto::PeerId PeerOf(ProcessHandle process) {
@@ -103,7 +103,7 @@ bool SimulatedCluster::Act() {
   return told() != before;
 }
 
-/// Of those who have not spoken for long.
+/// Heartbeats of the workers that have not spoken for long.
 void SimulatedCluster::Beat() {
   const double every_s = double{options_.config.fleet.max_detect_s} / kBeatsPerDetect;
   next_beat_s_ = clock_.now_s() + every_s;

@@ -94,7 +94,7 @@ class SimulatedCluster final : private proto::Outbox {
 
   FleetKnown known() const;
 
-  /// Of these, whose machines are gone.
+  /// Processes that are gone with their machine, which the coordinator does not know yet.
   uint32_t untold() const { return launcher_.untold(); }
 
   double lost_node_s() const { return lost_node_s_; }

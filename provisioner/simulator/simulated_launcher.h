@@ -73,7 +73,7 @@ class SimulatedLauncher final : public Launcher {
   /// Processes that are gone with their machine, which nobody knows yet.
   uint32_t untold() const { return untold_; }
 
-  /// Of these, whose program ran.
+  /// Those of them whose program ran.
   uint32_t untold_running() const { return untold_running_; }
 
   uint64_t starts() const { return starts_; }

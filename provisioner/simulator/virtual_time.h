@@ -8,7 +8,7 @@
 
 namespace ps::provisioner {
 
-/// Of what does not happen.
+/// The time of what does not happen.
 inline constexpr double kNeverS = std::numeric_limits<double>::infinity();
 
 /// The time of a simulation, in seconds since its beginning; whoever runs it sets it.

@@ -51,12 +51,13 @@ struct SeatExpectation {
   double revoked = 0;  // machines in that time
 };
 
-/// Of one of the workers over the next `seconds`; its speed and price do not matter.
+/// What to expect of the seat of one worker over the next `seconds`; its speed and price do not
+/// matter.
 SeatExpectation ExpectSeat(
     const RevocableWorkers& worker, const RevocationTimes& times, double seconds);
 
-/// Of `lifetimes`, on a grid of `cells` of `cell_s` each: the share of the time until the end of
-/// each cell that a seat works, in the mean. `back_s`: from a revocation until the successor works.
+/// By `lifetimes`, on a grid of `cells` of `cell_s` each: the share of the time until the end of
+/// each cell that a seat works, on average. `back_s`: from a revocation until the successor works.
 struct UpShares {
   const LifetimeLaw* lifetimes = nullptr;
   double back_s = 0;

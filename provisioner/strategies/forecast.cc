@@ -153,7 +153,7 @@ void Learn(size_t now, HorizonErrors* errors) {
   }
 }
 
-/// Of sorted errors, as split conformal prediction takes it.
+/// The quantile `share` of sorted errors, as split conformal prediction takes it.
 double ErrorAt(const std::vector<double>& known, double share) {
   const auto count = static_cast<double>(known.size());
   const double place =

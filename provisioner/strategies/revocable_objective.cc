@@ -38,7 +38,7 @@ struct Rating {
 };
 
 struct FastestRules {
-  // Of a fleet that may be chosen.
+  // Rates a fleet that may be chosen.
   std::function<std::optional<Rating>(const FleetChoice& choice)> rate;
   // Whoever takes at most so long with revocations takes at most this without.
   std::function<double(double seconds)> seconds_without;

@@ -28,7 +28,8 @@ struct HourExpectation {
 
 inline constexpr double kHoursAhead = 24;
 
-/// Of the fleets of one problem: the seats of its offers are reckoned once. Both outlive it.
+/// What an hour of a fleet of one problem is expected to give; the seats of its offers are computed
+/// once. Both arguments outlive it.
 class FleetHours {
  public:
   FleetHours(const PlanProblem& problem, const FleetLives& lives);

@@ -67,7 +67,7 @@ class RevocableSearch {
     seconds_min_ = std::min(seconds_min_, expected->seconds_sure);
     if (expected->seconds_sure <= problem_.goal.seconds_max &&
         expected->usd_sure <= problem_.goal.usd_max) {
-      // Of equals the one that `exact` has first.
+      // Among equals the one that `exact` has first wins.
       const auto at = std::ranges::upper_bound(good_, expected->usd, {}, &ExpectedFleet::usd);
       good_.insert(at, *std::move(expected));
       if (share_ == 0 && std::isfinite(Limit())) {

@@ -17,7 +17,7 @@ namespace ps::provisioner {
 struct OfferLife {
   const LifetimeLaw* law = nullptr;  // null: they stay
   double start_up_s = 0;             // from asking for a successor until its machine is up
-  // Of those that run already, as many as are known: all others are new when the run begins.
+  // Ages of machines that run already, as far as known: all others are new when the run begins.
   std::vector<double> ages_hours = {};
 };
 

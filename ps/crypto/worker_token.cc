@@ -16,7 +16,7 @@
 namespace ps::crypto {
 namespace {
 
-/// Of what comes before the signature.
+/// The signature of the text before it.
 std::string SignatureOf(std::string_view run_token, std::string_view text) {
   Sha256 code;
   unsigned int size = 0;

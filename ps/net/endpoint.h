@@ -206,7 +206,7 @@ class Endpoint final : public proto::Outbox {
   /// Bytes that were sent to the peer and did not leave yet.
   uint64_t QueuedBytes(proto::PeerId peer) const;
   Traffic TrafficOf(proto::PeerId peer) const;
-  /// Of all connections since the start.
+  /// Bytes of all connections since the start.
   Traffic TotalTraffic() const;
   uint32_t connection_count() const;
   /// Newcomers that found no room, and handshakes that had to make some, since the start. While it

@@ -42,7 +42,8 @@ struct ProgramText {
   std::string exit_codes;
 };
 
-/// Of help and man page: with the flags of RunFlags, --log-file and those that every program has.
+/// The manual for help and man page: adds the flags of RunFlags, --log-file and those that every
+/// program has.
 Manual ManualOf(const ProgramText& text);
 
 /// What the program does, with its log.

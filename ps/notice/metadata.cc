@@ -11,8 +11,8 @@ namespace {
 
 constexpr Duration kConnect = std::chrono::seconds(2);  // the service is on the same machine
 
-/// Of a text that `format` describes to its end. strptime takes the names of the C locale, which
-/// the program never leaves.
+/// Seconds since 1970; empty unless `format` describes the text to its end. strptime takes the
+/// names of the C locale, which the program never leaves.
 std::optional<int64_t> ParseTime(const std::string& text, const char* format) {
   std::tm time{};
   const char* const end = ::strptime(text.c_str(), format, &time);

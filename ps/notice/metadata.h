@@ -21,7 +21,7 @@ inline constexpr Duration kAtOnce = std::chrono::seconds(1);
 /// Nobody announces more.
 inline constexpr Duration kGraceMax = std::chrono::hours(24);
 
-/// Of an answer; the largest documents of events are a few KiB.
+/// Longest answer that is read; the largest documents of events are a few KiB.
 inline constexpr size_t kMetadataBytesMax = size_t{256} << 10U;
 
 /// `total` limits a question as a whole; nothing is said of its rate, since a service may wait.

@@ -46,7 +46,7 @@ class NoticeSource {
 struct NoticeSettings {
   std::string url;           // of the service; empty: the provider's own
   IsCancelled is_cancelled;  // asked once a second during a question
-  // Of a question, for tests. One that switches a service on may take as long as it needs.
+  // Longest wait for an answer, for tests. The request that switches a service on is not limited.
   Duration patience_max = std::chrono::hours(1);
   const TimeSource* time = &SystemTime();  // outlives the source
 };

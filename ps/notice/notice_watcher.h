@@ -57,7 +57,7 @@ class NoticeWatcher {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::unique_ptr<NoticeSource> source_;
-  // Of the thread.
+  // Used by the thread alone.
   bool is_failing_ = false;
   bool is_at_risk_ = false;
   std::string said_;     // the last that was logged and was not for now

@@ -11,7 +11,7 @@
 
 namespace ps::netns {
 
-/// Of a link's rate as tbf counts it, what is left for parameters when it is busy both ways: 8948
+/// What is left of a link's rate as tbf counts it for parameters when it is busy both ways: 8948
 /// of 9014 bytes of a full segment, less the acknowledgements of the other direction's.
 inline constexpr double kPayloadShare = 0.989;
 
@@ -61,7 +61,7 @@ struct ErrorSummary {
   int contended = 0;  // contention_share of half or more
 };
 
-/// Of the queue model, or of the overlap model.
+/// Errors of the queue model, or of the overlap model.
 ErrorSummary Summarise(const std::vector<Comparison>& comparisons, bool is_overlap = false);
 
 /// As Markdown.

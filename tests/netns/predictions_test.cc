@@ -104,7 +104,7 @@ void AddMeasured(size_t rate, size_t workers, proto::JobProfile* profile) {
   profile->fleets.push_back(fleet);
 }
 
-/// Of the fleets of three to five workers.
+/// Errors for the fleets of three to five workers.
 ErrorSummary ErrorsOf(const Predictor& predictor) {
   std::vector<Comparison> comparisons;
   for (size_t rate = 0; rate < kRates.size(); ++rate) {

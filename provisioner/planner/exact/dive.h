@@ -84,7 +84,7 @@ class ExactDive {
   BestFleets& best_;
   std::function<bool()> goes_on_;
 
-  // Of the region in hand.
+  // State of the region in hand.
   const Frame* frame_ = nullptr;
   const Region* region_ = nullptr;
   const Relaxation* relaxation_ = nullptr;

@@ -6,7 +6,7 @@
 
 namespace ps::provisioner {
 
-/// Of a row of slots, each of which takes `low` to `high` things of one value: the least sum of
+/// For a row of slots, each of which takes `low` to `high` things of one value: the least sum of
 /// values from a slot on, for every number of things. With `spare` the things beyond those that
 /// have to be there, the sum is convex and made of straight pieces, one per slot at most.
 class FillTable {

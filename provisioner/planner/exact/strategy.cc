@@ -207,7 +207,7 @@ class ExactSearch {
       Cut(region, relaxation);
       return;
     }
-    // Of the ranges that a cut can narrow.
+    // The largest effect of a range that a cut can narrow.
     const double effect = std::max(
         {CanCutFirst(region) ? relaxation.first_effect : 0,
          CanCutBatch(region, relaxation) ? relaxation.batch_effect : 0,
@@ -233,7 +233,7 @@ class ExactSearch {
     }
   }
 
-  /// Of a walk through a region that spreads so much, before a cut is better.
+  /// Nodes of a walk through a region that spreads so much, before a cut is better.
   uint64_t NodesOf(double effect) const {
     if (effect > kUniform) {
       return effort_.nodes_max;

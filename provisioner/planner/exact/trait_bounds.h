@@ -53,7 +53,7 @@ class HeterogeneityBound {
   };
 
   void MakeTangents(double mean);
-  /// Of R^2 over all speeds from `speed` to the largest, by one tangent.
+  /// A lower bound of R^2 over all speeds from `speed` to the largest, by one tangent.
   double LeastSquare(double speed, const Tangent& tangent) const;
 
   LeastSums sums_;

@@ -13,7 +13,7 @@ namespace ps::provisioner {
 struct ContentionRow {
   std::string model;
   int coefficients = 0;  // that were fitted, over all series
-  // Of |predicted / measured - 1| over every fleet of 5 to 8 workers.
+  // |predicted / measured - 1| over every fleet of 5 to 8 workers.
   double mean = 0;
   double median = 0;
   double p90 = 0;

@@ -267,7 +267,7 @@ TEST(BoundsTest, StepsAtLeastHoldsForCurves) {
   }
 }
 
-/// Of both loss models: what a line says of a family's fleets, and whether it is worth having.
+/// For both loss models: a line is a bound for a family's fleets, and a tight one.
 TEST(BoundsTest, LinesOverBatchesHoldAndAreTight) {
   Random random(8);
   int sloped = 0;

@@ -38,7 +38,7 @@ inline std::vector<CapacityStep> RandomSteps(uint64_t seed, uint32_t nodes, doub
   return steps;
 }
 
-/// Of p3.csv.
+/// The first minutes of p3.csv.
 inline std::vector<CapacityStep> RecordedSteps(size_t minutes) {
   const std::vector<uint32_t> counts = MinutesOfP3();
   std::vector<CapacityStep> steps;

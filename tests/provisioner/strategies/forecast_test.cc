@@ -99,7 +99,7 @@ TEST(ForecastTest, BandsHoldTheShareThatTheyPromise) {
   }
 }
 
-/// Of these 89 hours most minutes change nothing, and a band of no width holds more than is asked.
+/// Most minutes of these 89 hours change nothing, and a band of no width holds more than is asked.
 TEST(ForecastTest, BandsOfATraceThatSeldomChangesHoldMoreThanTheyPromise) {
   const std::vector<uint32_t> counts = MinutesOfTrace("tests/data/bamboo/p2_hours.csv", 3600);
   for (const std::string_view name : PredictorNames()) {

@@ -54,7 +54,7 @@ TEST(LifetimeTest, PublishedSharesAreThoseOfCmDare) {
   EXPECT_EQ(PublishedLifetimes("K80", "mars"), nullptr);
 }
 
-/// Of the revocations of a day: 46, 29 and 55 % in the first hour, 61, 72 and 90 % in six.
+/// 46, 29 and 55 % of the revocations of a day in the first hour, 61, 72 and 90 % in six.
 TEST(LifetimeTest, RevocationsCrowdInTheFirstHours) {
   const struct {
     const char* device;

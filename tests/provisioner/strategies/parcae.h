@@ -53,9 +53,9 @@ double ParcaeTransferMs(double bytes);
 /// Starting anew with a plan, with machines more or not.
 double ParcaeRestartMs(const ParcaeModel& model, const ParcaePlan& plan, bool is_adding);
 
-/// Of its baseline "throughput-optimised", which has no migrations: at every event but the first a
-/// checkpoint is written, all start anew with the plan, and its stages are read one after the
-/// other. `is_first`: nobody has trained yet.
+/// The restart of its baseline "throughput-optimised", which has no migrations: at every event but
+/// the first a checkpoint is written, all start anew with the plan, and its stages are read one
+/// after the other. `is_first`: nobody has trained yet.
 double ParcaeCheckpointRestartMs(
     const ParcaeModel& model, const ParcaePlan& plan, bool is_adding, bool is_first);
 
@@ -104,8 +104,8 @@ struct ParcaeState {
 struct ParcaeStep {
   ParcaePlan plan;
   double cost_ms = 0;  // of the migration to it
-  // Of the restart that is paid again when this step comes before the last one is over: whether
-  // machines are added.
+  // Whether machines are added by the restart that is paid again when this step comes before the
+  // last one is over.
   bool is_restart_adding = false;
 };
 

@@ -158,7 +158,7 @@ inline ParcaeOutcome RunParcaePolicy(
   return outcome;
 }
 
-/// Of the best plan that fits each minute's machines, if changes cost nothing.
+/// Samples of the best plan that fits each minute's machines, if changes cost nothing.
 inline std::vector<double> ParcaeIdealMinutes(const ParcaeCase& some) {
   ParcaeState state;
   std::vector<double> samples;

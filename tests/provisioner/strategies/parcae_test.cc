@@ -33,7 +33,7 @@ TEST(ParcaeTest, LiveputOfWorkersIsThatOfPipelinesOfOneStage) {
         LiveputOfWorkers(5, 5, lost, rates), LiveputOf({5, 1}, static_cast<int>(lost), rates), 1e-9)
         << lost;
   }
-  // Of 4 machines 2 have workers and 2 go: of 6 choices 1 hits both, 4 hit one.
+  // 2 of 4 machines have workers, and 2 go: of 6 choices 1 hits both, 4 hit one.
   EXPECT_NEAR(LiveputOfWorkers(4, 2, 2, rates), (0 + 4 * 10 + 19) / 6.0, 1e-12);
   // Both workers and spares by the thousand.
   std::vector<double> line;

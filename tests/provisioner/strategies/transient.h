@@ -47,7 +47,7 @@ struct StepTimeFit {
 
 double StepSecondsOf(const StepTimeFit& fit, double gflops, double tensors);
 
-/// Of K80 and P100. Null for others.
+/// Known for K80 and P100; null for others.
 const StepTimeFit* StepTimeOf(const std::string& device);
 
 /// CM-DARE's time of a checkpoint to a remote bucket, while its worker stands still.

@@ -110,7 +110,7 @@ struct ServerScaling {
   double runs = 0;
 };
 
-/// Of "Transient Servers"' own data, by device, servers and workers.
+/// The measurements of "Transient Servers", by device, servers and workers.
 std::map<std::tuple<std::string, int, int>, ServerScaling> MeasuredScaling() {
   std::map<std::tuple<std::string, int, int>, ServerScaling> fleets;
   for (const auto& row : LoadCsv("tests/data/ps_scaling/transient_ps_scaling.csv")) {
