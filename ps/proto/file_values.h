@@ -1,12 +1,12 @@
 #pragma once
 
 #include <charconv>
-#include <concepts>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "ps/base/check.h"
+#include "ps/proto/field_list.h"
 #include "ps/proto/file_schema.h"
 #include "ps/proto/json_dom.h"
 #include "ps/proto/json_writer.h"
@@ -16,10 +16,6 @@
 // defaults come from the schema. Private to ps/proto.
 
 namespace ps::proto {
-
-/// For VisitFields, which serves readers and writers.
-template <typename C, typename T>
-concept MaybeConst = std::same_as<std::remove_const_t<C>, T>;
 
 template <typename T>
 concept TableValue = requires(T& value) {

@@ -9,8 +9,8 @@
 #include <charconv>
 #include <utility>
 
-#include "ps/proto/codec_state.h"
 #include "ps/proto/row_kinds.h"
+#include "ps/proto/state_codec.h"
 
 namespace ps::proto {
 namespace {
@@ -36,7 +36,7 @@ std::optional<RowId> ParseKey(std::string_view key) {
 }
 
 Status MergeRow(const SavedRow& row, RowId id, JobState* state) {
-  PS_ASSIGN(JobState piece, codec::DecodeParts(row.value, InfoOf(id.kind).parts));
+  PS_ASSIGN(JobState piece, DecodeParts(row.value, InfoOf(id.kind).parts));
   return InfoOf(id.kind).merge(&piece, id.number, state)
              ? Status::Ok()
              : Status::Corruption("it is not what is due in its place");
@@ -116,10 +116,7 @@ std::optional<std::vector<std::byte>> EncodeRow(const JobState& state, RowId id)
   if (!InfoOf(id.kind).copy(state, id.number, &piece)) {
     return std::nullopt;
   }
-  codec::Fbb builder(512);
-  builder.Finish(codec::Encode(builder, piece, InfoOf(id.kind).parts));
-  const auto* const data = reinterpret_cast<const std::byte*>(builder.GetBufferPointer());
-  return std::vector<std::byte>(data, data + builder.GetSize());
+  return EncodeParts(piece, InfoOf(id.kind).parts);
 }
 
 Result<JobState> MergeRows(std::span<const SavedRow> rows) {

@@ -1,14 +1,23 @@
-// From message to frame and back, for every alternative of Message by the same two templates.
+// From message to frame and back, for every alternative of Message by the same two templates and
+// the list of its fields.
 
 #include <fmt/core.h>
 
 #include <array>
 #include <cstring>
+#include <tuple>
 #include <utility>
 
+#include "messages_generated.h"
 #include "ps/base/crc32c.h"
-#include "ps/proto/codec.h"
+#include "ps/proto/control_fields.h"
 #include "ps/proto/messages.h"
+#include "ps/proto/move_fields.h"
+#include "ps/proto/pack.h"
+#include "ps/proto/shard_fields.h"
+#include "ps/proto/status_fit.h"
+#include "ps/proto/unpack.h"
+#include "ps/proto/worker_fields.h"
 
 namespace ps::proto {
 namespace {
@@ -16,37 +25,78 @@ namespace {
 using codec::Decoder;
 using codec::Fbb;
 
-// In the order of Message.
-constexpr std::array<std::string_view, kMessageTypeMax> kTypeNames = {
-    "Hello",          "HelloReply",     "Refusal",           "PushRequest",
-    "PushReply",      "PullRequest",    "PullReply",         "RegisterShard",
-    "ShardSetup",     "ShardReady",     "Membership",        "MembershipAck",
-    "CommitRound",    "CommitAck",      "ShardHeartbeat",    "JoinRequest",
-    "JoinReply",      "LeaseRequest",   "LeaseGrant",        "StepReport",
-    "StepAck",        "EvaluateReport", "EvaluateAck",       "WorkerHeartbeat",
-    "HeartbeatReply", "Goodbye",        "GoodbyeReply",      "Drain",
-    "Shutdown",       "StatusRequest",  "StatusReply",       "StopRequest",
-    "StopReply",      "ShardAddresses", "CheckpointRequest", "CheckpointReport",
-    "NoticeRequest",  "NoticeReply",    "RestoreFailed",     "ScaleRequest",
-    "ScaleReply",     "PauseRequest",   "PauseReply",        "ModeRequest",
-    "ModeReply",      "GiveChunks",     "ChunksGiven",       "ChunksOffer",
-    "ChunkPart",      "ChunksTaken",    "ServerNotice"};
-static_assert(!kTypeNames.back().empty());
+// The wire's numbers are the C++ enums' numbers: first and last of each.
+template <typename W, typename E>
+constexpr bool IsLast(E last) {
+  return static_cast<int>(W::MIN) == 0 && static_cast<int>(W::MAX) == static_cast<int>(last);
+}
+
+static_assert(IsLast<wire::Role>(Role::kControl));
+static_assert(IsLast<wire::StatusCode>(kStatusCodeCount - 1));
+static_assert(IsLast<wire::PushOutcome>(PushOutcome::kRejected));
+static_assert(IsLast<wire::LeaseKind>(LeaseKind::kEvaluate));
+static_assert(IsLast<wire::WorkerState>(WorkerState::kDraining));
+static_assert(IsLast<wire::Mode>(Mode::kBsp));
+static_assert(IsLast<wire::InitKind>(InitKind::kUniform));
+static_assert(IsLast<wire::UpdateRule>(UpdateRule::kAverage));
+static_assert(IsLast<wire::GradientDtype>(GradientDtype::kBf16));
+
+/// The table of each message, in the order of Message.
+using Tables = std::tuple<
+    wire::Hello,
+    wire::HelloReply,
+    wire::Refusal,
+    wire::PushRequest,
+    wire::PushReply,
+    wire::PullRequest,
+    wire::PullReply,
+    wire::RegisterShard,
+    wire::ShardSetup,
+    wire::ShardReady,
+    wire::Membership,
+    wire::MembershipAck,
+    wire::CommitRound,
+    wire::CommitAck,
+    wire::ShardHeartbeat,
+    wire::JoinRequest,
+    wire::JoinReply,
+    wire::LeaseRequest,
+    wire::LeaseGrant,
+    wire::StepReport,
+    wire::StepAck,
+    wire::EvaluateReport,
+    wire::EvaluateAck,
+    wire::WorkerHeartbeat,
+    wire::HeartbeatReply,
+    wire::Goodbye,
+    wire::GoodbyeReply,
+    wire::Drain,
+    wire::Shutdown,
+    wire::StatusRequest,
+    wire::StatusReply,
+    wire::StopRequest,
+    wire::StopReply,
+    wire::ShardAddresses,
+    wire::CheckpointRequest,
+    wire::CheckpointReport,
+    wire::NoticeRequest,
+    wire::NoticeReply,
+    wire::RestoreFailed,
+    wire::ScaleRequest,
+    wire::ScaleReply,
+    wire::PauseRequest,
+    wire::PauseReply,
+    wire::ModeRequest,
+    wire::ModeReply,
+    wire::GiveChunks,
+    wire::ChunksGiven,
+    wire::ChunksOffer,
+    wire::ChunkPart,
+    wire::ChunksTaken,
+    wire::ServerNotice>;
+static_assert(std::tuple_size_v<Tables> == kMessageTypeMax);
 
 constexpr uint32_t kDepthMax = 16;
-
-template <typename Offset>
-struct TableOf;
-
-template <typename W>
-struct TableOf<flatbuffers::Offset<W>> {
-  using type = W;
-};
-
-/// The table of message T: what its Encode makes.
-template <typename T>
-using Wire =
-    typename TableOf<decltype(codec::Encode(std::declval<Fbb&>(), std::declval<const T&>()))>::type;
 
 template <typename T>
 concept HasPayload = requires(T message) {
@@ -82,20 +132,21 @@ Status CheckPayloadSize(const Chunks& chunks, uint64_t value_bytes, uint64_t pay
 }
 
 /// Takes the payload where the type has one.
-template <typename T>
+template <size_t i>
 Result<Message> DecodeAs(std::span<const std::byte> flatbuffer, Payload* payload) {
+  using W = std::tuple_element_t<i, Tables>;
   const auto* bytes = reinterpret_cast<const uint8_t*>(flatbuffer.data());
   // A table takes 8 bytes at least with the offset that leads to it.
   const auto tables_max = static_cast<flatbuffers::uoffset_t>(flatbuffer.size() / 8 + 1);
   flatbuffers::Verifier verifier(bytes, flatbuffer.size(), kDepthMax, tables_max);
-  if (!verifier.VerifyBuffer<Wire<T>>(nullptr)) {
+  if (!verifier.VerifyBuffer<W>(nullptr)) {
     return Status::InvalidArgument("malformed FlatBuffer");
   }
-  T message;
+  std::variant_alternative_t<i, Message> message;
   Decoder decoder(flatbuffer.size());
-  codec::Decode(decoder, *flatbuffers::GetRoot<Wire<T>>(bytes), &message);
+  codec::Unpack(decoder, *flatbuffers::GetRoot<W>(bytes), message);
   PS_TRY(decoder.status());
-  if constexpr (HasPayload<T>) {
+  if constexpr (HasPayload<decltype(message)>) {
     PS_TRY(CheckPayloadSize(message.chunks, ValueBytes(message), payload->size()));
     message.payload = std::move(*payload);
   } else if (payload->size() != 0) {
@@ -104,14 +155,31 @@ Result<Message> DecodeAs(std::span<const std::byte> flatbuffer, Payload* payload
   return Message(std::move(message));
 }
 
-using DecodeFunction = Result<Message> (*)(std::span<const std::byte>, Payload*);
-
-template <size_t... I>
-constexpr std::array<DecodeFunction, sizeof...(I)> MakeDecoders(std::index_sequence<I...>) {
-  return {&DecodeAs<std::variant_alternative_t<I, Message>>...};
+/// Leaves the payload as it is.
+template <size_t i>
+void EncodeAs(Fbb& b, const Message& message) {
+  using W = std::tuple_element_t<i, Tables>;
+  const auto& value = *std::get_if<i>(&message);
+  if constexpr (std::is_same_v<W, wire::StatusReply>) {
+    if (MayBeTooLong(value.status)) {
+      return b.Finish(codec::Pack<W>(b, StatusReply{Fitted(value.status)}));
+    }
+  }
+  b.Finish(codec::Pack<W>(b, value));
 }
 
-constexpr auto kDecoders = MakeDecoders(std::make_index_sequence<kMessageTypeMax>());
+struct TypeInfo {
+  std::string_view name;
+  void (*encode)(Fbb&, const Message&) = nullptr;
+  Result<Message> (*decode)(std::span<const std::byte>, Payload*) = nullptr;
+};
+
+/// By number, from 0.
+constexpr auto kTypes = []<size_t... I>(std::index_sequence<I...>) {
+  return std::array<TypeInfo, sizeof...(I)>{
+      {{std::tuple_element_t<I, Tables>::Traits::name, &EncodeAs<I>, &DecodeAs<I>}...}};
+}
+(std::make_index_sequence<kMessageTypeMax>());
 
 /// Continues `crc` over the payload.
 uint32_t PayloadCrc(const Payload& payload, uint32_t crc) {
@@ -124,7 +192,7 @@ uint32_t PayloadCrc(const Payload& payload, uint32_t crc) {
 }  // namespace
 
 std::string_view MessageTypeName(uint16_t type) {
-  return type == 0 || type > kMessageTypeMax ? "unknown" : kTypeNames[type - 1];
+  return type == 0 || type > kMessageTypeMax ? "unknown" : kTypes[type - 1].name;
 }
 
 EncodedMessage EncodeMessage(const Message& message, uint64_t request_id) {
@@ -136,10 +204,10 @@ EncodedMessage EncodeMessage(const Message& message, uint64_t request_id) {
 EncodedMessage EncodeUnsealed(const Message& message, uint64_t request_id) {
   Fbb builder(512);
   EncodedMessage out;
+  kTypes[message.index()].encode(builder, message);
   std::visit(
       [&](const auto& value) {
-        builder.Finish(codec::Encode(builder, value));
-        if constexpr (HasPayload<std::decay_t<decltype(value)>>) {
+        if constexpr (HasPayload<decltype(value)>) {
           out.payload = value.payload;
         }
       },
@@ -192,11 +260,11 @@ Result<Message> DecodeMessage(
   if (reinterpret_cast<uintptr_t>(flatbuffer.data()) % kAlignment != 0) {
     std::vector<uint64_t> aligned((flatbuffer.size() + kAlignment - 1) / kAlignment);
     std::memcpy(aligned.data(), flatbuffer.data(), flatbuffer.size());
-    return kDecoders[header.type - 1](
-               std::as_bytes(std::span(aligned)).first(flatbuffer.size()), &payload)
+    return kTypes[header.type - 1]
+        .decode(std::as_bytes(std::span(aligned)).first(flatbuffer.size()), &payload)
         .Annotate(name);
   }
-  return kDecoders[header.type - 1](flatbuffer, &payload).Annotate(name);
+  return kTypes[header.type - 1].decode(flatbuffer, &payload).Annotate(name);
 }
 
 }  // namespace ps::proto

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "ps/proto/codec_state.h"
+#include "ps/proto/state_fields.h"
 
 namespace ps::proto {
 namespace {
@@ -195,7 +195,7 @@ bool MergeSeat(SeatsState* piece, uint64_t number, SeatsState* to) {
 
 constexpr RowKindInfo kSeatRows = {
     "seat",
-    codec::kSeatsPart,
+    kSeatsPart,
     false,
     ListSeats,
     [](const JobState& state, uint64_t number, JobState* piece) {
@@ -207,7 +207,7 @@ constexpr RowKindInfo kSeatRows = {
 
 constexpr RowKindInfo kPartRows = {
     "evaluation",
-    codec::kEvaluationsPart,
+    kEvaluationsPart,
     false,
     [](const JobState& state, Numbers* numbers) {
       for (const Evaluation& evaluation : state.evaluations.pending) {
@@ -244,7 +244,7 @@ constexpr RowKindInfo kPartRows = {
 
 constexpr RowKindInfo kResultRows = {
     "result",
-    codec::kEvaluationsPart,
+    kEvaluationsPart,
     false,
     [](const JobState& state, Numbers* numbers) {
       for (const EvaluationRow& row : state.evaluations.results) {
@@ -271,7 +271,7 @@ constexpr RowKindInfo kResultRows = {
 
 constexpr RowKindInfo kCommitRows = {
     "commit",
-    codec::kRoundsPart,
+    kRoundsPart,
     false,
     [](const JobState& state, Numbers* numbers) {
       if (state.rounds.commit) {
@@ -339,24 +339,24 @@ constexpr RowKindInfo WithoutCounted(RowKindInfo info) {
 }  // namespace
 
 const std::array<RowKindInfo, kRowKinds> kRowKindInfos = {{
-    Once<codec::kConfigPart, CopyJob>("job"),
-    Once<codec::kPlacementPart, CopyPlacement>("placement"),
-    Once<codec::kTotalsPart, CopyTotals>("totals"),
-    Once<codec::kTimesPart, CopyTimes>("times"),
-    Places<codec::kShardsPart, kShards, kFromZero>("shard"),
-    Entries<codec::kMembershipPart, kMembers>("member"),
-    Entries<codec::kMembershipPart, kDepartures>("departure"),
-    Places<codec::kMembershipPart, kGone, kGoneBefore>("gone"),
-    Entries<codec::kMembershipPart, kAcknowledged>("acknowledged"),
+    Once<kConfigPart, CopyJob>("job"),
+    Once<kPlacementPart, CopyPlacement>("placement"),
+    Once<kTotalsPart, CopyTotals>("totals"),
+    Once<kTimesPart, CopyTimes>("times"),
+    Places<kShardsPart, kShards, kFromZero>("shard"),
+    Entries<kMembershipPart, kMembers>("member"),
+    Entries<kMembershipPart, kDepartures>("departure"),
+    Places<kMembershipPart, kGone, kGoneBefore>("gone"),
+    Entries<kMembershipPart, kAcknowledged>("acknowledged"),
     kSeatRows,
-    Entries<codec::kKillsPart, kKills>("kill"),
-    Entries<codec::kLedgerPart, kLeases>("lease"),
-    WithoutCounted(Places<codec::kLedgerPart, kEpochs, kFromZero>("epoch")),
+    Entries<kKillsPart, kKills>("kill"),
+    Entries<kLedgerPart, kLeases>("lease"),
+    WithoutCounted(Places<kLedgerPart, kEpochs, kFromZero>("epoch")),
     kPartRows,
     kResultRows,
-    Entries<codec::kRoundsPart, kEntries>("entry"),
+    Entries<kRoundsPart, kEntries>("entry"),
     kCommitRows,
-    Entries<codec::kRoundsPart, kAcks>("ack"),
+    Entries<kRoundsPart, kAcks>("ack"),
 }};
 
 }  // namespace ps::proto

@@ -14,7 +14,7 @@ namespace ps::proto {
 /// How rows of one kind come from a state, and how a state is made of them.
 struct RowKindInfo {
   std::string_view name;
-  uint32_t parts = 0;  // of a JobState, that a row has: codec::StatePart
+  uint32_t parts = 0;  // of a JobState, that a row has: StatePart
   /// Every state has exactly one, number 0.
   bool is_once = false;
   /// The numbers of all rows.

@@ -6,39 +6,41 @@
 #include <cstring>
 #include <string>
 
-#include "ps/proto/codec.h"
+#include "ps/proto/pack.h"
+#include "ps/proto/saved_views.h"
+#include "ps/proto/unpack.h"
 #include "shard_state_generated.h"
 
 namespace ps::proto {
-namespace codec {
+template <MaybeConst<MemberSteps> M>
+auto ListFields(M& m, auto&& list) {
+  return list(
+      Field<"incarnation">(m.incarnation),
+      Field<"last_step">(m.last_step),
+      Field<"applied">(m.applied));
+}
 
-static void Decode(Decoder& in, const saved::MemberSteps& w, MemberSteps* member) {
-  member->incarnation = Incarnation(w.incarnation());
-  member->last_step = w.last_step();
-  std::vector<uint64_t> applied;
-  in.Scalars(w.applied(), "applied", &applied);
-  for (const uint64_t key : applied) {
-    member->applied.emplace_back(key);
+template <MaybeConst<ShardState> M>
+auto ListFields(M& m, auto&& list) {
+  return list(
+      Constant<"version", kShardStateVersion>(),
+      Field<"round">(m.round),
+      Field<"samples_done">(m.samples_done),
+      Field<"members">(m.members),
+      Field<"lr_factor">(m.lr_factor));
+}
+
+static void Check(codec::Decoder& d, const ShardState& m) {
+  if (!std::isfinite(m.lr_factor) || m.lr_factor < 0) {
+    d.Fail("lr_factor", "is no factor");
   }
 }
 
-}  // namespace codec
-
 std::vector<std::byte> EncodeShardState(const ShardState& state) {
-  flatbuffers::FlatBufferBuilder b;
-  std::vector<flatbuffers::Offset<saved::MemberSteps>> members;
-  for (const MemberSteps& member : state.members) {
-    std::vector<uint64_t> applied;
-    for (const ChunkKey key : member.applied) {
-      applied.push_back(key.value);
-    }
-    members.push_back(
-        saved::CreateMemberStepsDirect(b, member.incarnation.value, member.last_step, &applied));
-  }
-  b.Finish(saved::CreateShardStateDirect(
-      b, kShardStateVersion, state.round, state.samples_done, &members, state.lr_factor));
-  const auto* const bytes = reinterpret_cast<const std::byte*>(b.GetBufferPointer());
-  return {bytes, bytes + b.GetSize()};
+  codec::Fbb builder;
+  builder.Finish(codec::Pack<saved::ShardState>(builder, state));
+  const auto* const bytes = reinterpret_cast<const std::byte*>(builder.GetBufferPointer());
+  return {bytes, bytes + builder.GetSize()};
 }
 
 Result<ShardState> DecodeShardState(std::span<const std::byte> bytes) {
@@ -62,15 +64,9 @@ Result<ShardState> DecodeShardState(std::span<const std::byte> bytes) {
         kShardStateVersion));
   }
   ShardState state;
-  state.round = w.round();
-  state.samples_done = w.samples_done();
-  state.lr_factor = w.lr_factor();
-  if (!std::isfinite(state.lr_factor) || state.lr_factor < 0) {
-    return Status::Corruption("the state of a shard: lr_factor is no factor");
-  }
   codec::Decoder decoder(bytes.size());
-  decoder.Tables(w.members(), "members", &state.members);
-  if (!decoder.status().ok()) {
+  codec::Unpack(decoder, w, state);
+  if (!decoder.ok()) {
     return Status::Corruption(fmt::format("the state of a shard: {}", decoder.status().message()));
   }
   return state;

@@ -4,8 +4,12 @@
 
 #include "flatbuffers/reflection.h"
 #include "messages_bfbs_generated.h"
-#include "ps/proto/codec.h"
+#include "messages_generated.h"
+#include "ps/proto/control_fields.h"
 #include "ps/proto/json_writer.h"
+#include "ps/proto/pack.h"
+#include "ps/proto/shard_fields.h"
+#include "ps/proto/worker_fields.h"
 
 namespace ps::proto {
 namespace {
@@ -127,7 +131,7 @@ class Printer {
 std::string StatusToJson(const JobStatus& status) {
   const reflection::Schema& schema = *reflection::GetSchema(wire::JobStatusBinarySchema::data());
   codec::Fbb builder;
-  builder.Finish(codec::Encode(builder, status));
+  builder.Finish(codec::Pack<wire::JobStatus>(builder, status));
   Printer printer(schema);
   printer.Object(*schema.root_table(), *flatbuffers::GetRoot<Table>(builder.GetBufferPointer()));
   return std::move(printer).Take();

@@ -94,7 +94,8 @@ function(ps_flatbuffers target)
     get_filename_component(schema_path "${schema}" ABSOLUTE)
     add_custom_command(
       OUTPUT "${out_dir}/${stem}_generated.h"
-      COMMAND "${PS_FLATC}" --cpp --scoped-enums --cpp-std c++17 -o "${out_dir}" "${schema_path}"
+      COMMAND "${PS_FLATC}" --cpp --scoped-enums --cpp-std c++17 --cpp-static-reflection -o
+              "${out_dir}" "${schema_path}"
       DEPENDS "${schema_path}" VERBATIM)
     target_sources(${target} PRIVATE "${out_dir}/${stem}_generated.h")
   endforeach()

@@ -241,6 +241,29 @@ TEST(MessageCodecTest, ValuesThatContradictThemselvesAreRefused) {
   }
 }
 
+TEST(MessageCodecTest, AnErrorNamesItsPlace) {
+  const auto error = [](const Message& message) {
+    return std::string(ParseFrame(Flatten(EncodeMessage(message, 1))).status().message());
+  };
+  ShardSetup setup;
+  setup.tensors.resize(2);
+  setup.tensors[1].init = static_cast<InitKind>(3);
+  EXPECT_EQ(error(setup), "ShardSetup: tensors[1].init has unknown value 3");
+  setup.tensors[1] = {};
+  setup.tensors[1].shape = {0};
+  EXPECT_EQ(
+      error(setup), "ShardSetup: tensors[1].shape has a dimension below 1 or too many elements");
+  setup.tensors.clear();
+  setup.placement.chunks.resize(1);
+  EXPECT_EQ(error(setup), "ShardSetup: placement.chunks: an empty chunk or one outside its tensor");
+  StatusReply reply;
+  reply.status.modes.wanted.mode = static_cast<Mode>(7);
+  EXPECT_EQ(error(reply), "StatusReply: status.modes.wanted.mode has unknown value 7");
+  LeaseGrant grant;
+  grant.begin = 2;
+  EXPECT_EQ(error(grant), "LeaseGrant: the lease ends before it begins");
+}
+
 TEST(MessageCodecTest, TextOverItsLimitIsRefused) {
   const auto join_reply = [](size_t config_bytes) {
     JoinReply reply;
