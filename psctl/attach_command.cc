@@ -9,7 +9,7 @@
 #include "ps/base/text.h"
 #include "ps/base/time.h"
 #include "psctl/control.h"
-#include "psctl/plan_watch.h"
+#include "psctl/interrupts.h"
 #include "psctl/progress.h"
 #include "psctl/run_events.h"
 #include "psctl/runs_command.h"

@@ -5,12 +5,12 @@
 #include "ps/base/text.h"
 #include "ps/net/endpoint.h"
 #include "ps/net/loop.h"
+#include "psctl/copies.h"
 #include "psctl/files.h"
 #include "psctl/job_view.h"
-#include "psctl/remote_copies.h"
+#include "psctl/prepared_job.h"
 #include "psctl/run_directory.h"
 #include "psctl/tables.h"
-#include "psctl/train_command.h"
 
 namespace ps::psctl {
 namespace {

@@ -8,6 +8,7 @@
 #include "ps/base/text.h"
 #include "ps/proto/job_config.h"
 #include "psctl/checkpoint_view.h"
+#include "psctl/model_export.h"
 
 namespace ps::psctl {
 namespace {
@@ -32,11 +33,6 @@ Result<CheckpointId> Choose(const CheckpointSource& source, CheckpointId chosen)
 Result<Manifest> ReadChosen(const CheckpointSource& source, CheckpointId chosen) {
   PS_ASSIGN(const CheckpointId id, Choose(source, chosen));
   return source.read(id);
-}
-
-std::string JobName(const Manifest& manifest) {
-  const auto config = proto::ParseJobConfig(manifest.config_json, "manifest");
-  return config.ok() ? config->name : "?";
 }
 
 std::string NumbersText(const std::vector<CheckpointId>& ids) {

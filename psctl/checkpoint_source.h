@@ -25,9 +25,6 @@ struct CheckpointSource {
 Result<checkpoint::Manifest> ReadChosen(
     const CheckpointSource& source, checkpoint::CheckpointId chosen);
 
-/// The name of the job that a checkpoint is of.
-std::string JobName(const checkpoint::Manifest& manifest);
-
 /// "2, 3, 5", or "none".
 std::string NumbersText(const std::vector<checkpoint::CheckpointId>& ids);
 

@@ -17,11 +17,11 @@
 #include "psctl/plan_command.h"
 #include "psctl/profile_command.h"
 #include "psctl/replay_command.h"
-#include "psctl/resume_command.h"
+#include "psctl/resume.h"
 #include "psctl/runs_command.h"
 #include "psctl/simulate_command.h"
 #include "psctl/top_command.h"
-#include "psctl/train_command.h"
+#include "psctl/train.h"
 #include "psctl/tune_command.h"
 
 namespace ps::psctl {

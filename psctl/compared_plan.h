@@ -3,7 +3,7 @@
 #include "provisioner/planner/planner.h"
 #include "ps/base/status.h"
 #include "ps/proto/plan.h"
-#include "psctl/plan_command.h"
+#include "psctl/plan_request.h"
 #include "psctl/planning.h"
 
 namespace ps::psctl {

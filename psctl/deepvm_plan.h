@@ -1,7 +1,7 @@
 #pragma once
 
 #include "psctl/console.h"
-#include "psctl/plan_command.h"
+#include "psctl/plan_request.h"
 
 namespace ps::psctl {
 

@@ -8,12 +8,17 @@
 
 #include "checkpoint/rocksdb_storage.h"
 #include "checkpoint/safetensors.h"
-#include "psctl/checkpoint_source.h"
+#include "ps/proto/job_config.h"
 
 namespace ps::psctl {
 
 using checkpoint::Manifest;
 using checkpoint::Reader;
+
+std::string JobName(const Manifest& manifest) {
+  const auto config = proto::ParseJobConfig(manifest.config_json, "manifest");
+  return config.ok() ? config->name : "?";
+}
 
 Status ExportModel(
     Reader& reader, const Manifest& manifest, const std::string& file, bool is_half) {

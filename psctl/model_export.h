@@ -8,6 +8,9 @@
 
 namespace ps::psctl {
 
+/// The name of the job that a checkpoint is of.
+std::string JobName(const checkpoint::Manifest& manifest);
+
 /// Writes the parameters of a checkpoint to a safetensors file, as f16 with `is_half`. Errors:
 /// those of Reader::ReadTensor and SafetensorsWriter.
 Status ExportModel(

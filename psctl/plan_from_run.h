@@ -2,7 +2,7 @@
 
 #include "ps/base/status.h"
 #include "ps/proto/messages.h"
-#include "psctl/plan_command.h"
+#include "psctl/plan_request.h"
 #include "psctl/run_directory.h"
 #include "psctl/run_facts.h"
 

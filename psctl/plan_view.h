@@ -3,7 +3,6 @@
 #include <string>
 
 #include "provisioner/planner/planner.h"
-#include "provisioner/profile/plan_run.h"
 #include "ps/proto/catalog.h"
 #include "ps/proto/plan.h"
 
@@ -31,10 +30,5 @@ std::string RenderExplanation(
 
 /// "loss 0.8 within 40m 00s and 5.00 USD at 90 % confidence"
 std::string GoalText(const proto::Plan& plan);
-
-/// "speed  predicted 812/s (770 to 850)  measured 803/s  +1.1 %", one line each.
-std::string RenderPlanOutcome(const provisioner::PlanOutcome& outcome);
-/// A JSON object.
-std::string PlanOutcomeToJson(const provisioner::PlanOutcome& outcome);
 
 }  // namespace ps::psctl

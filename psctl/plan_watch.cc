@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "ps/base/process_start.h"
 #include "ps/base/text.h"
 
 namespace ps::psctl {
@@ -11,30 +10,7 @@ namespace {
 constexpr Duration kSilence = std::chrono::seconds(1);  // most plans are made before
 constexpr Duration kRedraw = std::chrono::milliseconds(200);
 
-volatile std::sig_atomic_t interrupted = 0;
-
 }  // namespace
-
-InterruptGuard::InterruptGuard() {
-  interrupted = 0;
-  struct sigaction action = {};
-  action.sa_handler = [](int) { interrupted = 1; };
-  action.sa_flags = static_cast<int>(SA_RESETHAND);  // the next one ends the process
-  ::sigaction(SIGINT, nullptr, &former_int_);
-  ::sigaction(SIGTERM, nullptr, &former_term_);
-  for (const int number : SignalsToHandle({SIGINT, SIGTERM})) {
-    ::sigaction(number, &action, nullptr);
-  }
-}
-
-InterruptGuard::~InterruptGuard() {
-  ::sigaction(SIGINT, &former_int_, nullptr);
-  ::sigaction(SIGTERM, &former_term_, nullptr);
-}
-
-bool InterruptGuard::IsInterrupted() const {
-  return interrupted != 0;
-}
 
 PlanWatch::PlanWatch(Duration effort, const TimeSource& clock, const Console& console)
     : clock_(clock), console_(console), begin_(clock.Now()), effort_(effort), drawn_(begin_) {}

@@ -1,29 +1,13 @@
 #pragma once
 
-#include <csignal>
 #include <string>
 
 #include "provisioner/planner/planner.h"
 #include "ps/base/time.h"
 #include "psctl/console.h"
+#include "psctl/interrupts.h"
 
 namespace ps::psctl {
-
-/// While it lives, the first Ctrl-C (or SIGTERM) is only noted; a second one ends the process. One
-/// at a time.
-class InterruptGuard {
- public:
-  InterruptGuard();
-  ~InterruptGuard();
-  InterruptGuard(const InterruptGuard&) = delete;
-  InterruptGuard& operator=(const InterruptGuard&) = delete;
-
-  bool IsInterrupted() const;
-
- private:
-  struct sigaction former_int_ = {};
-  struct sigaction former_term_ = {};
-};
 
 /// Ends a search at Ctrl-C or when its time is over, and shows on a terminal how far it is.
 class PlanWatch final : public provisioner::SearchWatch {

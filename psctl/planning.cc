@@ -11,10 +11,10 @@
 #include "provisioner/report/plan_report.h"
 #include "ps/base/text.h"
 #include "ps/proto/job_config.h"
-#include "psctl/catalog_view.h"
 #include "psctl/job_parts.h"
 #include "psctl/plan_arguments.h"
 #include "psctl/planning_files.h"
+#include "psctl/price_age.h"
 
 namespace ps::psctl {
 namespace {

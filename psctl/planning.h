@@ -14,7 +14,7 @@
 #include "ps/proto/catalog.h"
 #include "ps/proto/plan.h"
 #include "ps/proto/profile.h"
-#include "psctl/plan_command.h"
+#include "psctl/plan_request.h"
 
 namespace ps::psctl {
 

@@ -77,13 +77,4 @@ std::string RenderProfile(const proto::JobProfile& profile) {
   return RenderPairs(pairs) + "\n" + table.Render();
 }
 
-std::string RenderRefinement(const std::string& path, const provisioner::Refinement& refinement) {
-  const std::string learnt = Join(refinement.learnt);
-  std::string text = path + (learnt.empty() ? " learnt nothing" : " refined by ") + learnt + "\n";
-  for (const std::string& what : refinement.left_out) {
-    text += path + ": left out " + what + "\n";
-  }
-  return text;
-}
-
 }  // namespace ps::psctl

@@ -17,17 +17,4 @@ int CopyToObjects(const std::string& path, const std::string& place, const Conso
 /// copies there, copy fetches the newest that is whole. Returns the exit code.
 int RunOnObjects(const CheckpointCommand& command, const Console& console);
 
-/// Of the newest copy in the place whose index can be read. Errors: kNotFound; those of
-/// checkpoint::OpenObjectStore and checkpoint::ReadCopiedManifest.
-Result<checkpoint::Manifest> ReadNewestCopy(const std::string& place);
-
-/// Fetches the newest copy that is whole to a checkpoint path of its own in `parent`, and says so.
-/// Returns the path. Errors: those of checkpoint::OpenObjectStore and checkpoint::Download.
-Result<std::string> FetchCheckpoint(
-    const std::string& place, const std::string& parent, const Console& console);
-
-/// For a run that begins: the place can be written to, and no other run's checkpoints are there.
-/// Errors: kInvalidArgument, those of the object store; each says what to do.
-Status CheckCopyTarget(const std::string& place);
-
 }  // namespace ps::psctl

@@ -15,7 +15,7 @@
 #include "ps/base/time.h"
 #include "psctl/control.h"
 #include "psctl/event_log.h"
-#include "psctl/plan_watch.h"
+#include "psctl/interrupts.h"
 #include "psctl/raw_terminal.h"
 #include "psctl/top_view.h"
 

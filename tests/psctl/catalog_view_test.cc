@@ -1,4 +1,5 @@
 #include "psctl/catalog_view.h"
+#include "psctl/price_age.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

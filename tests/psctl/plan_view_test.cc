@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "psctl/outcome_view.h"
+
 namespace ps::psctl {
 namespace {
 

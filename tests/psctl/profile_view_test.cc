@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "provisioner/model/profile_fit.h"
+#include "psctl/outcome_view.h"
 
 namespace ps::psctl {
 namespace {

@@ -14,6 +14,7 @@
 #include "checkpoint/remote/directory_store.h"
 #include "checkpoint/rocksdb_storage.h"
 #include "psctl/borrowed_job.h"
+#include "psctl/copies.h"
 #include "tests/checkpoint/workload.h"
 #include "tests/psctl/command_fixture.h"
 

@@ -1,4 +1,4 @@
-#include "psctl/train_command.h"
+#include "psctl/train.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -8,31 +8,19 @@
 #include <optional>
 #include <utility>
 
-#include "provisioner/profile/fingerprint.h"
 #include "provisioner/profile/plan_run.h"
 #include "provisioner/profile/profile_merge.h"
 #include "ps/base/file.h"
-#include "psctl/plan_view.h"
+#include "psctl/copies.h"
+#include "psctl/outcome_view.h"
 #include "psctl/planning_files.h"
-#include "psctl/profile_view.h"
-#include "psctl/remote_copies.h"
-#include "psctl/resume_command.h"
+#include "psctl/resume.h"
 #include "psctl/summary.h"
-#include "psctl/train.h"
 #include "psctl/train_run.h"
 #include "psctl/try_again.h"
 
 namespace ps::psctl {
 namespace {
-
-/// Nothing for an empty path.
-Result<std::optional<proto::Plan>> LoadPlanIfNamed(const std::string& path) {
-  if (path.empty()) {
-    return std::optional<proto::Plan>();
-  }
-  PS_ASSIGN(proto::Plan plan, LoadPlan(path));
-  return std::optional<proto::Plan>(std::move(plan));
-}
 
 /// Refines the profile that the user named, or the one in the working directory if there is one.
 void RefineProfile(
@@ -292,24 +280,6 @@ int Coordinate(
     return Conduct(*taken.start, std::move(taken.run), command, own_console, registry, link);
   };
   return Supervise(process, command.is_detached, console);
-}
-
-Result<PreparedJob> PrepareJob(
-    const proto::JobConfig& config,
-    const std::string& job_path,
-    const std::vector<proto::ConfigOverride>& overrides,
-    const std::string& plan_path) {
-  PreparedJob job;
-  PS_ASSIGN(job.plan, LoadPlanIfNamed(plan_path));
-  PS_ASSIGN(job.parts, LoadParts(config, job_path, overrides));
-  job.config = config;
-  if (job.plan) {
-    PS_ASSIGN(
-        job.config,
-        provisioner::ApplyPlan(
-            config, *job.plan, provisioner::ModelFingerprint(job.parts.model.tensors)));
-  }
-  return job;
 }
 
 int RunTrain(const TrainCommand& command, const Console& console, const RunRegistry& registry) {

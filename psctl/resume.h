@@ -7,7 +7,7 @@
 #include "psctl/console.h"
 #include "psctl/run_registry.h"
 #include "psctl/supervisor.h"
-#include "psctl/train_command.h"
+#include "psctl/train.h"
 
 namespace ps::psctl {
 

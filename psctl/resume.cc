@@ -1,4 +1,4 @@
-#include "psctl/resume_command.h"
+#include "psctl/resume.h"
 
 #include <fmt/core.h>
 
@@ -10,7 +10,7 @@
 #include "checkpoint/remote/place.h"
 #include "ps/base/text.h"
 #include "psctl/borrowed_job.h"
-#include "psctl/remote_copies.h"
+#include "psctl/copies.h"
 #include "psctl/resume_loss.h"
 #include "psctl/tables.h"
 #include "psctl/train.h"
