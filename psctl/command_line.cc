@@ -11,10 +11,10 @@
 #include "provisioner/profile/profile_merge.h"
 #include "ps/base/text.h"
 #include "ps/proto/limits.h"
-#include "psctl/catalog_view.h"
 #include "psctl/command_parser.h"
 #include "psctl/command_usage.h"
-#include "psctl/plan_arguments.h"
+#include "psctl/view/catalog_view.h"
+#include "run/planning/plan_arguments.h"
 
 namespace ps::psctl {
 namespace {

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "ps/base/text.h"
-#include "psctl/catalog_view.h"
+#include "psctl/view/catalog_view.h"
 
 namespace ps::psctl {
 namespace {

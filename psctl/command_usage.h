@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ps/base/status.h"
-#include "psctl/command_text.h"
+#include "psctl/cli/command_text.h"
 
 namespace ps::psctl {
 

@@ -12,14 +12,14 @@
 #include "ps/base/text.h"
 #include "ps/base/time.h"
 #include "ps/proto/json_writer.h"
-#include "psctl/checkpoint_command.h"
 #include "psctl/command_line.h"
-#include "psctl/control.h"
-#include "psctl/plan_from_run.h"
-#include "psctl/price_age.h"
-#include "psctl/remote_copies.h"
-#include "psctl/run_checkpoints.h"
-#include "psctl/status_view.h"
+#include "psctl/runs/checkpoint_command.h"
+#include "psctl/runs/remote_copies.h"
+#include "psctl/view/status_view.h"
+#include "run/directory/control.h"
+#include "run/directory/run_checkpoints.h"
+#include "run/planning/plan_from_run.h"
+#include "run/planning/price_age.h"
 
 namespace ps::psctl {
 namespace {

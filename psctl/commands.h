@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "psctl/console.h"
-#include "psctl/run_registry.h"
+#include "run/directory/run_registry.h"
+#include "run/report/console.h"
 
 namespace ps::psctl {
 

@@ -9,6 +9,6 @@ if ! command -v clang-format-14 > /dev/null; then
   exit 77
 fi
 cd "$ROOT"
-find ps worker kernels checkpoint provisioner psctl tests \
+find ps worker kernels checkpoint provisioner run psctl tests \
   \( -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \) -print0 |
   xargs -0 clang-format-14 --dry-run --Werror

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "ps/base/file.h"
-#include "psctl/forecast_command.h"
-#include "psctl/replay_trace.h"
+#include "psctl/plan/forecast_command.h"
+#include "psctl/plan/replay_trace.h"
 #include "tests/bench/harness.h"
 #include "tests/provisioner/strategies/deadline_replay.h"
 

@@ -7,7 +7,7 @@
 #include "ps/base/check.h"
 #include "ps/base/text.h"
 #include "psctl/command_line.h"
-#include "psctl/plan_arguments.h"
+#include "run/planning/plan_arguments.h"
 #include "tests/fuzz/targets.h"
 
 namespace ps::fuzz {

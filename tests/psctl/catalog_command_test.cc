@@ -1,4 +1,4 @@
-#include "psctl/catalog_command.h"
+#include "psctl/plan/catalog_command.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,9 @@
 
 #include "ps/base/file.h"
 #include "ps/proto/catalog.h"
-#include "psctl/planning_files.h"
+#include "run/planning/planning_files.h"
 #include "tests/psctl/command_fixture.h"
-#include "tests/psctl/dates.h"
+#include "tests/run/dates.h"
 
 namespace ps::psctl {
 namespace {

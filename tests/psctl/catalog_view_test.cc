@@ -1,10 +1,10 @@
-#include "psctl/catalog_view.h"
-#include "psctl/price_age.h"
+#include "psctl/view/catalog_view.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/psctl/dates.h"
+#include "run/planning/price_age.h"
+#include "tests/run/dates.h"
 
 namespace ps::psctl {
 namespace {

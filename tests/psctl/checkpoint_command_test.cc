@@ -1,4 +1,4 @@
-#include "psctl/checkpoint_command.h"
+#include "psctl/runs/checkpoint_command.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include "checkpoint/rocksdb_storage.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/shard_store.h"
-#include "psctl/model_export.h"
+#include "run/directory/model_export.h"
 #include "tests/checkpoint/workload.h"
 #include "tests/psctl/command_fixture.h"
 

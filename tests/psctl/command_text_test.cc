@@ -1,4 +1,4 @@
-#include "psctl/command_text.h"
+#include "psctl/cli/command_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,9 +6,9 @@
 #include <filesystem>
 
 #include "ps/base/file.h"
-#include "psctl/control.h"
+#include "run/directory/control.h"
 #include "tests/psctl/command_fixture.h"
-#include "tests/psctl/dates.h"
+#include "tests/run/dates.h"
 
 namespace ps::psctl {
 namespace {

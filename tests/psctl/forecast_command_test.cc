@@ -1,4 +1,4 @@
-#include "psctl/forecast_command.h"
+#include "psctl/plan/forecast_command.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "ps/base/file.h"
-#include "psctl/replay_trace.h"
+#include "psctl/plan/replay_trace.h"
 #include "tests/provisioner/strategies/trace_counts.h"
 #include "tests/psctl/command_fixture.h"
 

@@ -1,4 +1,4 @@
-#include "psctl/parcae_plan.h"
+#include "psctl/plan/parcae_plan.h"
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>

@@ -11,7 +11,7 @@
 #include "ps/proto/catalog.h"
 #include "ps/proto/plan.h"
 #include "ps/proto/profile.h"
-#include "psctl/plan_command.h"
+#include "psctl/plan/plan_command.h"
 #include "tests/psctl/plan_fixture.h"
 
 namespace ps::psctl {

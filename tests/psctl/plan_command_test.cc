@@ -1,4 +1,4 @@
-#include "psctl/plan_command.h"
+#include "psctl/plan/plan_command.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
-#include "psctl/plan_view.h"
+#include "psctl/view/plan_view.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "psctl/outcome_view.h"
+#include "run/report/outcome_view.h"
 
 namespace ps::psctl {
 namespace {

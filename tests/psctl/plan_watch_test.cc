@@ -1,4 +1,4 @@
-#include "psctl/plan_watch.h"
+#include "psctl/plan/plan_watch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "psctl/planning_files.h"
+#include "run/planning/planning_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
-#include "psctl/probe_view.h"
+#include "psctl/view/probe_view.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "ps/base/file.h"
-#include "psctl/probe_log.h"
+#include "run/probe_log.h"
 #include "tests/base/temporary_folder.h"
 
 namespace ps::psctl {

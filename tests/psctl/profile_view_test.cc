@@ -1,10 +1,10 @@
-#include "psctl/profile_view.h"
+#include "psctl/view/profile_view.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "provisioner/model/profile_fit.h"
-#include "psctl/outcome_view.h"
+#include "run/report/outcome_view.h"
 
 namespace ps::psctl {
 namespace {

@@ -1,4 +1,4 @@
-#include "psctl/raw_terminal.h"
+#include "psctl/view/raw_terminal.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

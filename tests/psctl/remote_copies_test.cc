@@ -1,6 +1,6 @@
 // `psctl checkpoint` on copies in a folder.
 
-#include "psctl/remote_copies.h"
+#include "psctl/runs/remote_copies.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@
 #include "checkpoint/remote/copies.h"
 #include "checkpoint/remote/directory_store.h"
 #include "checkpoint/rocksdb_storage.h"
-#include "psctl/borrowed_job.h"
-#include "psctl/copies.h"
+#include "run/directory/borrowed_job.h"
+#include "run/directory/copies.h"
 #include "tests/checkpoint/workload.h"
 #include "tests/psctl/command_fixture.h"
 

@@ -1,4 +1,4 @@
-#include "psctl/replay_simulation.h"
+#include "psctl/plan/replay_simulation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,10 +9,10 @@
 
 #include "ps/base/file.h"
 #include "ps/base/random.h"
-#include "psctl/replay_command.h"
-#include "psctl/replay_report.h"
-#include "psctl/replay_trace.h"
-#include "tests/psctl/sample_status.h"
+#include "psctl/plan/replay_command.h"
+#include "psctl/plan/replay_report.h"
+#include "psctl/plan/replay_trace.h"
+#include "tests/run/sample_status.h"
 
 namespace ps::psctl {
 namespace {

@@ -1,12 +1,12 @@
-#include "psctl/run_facts.h"
+#include "run/planning/run_facts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "psctl/plan_from_run.h"
-#include "psctl/replanning.h"
-#include "psctl/scale_preview.h"
-#include "psctl/summary.h"
+#include "psctl/runs/scale_preview.h"
+#include "run/planning/plan_from_run.h"
+#include "run/planning/replanning.h"
+#include "run/report/summary.h"
 #include "tests/psctl/plan_fixture.h"
 
 namespace ps::psctl {

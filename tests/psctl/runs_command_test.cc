@@ -1,4 +1,4 @@
-#include "psctl/runs_command.h"
+#include "psctl/runs/runs_command.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -13,10 +13,10 @@
 
 #include "ps/base/file.h"
 #include "ps/proto/job_config.h"
-#include "psctl/summary.h"
+#include "run/report/summary.h"
 #include "tests/psctl/command_fixture.h"
-#include "tests/psctl/dates.h"
-#include "tests/psctl/sample_status.h"
+#include "tests/run/dates.h"
+#include "tests/run/sample_status.h"
 
 namespace ps::psctl {
 namespace {

@@ -1,4 +1,4 @@
-#include "psctl/simulate_command.h"
+#include "psctl/plan/simulate_command.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "ps/base/random.h"
-#include "psctl/goal_policy.h"
-#include "psctl/replanning.h"
+#include "psctl/plan/goal_policy.h"
+#include "run/planning/replanning.h"
 #include "tests/psctl/plan_fixture.h"
 
 namespace ps::psctl {

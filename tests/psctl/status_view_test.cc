@@ -1,11 +1,11 @@
-#include "psctl/status_view.h"
+#include "psctl/view/status_view.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "psctl/run_events.h"
+#include "run/report/run_events.h"
 #include "tests/psctl/golden.h"
-#include "tests/psctl/sample_status.h"
+#include "tests/run/sample_status.h"
 
 namespace ps::psctl {
 namespace {

@@ -1,4 +1,4 @@
-#include "psctl/top_view.h"
+#include "psctl/view/top_view.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "tests/psctl/golden.h"
-#include "tests/psctl/sample_status.h"
+#include "tests/run/sample_status.h"
 
 namespace ps::psctl {
 namespace {

@@ -10,12 +10,13 @@
 namespace ps::tidy {
 namespace {
 
-constexpr std::array<std::string_view, 10> kTopLevel = {
+constexpr std::array<std::string_view, 11> kTopLevel = {
     "ps",
     "worker",
     "kernels",
     "checkpoint",
     "provisioner",
+    "run",
     "psctl",
     "configs",
     "tests",
@@ -45,7 +46,15 @@ constexpr std::string_view kFoldersWithReadme[] = {
     "provisioner/planner",
     "provisioner/report",
     "provisioner/fleet",
+    "run",
+    "run/report",
+    "run/directory",
+    "run/planning",
     "psctl",
+    "psctl/cli",
+    "psctl/view",
+    "psctl/runs",
+    "psctl/plan",
     "configs",
     "tests",
     "tests/cuda_emulation",

@@ -43,7 +43,7 @@ std::vector<Finding> Includes(const std::string& path, const std::string& line) 
 TEST(IncludeRuleTest, WhatTheTableAllowsPasses) {
   EXPECT_THAT(Includes("ps/net/a.cc", "#include \"ps/base/status.h\""), IsEmpty());
   EXPECT_THAT(Includes("ps/server/a.cc", "#include \"kernels/cpu/gemm.h\""), IsEmpty());
-  EXPECT_THAT(Includes("psctl/a.cc", "#include \"worker/data/idx.h\""), IsEmpty());
+  EXPECT_THAT(Includes("run/report/a.cc", "#include \"worker/data/idx.h\""), IsEmpty());
   EXPECT_THAT(Includes("tests/e2e/a.cc", "#include \"ps/server/shard.h\""), IsEmpty());
   EXPECT_THAT(Includes("ps/base/a.cc", "#include <vector>"), IsEmpty());
 }

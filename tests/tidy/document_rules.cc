@@ -98,12 +98,13 @@ std::set<std::string> Anchors(const File& file) {
 
 /// Whether a text is the path of one file from the root, as in "ps/net/loop.h".
 bool IsPathOfTree(std::string_view text) {
-  constexpr std::array<std::string_view, 10> kFolders = {
+  constexpr std::array<std::string_view, 11> kFolders = {
       "ps/",
       "worker/",
       "kernels/",
       "checkpoint/",
       "provisioner/",
+      "run/",
       "psctl/",
       "configs/",
       "tests/",

@@ -31,7 +31,8 @@ bool IsText(std::string_view path) {
 bool IsSkippedFolder(const fs::path& folder) {
   const std::string name = folder.filename().string();
   const bool is_hidden = name.starts_with(".") && name != ".ci";
-  return is_hidden || name == "build" || name == "runs" || fs::exists(folder / "CMakeCache.txt");
+  const bool has_runs = name == "runs" && !fs::exists(folder / "CMakeLists.txt");
+  return is_hidden || name == "build" || has_runs || fs::exists(folder / "CMakeCache.txt");
 }
 
 /// A ' inside a number, as in 1'000.

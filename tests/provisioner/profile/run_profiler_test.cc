@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/psctl/sample_status.h"
+#include "tests/run/sample_status.h"
 
 namespace ps::provisioner {
 namespace {

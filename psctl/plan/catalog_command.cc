@@ -1,0 +1,115 @@
+#include "psctl/plan/catalog_command.h"
+
+#include <regex>
+
+#include "provisioner/catalog/catalog_import.h"
+#include "ps/base/file.h"
+#include "ps/base/text.h"
+#include "psctl/view/catalog_view.h"
+#include "run/directory/files.h"
+#include "run/planning/planning_files.h"
+
+namespace ps::psctl {
+namespace {
+
+/// "prices.csv@2026-07-20", or the date in the file's own name.
+Result<provisioner::ImportFile> ReadImportFile(const std::string& argument) {
+  static const std::regex kDated("(.*)@([0-9]{4}-[0-9]{2}-[0-9]{2})");
+  static const std::regex kDate("[0-9]{4}-[0-9]{2}-[0-9]{2}");
+  std::smatch match;
+  std::string path = argument;
+  provisioner::ImportFile file;
+  if (std::regex_match(argument, match, kDated)) {
+    path = match[1];
+    file.as_of = match[2];
+  } else if (const std::string name = BaseName(argument); std::regex_search(name, match, kDate)) {
+    file.as_of = match[0];
+  }
+  file.name = BaseName(path);
+  PS_ASSIGN(file.text, ReadFile(path));
+  return file;
+}
+
+Result<provisioner::ImportedCatalog> Import(const CatalogImportCommand& command) {
+  proto::Catalog base;
+  std::vector<provisioner::ImportFile> files;
+  for (const std::string& argument : command.files) {
+    if (argument.ends_with(".json")) {
+      if (!base.types.empty()) {
+        return Status::InvalidArgument("two catalogs to start from; give one .json file");
+      }
+      PS_ASSIGN(base, LoadCatalog(argument));
+    } else {
+      PS_ASSIGN(provisioner::ImportFile file, ReadImportFile(argument));
+      files.push_back(std::move(file));
+    }
+  }
+  const provisioner::ImportOptions options = {
+      command.format, command.provider, command.region, command.quota};
+  PS_ASSIGN(
+      provisioner::ImportedCatalog imported, provisioner::ImportCatalog(base, files, options));
+  // The files together may still lack parts of a catalog.
+  const std::string text = proto::PrintCatalog(imported.catalog);
+  const Result<proto::Catalog> parsed = proto::ParseCatalog(text, "imported catalog");
+  if (!parsed.ok()) {
+    std::string notes;
+    for (const std::string& note : imported.notes) {
+      notes += "; " + note;
+    }
+    return Status::InvalidArgument(std::string(parsed.status().message()) + notes);
+  }
+  return imported;
+}
+
+}  // namespace
+
+int RunCatalogShow(
+    const CatalogShowCommand& command, const std::string& today, const Console& console) {
+  const Result<proto::Catalog> catalog = LoadCatalog(command.file);
+  if (!catalog.ok()) {
+    return Misuse(console, catalog.status());
+  }
+  console.out(
+      command.is_json ? proto::PrintCatalog(*catalog)
+                      : RenderCatalog(*catalog, command.sort, today, console.out_width));
+  return kExitOk;
+}
+
+int RunCatalogCheck(
+    const CatalogCheckCommand& command, const std::string& today, const Console& console) {
+  const Result<proto::Catalog> catalog = LoadCatalog(command.file);
+  if (!catalog.ok()) {
+    const bool is_checked = catalog.status().code() == StatusCode::kInvalidArgument;
+    return is_checked ? Fail(console, catalog.status()) : Misuse(console, catalog.status());
+  }
+  const std::vector<std::string> warnings = CatalogWarnings(*catalog, today);
+  for (const std::string& warning : warnings) {
+    console.out(command.file + ": warning: " + warning + "\n");
+  }
+  console.out(
+      command.file + ": " + Plural(catalog->types.size(), "type") + ", no errors, " +
+      Plural(warnings.size(), "warning") + "\n");
+  return kExitOk;
+}
+
+int RunCatalogImport(const CatalogImportCommand& command, const Console& console) {
+  const Result<provisioner::ImportedCatalog> imported = Import(command);
+  if (!imported.ok()) {
+    return Misuse(console, imported.status());
+  }
+  for (const std::string& note : imported->notes) {
+    console.err("psctl: " + note + "\n");
+  }
+  const std::string text = proto::PrintCatalog(imported->catalog);
+  if (command.output.empty()) {
+    console.out(text);
+    return kExitOk;
+  }
+  if (const Status written = WriteFileAtomically(command.output, text); !written.ok()) {
+    return Fail(console, written);
+  }
+  console.err(command.output + ": " + Plural(imported->catalog.types.size(), "type") + "\n");
+  return kExitOk;
+}
+
+}  // namespace ps::psctl

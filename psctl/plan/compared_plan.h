@@ -1,0 +1,21 @@
+#pragma once
+
+#include "provisioner/planner/planner.h"
+#include "ps/base/status.h"
+#include "ps/proto/plan.h"
+#include "run/planning/plan_request.h"
+#include "run/planning/planning.h"
+
+namespace ps::psctl {
+
+/// The fleets that the command's strategy chooses by its objective, the best first. Errors: as the
+/// strategy's.
+Result<provisioner::PlanAnswer> SolveProblem(
+    const PlanCommand& command, const Planning& planning, const provisioner::PlanProblem& problem);
+
+/// The best of them beside what else there is: the next best, the one on demand, what quotas cost,
+/// slower or cheaper ones, and what prices twice as high would change. Requires: `answer` has one.
+proto::Plan ComparedPlan(
+    const PlanCommand& command, const Planning& planning, const provisioner::PlanAnswer& answer);
+
+}  // namespace ps::psctl

@@ -1,0 +1,326 @@
+#include "psctl/plan/parcae_plan.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "provisioner/strategies/forecast.h"
+#include "provisioner/strategies/look_ahead.h"
+#include "ps/base/file.h"
+#include "ps/base/text.h"
+#include "ps/proto/json_writer.h"
+#include "psctl/plan/forecast_command.h"
+#include "psctl/plan/replay_command.h"
+#include "run/planning/plan_arguments.h"
+#include "run/planning/planning.h"
+#include "run/report/tables.h"
+
+namespace ps::psctl {
+namespace {
+
+constexpr size_t kParcaeTraceBytesMax = size_t{64} << 20;
+constexpr size_t kHistoryMax = 1'000'000;
+constexpr char kForecast[] = "parcae-arima";
+constexpr char kPlanned[] = "parcae";
+constexpr char kAsNow[] = "as if nothing changed";
+
+/// A number of workers, and what it is expected to make.
+struct ParcaeChoice {
+  std::string name;
+  uint32_t workers = 0;
+  double liveput = 0;  // samples/s over the intervals to come
+};
+
+struct ParcaeOutlook {
+  std::string type;
+  std::string servers;
+  double interval_s = 0;
+  double usd_per_hour = 0;  // of a worker
+  bool ignores_forecast = false;
+  uint32_t available = 0;
+  uint32_t working = 0;
+  std::vector<double> samples_per_s;
+  std::vector<double> counts;         // forecast
+  std::vector<ParcaeChoice> choices;  // the first one is the plan
+
+  /// The forecast, no more than the quota.
+  std::vector<double> told_counts() const {
+    std::vector<double> told = counts;
+    for (double& count : told) {
+      count = std::min(count, static_cast<double>(samples_per_s.size() - 1));
+    }
+    return told;
+  }
+};
+
+Status CheckParcaeFlags(const PlanCommand& command) {
+  const struct {
+    const char* flag;
+    bool is_given;
+  } others[] = {
+      {"--loss", command.common.loss != 0},
+      {"--within", command.has_within},
+      {"--budget", command.has_budget},
+      {"--price-per-hour", command.usd_per_hour != 0},
+      {"--objective", command.objective != "cost"},
+      {"--lifetimes", !command.lifetimes.empty()},
+      {"--quota-on-demand", !command.on_demand_quotas.empty()},
+      {"--market", !command.common.market.empty()},
+      {"--run", !command.run.empty()},
+      {"--plot", !command.plot_path.empty()},
+      {"--output", !command.output.empty()}};
+
+  for (const auto& other : others) {
+    if (other.is_given) {
+      return Status::InvalidArgument(fmt::format(
+          "{} is nothing that the strategy parcae knows: it plans the next interval of a fleet of "
+          "spot machines, with no end in sight; leave it out, or take the strategy exact",
+          other.flag));
+    }
+  }
+  if (command.trace_path.empty() == command.history.empty()) {
+    return Status::InvalidArgument(
+        "--strategy parcae wants the counts of machines until now: either --trace FILE, with --at "
+        "if now is not its end, or --history, as in --history 12,12,11,13");
+  }
+  if (command.types.size() != 1 || command.servers.size() != 1) {
+    return Status::InvalidArgument(
+        "--strategy parcae plans machines of one type: name it and the servers, as in --types "
+        "p3.2xlarge --servers m5.xlarge=1");
+  }
+  return Status::Ok();
+}
+
+Result<std::vector<uint32_t>> ParseHistory(const std::string& text) {
+  std::vector<uint32_t> counts;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (;;) {
+    uint32_t count = 0;
+    const auto [next, error] = std::from_chars(at, end, count);
+    const bool ends_well = next == end || *next == ',';
+    if (error != std::errc() || !ends_well || count > kTraceNodesMax ||
+        counts.size() == kHistoryMax) {
+      return Status::InvalidArgument(fmt::format(
+          "--history wants counts of machines up to {}, an interval each and the last one now, as "
+          "in 12,12,11,13; got '{}'",
+          kTraceNodesMax,
+          Printable(Clip(text, 60))));
+    }
+    counts.push_back(count);
+    if (next == end) {
+      return counts;
+    }
+    at = next + 1;
+  }
+}
+
+/// The counts until now, an interval each.
+Result<std::vector<uint32_t>> CountsUntilNow(const PlanCommand& command, double interval_s) {
+  if (!command.history.empty()) {
+    return ParseHistory(command.history);
+  }
+  PS_ASSIGN(const double unit_s, SecondsOfUnit(command.unit));
+  PS_ASSIGN(const GapRule gaps, GapRuleOf(command.gaps));
+  PS_ASSIGN(const std::string text, ReadFile(command.trace_path, kParcaeTraceBytesMax));
+  PS_ASSIGN(const AvailabilityTrace trace, ParseTrace(text, command.trace_path, unit_s, gaps));
+  PS_ASSIGN(std::vector<uint32_t> counts, CountsOf(trace, interval_s));
+  if (command.at.empty()) {
+    return counts;
+  }
+  PS_ASSIGN(const double at_s, ParseDuration("--at", command.at));
+  if (at_s > trace.end_s) {
+    return Status::InvalidArgument(fmt::format(
+        "--at {} is after the end of {}, which is {} long",
+        Printable(command.at),
+        Printable(command.trace_path),
+        FormatDuration(trace.end_s)));
+  }
+  counts.resize(static_cast<size_t>(at_s / interval_s) + 1);
+  return counts;
+}
+
+/// Speeds of every number of workers up to the type's quota, and the price of one.
+Status UseModels(const PlanCommand& command, ParcaeOutlook* outlook) {
+  Planning planning("");
+  provisioner::PlanSetup& setup = planning.input.setup;
+  PS_ASSIGN(planning.input.models.instance_types, ParseTypes("--types", command.types));
+  PS_ASSIGN(setup.servers, ParseServerRanges("--servers", command.servers));
+  PS_ASSIGN(setup.quotas, ParseTypeCounts("--quota", command.quotas));
+  PS_ASSIGN(setup.held, ParseTypeCounts("--held", command.held));
+  const provisioner::ServerRange& servers = setup.servers.front();
+  if (planning.input.models.instance_types.size() != 1 || setup.servers.size() != 1 ||
+      servers.hosts_min != servers.hosts_max) {
+    return Status::InvalidArgument(
+        "--strategy parcae plans one type of machine behind given servers, as in --types "
+        "p3.2xlarge --servers m5.xlarge=1");
+  }
+  outlook->type = planning.input.models.instance_types.front();
+  setup.goal.seconds_max = std::numeric_limits<double>::infinity();
+  setup.goal.usd_max = std::numeric_limits<double>::infinity();
+  PlanningCommand common = command.common;
+  common.market = "both";
+  PS_TRY(PreparePlanning(common, &planning));
+  const proto::InstanceType& type = *planning.catalog.Find(outlook->type);
+  const proto::SpotPrice* const spot = provisioner::LowestSpot(type);
+  if (spot == nullptr) {
+    return Status::InvalidArgument(fmt::format(
+        "the catalog has no spot[] price of {}, so it has no spot machines to plan", type.name));
+  }
+  outlook->usd_per_hour = spot->usd_per_hour;
+  outlook->servers = fmt::format("{} {}", servers.hosts_min, servers.instance_type);
+  const provisioner::Offer& offer = planning.problem.offers.front();
+  outlook->working =
+      setup.held.empty() ? std::numeric_limits<uint32_t>::max() : static_cast<uint32_t>(offer.held);
+  const provisioner::ServerSide side = {
+      servers.hosts_min, planning.problem.servers.front().link_bytes_per_s};
+  std::vector<int> counts(planning.problem.speed->classes().size(), 0);
+  outlook->samples_per_s = {0};
+  for (int n = 1; n <= std::min<int>(offer.quota, kTraceNodesMax); ++n) {
+    counts.front() = n;
+    const double rate = planning.problem.speed->Predict(counts, side).samples_per_s;
+    outlook->samples_per_s.push_back(std::max(outlook->samples_per_s.back(), rate));
+  }
+  if (outlook->samples_per_s.size() < 2) {
+    return Status::InvalidArgument(fmt::format(
+        "the quota of {} is 0: raise it in the catalog (types[].quota) or with --quota",
+        type.name));
+  }
+  return Status::Ok();
+}
+
+Result<ParcaeOutlook> LookAtParcae(const PlanCommand& command) {
+  PS_TRY(CheckParcaeFlags(command));
+  ParcaeOutlook outlook;
+  PS_ASSIGN(outlook.interval_s, ParseDuration("--interval", command.interval));
+  PS_ASSIGN(
+      const double start_s,
+      ParseDuration("--start-up", command.start_up.empty() ? "2m" : command.start_up));
+  PS_ASSIGN(const std::vector<uint32_t> history, CountsUntilNow(command, outlook.interval_s));
+  PS_TRY(UseModels(command, &outlook));
+  outlook.available = history.back();
+  outlook.working = std::min(outlook.working, outlook.available);
+  const provisioner::LookAheadJob job = {
+      .samples_per_s = outlook.samples_per_s, .start_s = start_s, .interval_s = outlook.interval_s};
+  // As the policy of that name: no upper bound, since a forecast cut off at the workers would make
+  // losses of machines that are merely not needed.
+  const provisioner::ParcaeBounds bounds = {
+      .low = static_cast<int>(job.workers_max() / 4), .high = std::numeric_limits<int>::max()};
+  const auto predictor =
+      provisioner::MakePredictor(kForecast, provisioner::kLookAheadIntervals, bounds);
+  outlook.counts = predictor->Predict(history, provisioner::kLookAheadIntervals);
+  const std::vector<double> stays(outlook.counts.size(), outlook.available);
+  const provisioner::LookAheadView view = {outlook.available, outlook.working, outlook.counts};
+  const provisioner::LookAheadView hold = {outlook.available, outlook.working, stays};
+  const double seconds = outlook.interval_s * static_cast<double>(outlook.counts.size());
+  const auto add = [&](const char* name, uint32_t workers) {
+    outlook.choices.push_back(
+        {name, workers, provisioner::ExpectSamples(job, view, workers) / seconds});
+  };
+  const uint32_t by_forecast = provisioner::ChooseWorkers(job, view);
+  const uint32_t by_now = provisioner::ChooseWorkers(job, hold);
+  const uint32_t most = std::min(outlook.available, job.workers_max());
+  outlook.ignores_forecast = command.ignores_revocations;
+  const uint32_t chosen = outlook.ignores_forecast ? by_now : by_forecast;
+  add(outlook.ignores_forecast ? kAsNow : kPlanned, chosen);
+  add(outlook.ignores_forecast ? kPlanned : kAsNow,
+      outlook.ignores_forecast ? by_forecast : by_now);
+  add("all that can be had", most);
+  if (chosen > 0) {
+    add("one less", chosen - 1);
+  }
+  if (chosen < most) {
+    add("one more", chosen + 1);
+  }
+  return outlook;
+}
+
+std::string RenderParcae(const ParcaeOutlook& outlook) {
+  std::string counts;
+  for (const double count : outlook.told_counts()) {
+    counts += fmt::format("{}{:g}", counts.empty() ? "" : " ", count);
+  }
+  const ParcaeChoice& plan = outlook.choices.front();
+  std::string text = RenderPairs(
+      {{"machines",
+        fmt::format("{} {} now, {} working", outlook.available, outlook.type, outlook.working)},
+       {"forecast",
+        fmt::format("{} in the next intervals of {}", counts, FormatDuration(outlook.interval_s))},
+       {"workers", fmt::format("{} {}", plan.workers, outlook.type)},
+       {"servers", outlook.servers},
+       {"samples/s", FormatRate(outlook.samples_per_s[plan.workers])},
+       {"liveput", FormatRate(plan.liveput)},
+       {"planned by",
+        outlook.ignores_forecast ? fmt::format("parcae, {} (--ignore-revocations)", kAsNow)
+                                 : fmt::format("parcae, forecast {}", kForecast)}});
+  Table table(
+      {{"plan", Align::kLeft},
+       {"workers"},
+       {"samples/s"},
+       {"liveput"},
+       {"of the best, %"},
+       {"USD/h"}});
+  double all = 0;
+  for (const ParcaeChoice& choice : outlook.choices) {
+    all = std::max(all, choice.liveput);
+  }
+  for (const ParcaeChoice& choice : outlook.choices) {
+    table.AddRow(
+        {choice.name,
+         std::to_string(choice.workers),
+         FormatRate(outlook.samples_per_s[choice.workers]),
+         FormatRate(choice.liveput),
+         all > 0 ? fmt::format("{:.1f}", 100 * choice.liveput / all) : "-",
+         FormatUsd(choice.workers * outlook.usd_per_hour)});
+  }
+  return text + "\n" + table.Render() +
+         "liveput: samples/s expected over the forecast intervals, with starts and losses\n";
+}
+
+std::string ParcaeJson(const ParcaeOutlook& outlook) {
+  proto::JsonWriter json;
+  json.BeginObject();
+  json.Field("strategy", "parcae");
+  json.Field("instance_type", outlook.type);
+  json.Field("available", outlook.available);
+  json.Field("working", outlook.working);
+  json.Field("interval_s", outlook.interval_s);
+  json.BeginList("forecast");
+  for (const double count : outlook.told_counts()) {
+    json.Value(count);
+  }
+  json.EndList();
+  json.BeginList("plans");
+  for (const ParcaeChoice& choice : outlook.choices) {
+    json.BeginObject();
+    json.Field("name", choice.name);
+    json.Field("workers", choice.workers);
+    json.Field("samples_per_s", outlook.samples_per_s[choice.workers]);
+    json.Field("liveput", choice.liveput);
+    json.Field("usd_per_hour", choice.workers * outlook.usd_per_hour);
+    json.EndObject();
+  }
+  json.EndList();
+  json.EndObject();
+  return std::move(json).Take();
+}
+
+}  // namespace
+
+int RunParcaePlan(const PlanCommand& command, const Console& console) {
+  const Result<ParcaeOutlook> outlook = LookAtParcae(command);
+  if (!outlook.ok()) {
+    return Misuse(console, outlook.status());
+  }
+  console.out(command.common.is_json ? ParcaeJson(*outlook) : RenderParcae(*outlook));
+  return kExitOk;
+}
+
+}  // namespace ps::psctl

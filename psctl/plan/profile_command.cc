@@ -1,0 +1,219 @@
+#include "psctl/plan/profile_command.h"
+
+#include <fmt/core.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "provisioner/model/profile_fit.h"
+#include "provisioner/profile/fingerprint.h"
+#include "provisioner/profile/profile_merge.h"
+#include "provisioner/profile/profile_runs.h"
+#include "ps/base/text.h"
+#include "psctl/plan/child_runs.h"
+#include "psctl/view/probe_view.h"
+#include "psctl/view/profile_view.h"
+#include "run/planning/planning_files.h"
+#include "run/report/job_parts.h"
+#include "run/report/tables.h"
+
+namespace ps::psctl {
+namespace {
+
+constexpr double kBytesPerGib = 1024.0 * 1024 * 1024;
+/// A worker leaves the machine this share of its memory.
+constexpr double kMemoryShare = 0.8;
+/// A fit of memory to minibatches with a larger error is not used.
+constexpr double kMemoryResidualMax = 0.2;
+constexpr int kMinibatchMax = 65536;  // of the job file
+/// How much longer one worker's loss curve is than a run that measures speed.
+constexpr double kCurveLength = 2;
+
+/// The largest process that has ended below this one, so far.
+double PeakMemoryGib() {
+  rusage usage{};
+  ::getrusage(RUSAGE_CHILDREN, &usage);
+  return static_cast<double>(usage.ru_maxrss) * 1024 / kBytesPerGib;
+}
+
+double MachineMemoryGib() {
+  return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<double>(::sysconf(_SC_PAGE_SIZE)) / kBytesPerGib;
+}
+
+/// Sets the largest minibatch that fits, when the peaks of ascending minibatches tell it.
+void AddMemory(
+    const std::vector<provisioner::MemorySample>& samples,
+    const std::string& type,
+    proto::JobProfile* profile) {
+  const auto fit = provisioner::FitMemory(samples);
+  if (!fit.ok() || fit->residual > kMemoryResidualMax) {
+    return;
+  }
+  const int largest =
+      std::min(fit->LargestMinibatch(kMemoryShare * MachineMemoryGib()), kMinibatchMax);
+  for (proto::WorkerProfile& worker : profile->workers) {
+    if (worker.instance_type == type) {
+      worker.minibatch_max = std::max(largest, worker.minibatch);
+    }
+  }
+}
+
+/// Of what a run printed, the line that says what does not fit, or else the last one.
+std::string WhyItFailed(std::string_view output) {
+  std::istringstream lines{std::string(output)};
+  std::string why = "the run failed";
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(" does not fit ") != std::string_view::npos) {
+      return line;
+    }
+    why = line.empty() ? why : line;
+  }
+  return why;
+}
+
+class Measurement {
+ public:
+  Measurement(const ProfileCommand& command, const Console& console)
+      : command_(command), console_(console) {}
+
+  Result<proto::JobProfile> All(const proto::JobConfig& job, int minibatch_max) {
+    const double curve_seconds = command_.curve_seconds.value_or(kCurveLength * command_.seconds);
+    provisioner::CurveSettings curves{
+        .processors = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)),
+        .seconds = curve_seconds,
+        .repeats = curve_seconds > 0 ? command_.curve_repeats : 0};
+    const std::vector<provisioner::ProfileRun> runs =
+        provisioner::PlanProfileRuns(job, command_.type, command_.seconds, minibatch_max);
+    Announce(runs, provisioner::PlanCurveRuns(job, command_.type, curves));
+    for (const provisioner::ProfileRun& run : runs) {
+      const Status measured = Measure(run);
+      if (!run.may_fail || measured.code() != StatusCode::kUnavailable) {
+        PS_TRY(measured);
+        continue;
+      }
+      console_.err("      left out, since " + WhyItFailed(measured.message()) + "\n");
+    }
+    const proto::WorkerProfile* worker = profile_.Find(command_.type);
+    if (worker == nullptr) {
+      return Status::Unavailable(
+          "the runs were too short to measure a step; use a larger --seconds");
+    }
+    AddMemory(memory_, command_.type, &profile_);
+    curves.compute_s = worker->compute_s;
+    curves.push_bytes = std::max(profile_.push_bytes, profile_.pull_bytes);
+    for (const provisioner::ProfileRun& run :
+         provisioner::PlanCurveRuns(job, command_.type, curves)) {
+      PS_TRY(Measure(run));
+    }
+    profile_.training_fingerprint = provisioner::TrainingFingerprint(job);
+    return profile_;
+  }
+
+ private:
+  void Announce(
+      const std::vector<provisioner::ProfileRun>& runs,
+      const std::vector<provisioner::ProfileRun>& curves) {
+    double seconds = 0;
+    for (const std::vector<provisioner::ProfileRun>* plan : {&runs, &curves}) {
+      for (const provisioner::ProfileRun& run : *plan) {
+        seconds += run.config.run.seconds_max;
+      }
+      count_ += plan->size();
+    }
+    console_.err(fmt::format(
+        "{}, {} of training: {} for speed, {} for loss curves\n",
+        Plural(count_, "run"),
+        FormatDuration(seconds),
+        runs.size(),
+        curves.size()));
+  }
+
+  Status Measure(const provisioner::ProfileRun& run) {
+    console_.err(fmt::format(
+        "{}/{}  {}, {}\n", ++done_, count_, run.label, FormatDuration(run.config.run.seconds_max)));
+    PS_ASSIGN(
+        const ChildRun child,
+        runner_.Run(run.config, command_.is_instrumented && !run.tells_losses));
+    PS_TRY(child.end);
+    PS_ASSIGN(const proto::JobProfile told, LoadProfile(child.run.profile()));
+    provisioner::AddProfileRun(run, told, &profile_);
+    if (run.tells_losses) {
+      console_.err("      " + LossText(told) + "\n");
+      return Status::Ok();
+    }
+    if (!told.fleets.empty()) {
+      console_.err("      " + FormatRate(told.fleets.front().samples_per_s) + " samples/s\n");
+    }
+    const double peak_gib = PeakMemoryGib();
+    if (run.tells_memory &&
+        (memory_.empty() || peak_gib > memory_.back().device_memory_gib * 1.02)) {
+      memory_.push_back({static_cast<int>(run.config.workers.front().minibatch), peak_gib});
+    }
+    return Status::Ok();
+  }
+
+  static std::string LossText(const proto::JobProfile& told) {
+    return told.losses.empty()
+               ? "too short for a loss curve; use a larger --curve-seconds"
+               : "loss " + FormatFixed(told.losses.back().loss, 3) + " after " +
+                     FormatCount(static_cast<uint64_t>(told.losses.back().steps)) + " steps";
+  }
+
+  const ProfileCommand& command_;
+  const Console& console_;
+  ChildRuns runner_;
+  proto::JobProfile profile_;
+  std::vector<provisioner::MemorySample> memory_;
+  size_t done_ = 0;
+  size_t count_ = 0;
+};
+
+}  // namespace
+
+int RunProfile(const ProfileCommand& command, const Console& console) {
+  const Result<proto::JobConfig> config = proto::LoadJobConfig(command.job_path, command.overrides);
+  if (!config.ok()) {
+    return Misuse(console, config.status());
+  }
+  const Result<JobParts> parts = LoadParts(*config, command.job_path, command.overrides);
+  if (!parts.ok()) {
+    return Misuse(console, parts.status());
+  }
+  const int minibatch_max =
+      static_cast<int>(std::min<uint64_t>(kMinibatchMax, parts->data.train_count));
+  const Result<proto::JobProfile> measured =
+      Measurement(command, console).All(*config, minibatch_max);
+  if (!measured.ok()) {
+    return Fail(console, measured.status());
+  }
+  const Result<ProfileUpdate> update = UpdateProfileFile(
+      command.output, [&](const proto::JobProfile* older) -> Result<proto::JobProfile> {
+        if (older == nullptr) {
+          return *measured;
+        }
+        PS_TRY(CheckSameJob(command.output, *older, *measured));
+        return provisioner::MergeProfiles(*older, *measured);
+      });
+  if (!update.ok()) {
+    return Fail(console, update.status());
+  }
+  for (const std::string& what : update->not_fitted) {
+    console.err("not fitted: " + what + "\n");
+  }
+  std::string text = RenderProfile(update->profile) + "\n";
+  if (command.is_instrumented) {
+    proto::JobProfile own = *measured;  // without the fleets of an older profile
+    own.queue = update->profile.queue;
+    text += RenderProbes(own, ExchangeKindOf(*config)) + "\n";
+  }
+  console.out(text + "written to " + command.output + "\n");
+  return kExitOk;
+}
+
+}  // namespace ps::psctl

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "provisioner/profile/profile_runs.h"
+#include "ps/proto/job_config.h"
+#include "run/planning/planning_files.h"
+#include "run/report/console.h"
+
+namespace ps::psctl {
+
+/// psctl profile JOB.json
+struct ProfileCommand {
+  std::string job_path;
+  std::vector<proto::ConfigOverride> overrides;
+  std::string output = kDefaultProfile;
+  std::string type = "local";  // what profiles and catalogs call this machine
+  double seconds = 10;         // of a run that measures speed; there are some six
+  // Of one worker's loss curve; 0: no curves. Not said: twice `seconds`.
+  std::optional<double> curve_seconds = {};
+  // Times passes and exchanges, and says what two models make of them.
+  bool is_instrumented = false;
+  int curve_repeats = provisioner::CurveSettings{}.repeats;  // 1 to kCurvesPerFleet
+};
+
+/// Runs the job briefly on this machine with different fleets and minibatches, says how far it is
+/// on stderr, and writes what they told into `output`: into what is there already when that is a
+/// profile of the same model. Returns the exit code.
+int RunProfile(const ProfileCommand& command, const Console& console);
+
+}  // namespace ps::psctl

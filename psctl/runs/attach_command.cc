@@ -1,0 +1,118 @@
+#include "psctl/runs/attach_command.h"
+
+#include <fmt/core.h>
+#include <poll.h>
+
+#include <vector>
+
+#include "ps/base/file.h"
+#include "ps/base/text.h"
+#include "ps/base/time.h"
+#include "psctl/cli/interrupts.h"
+#include "psctl/runs/runs_command.h"
+#include "run/directory/control.h"
+#include "run/report/progress.h"
+#include "run/report/run_events.h"
+#include "run/report/summary.h"
+
+namespace ps::psctl {
+namespace {
+
+constexpr int kAttachPollMillis = 250;
+/// A coordinator that is being started again, or is very busy.
+constexpr Duration kPatience = std::chrono::seconds(2);
+
+/// One look at a run after the other.
+class Attachment {
+ public:
+  Attachment(const RunPaths& run, const Console& console)
+      : run_(run),
+        name_(Printable(BaseName(run.root))),
+        progress_(
+            {.is_terminal = console.is_err_terminal,
+             .write = console.err,
+             .terminal_width = console.err_width}) {}
+
+  /// False when the run is over.
+  bool Look() {
+    const Result<proto::JobStatus> status = FetchStatus(run_);
+    const TimePoint now = SystemTime().Now();
+    if (status.ok()) {
+      Show(*status, now);
+      return true;
+    }
+    if (!FileLock::IsHeld(run_.lock())) {
+      return false;
+    }
+    if (!is_silence_told_ && now - heard_ > kPatience) {
+      is_silence_told_ = true;
+      progress_.Say("the coordinator does not answer; waiting for it");
+    }
+    return true;
+  }
+
+  void Finish() { progress_.Finish(); }
+
+ private:
+  void Show(const proto::JobStatus& status, TimePoint now) {
+    heard_ = now;
+    is_silence_told_ = false;
+    std::vector<std::string> events = events_.Update(status);
+    if (is_first_) {
+      // What has happened so far is in psctl status.
+      is_first_ = false;
+      events = {"attached to " + name_ + "; Ctrl-C leaves it running"};
+    } else if (status.journal.restarts > restarts_) {
+      events.insert(events.begin(), "the coordinator was restarted, and the run goes on");
+    }
+    restarts_ = status.journal.restarts;
+    progress_.Update(status, events, now);
+  }
+
+  const RunPaths& run_;
+  const std::string name_;
+  ProgressPrinter progress_;
+  RunEvents events_;
+  TimePoint heard_ = SystemTime().Now();
+  bool is_silence_told_ = false;
+  bool is_first_ = true;
+  uint32_t restarts_ = 0;
+};
+
+int TellEnd(const RunPaths& run, bool is_json, const Console& console) {
+  const Result<std::string> summary = ReadFile(is_json ? run.summary_json() : run.summary_text());
+  if (!summary.ok()) {
+    return Fail(
+        console,
+        Status::NotFound(fmt::format(
+            "{} has ended and left no summary; its logs are in {}, and psctl resume {} goes on",
+            BaseName(run.root),
+            run.logs(),
+            run.root)));
+  }
+  console.out(*summary);
+  const RunRow ended = EndedRun(run);
+  return ExitCodeOf(ended.state, ended.model_problem);
+}
+
+}  // namespace
+
+int RunAttach(const AttachCommand& command, const RunPaths& run, const Console& console) {
+  if (FileLock::IsHeld(run.lock())) {
+    const InterruptGuard interrupts;
+    Attachment attachment(run, console);
+    while (attachment.Look()) {
+      if (interrupts.IsInterrupted()) {
+        attachment.Finish();
+        const std::string name = Printable(BaseName(run.root));
+        console.err("detached; " + name + " goes on, and psctl stop " + name + " ends it\n");
+        return kExitOk;
+      }
+      ::poll(nullptr, 0, kAttachPollMillis);
+    }
+    attachment.Finish();
+  }
+  return TellEnd(run, command.is_json, console);
+}
+
+}  // namespace ps::psctl

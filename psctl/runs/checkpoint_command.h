@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "run/directory/run_directory.h"
+#include "run/report/console.h"
+
+namespace ps::psctl {
+
+/// `psctl checkpoint ACTION`.
+struct CheckpointCommand {
+  enum class Action : uint8_t { kList, kShow, kVerify, kDiff, kExport, kPrune, kCopy };
+
+  Action action = Action::kList;
+  std::string where;    // a run or a checkpoint path; empty: the only running job's
+  uint64_t first = 0;   // number of a checkpoint; 0: the newest
+  uint64_t second = 0;  // likewise
+  std::string target;   // file of an export, path of a copy
+  size_t keep = 0;
+  bool is_forced = false;  // prune: also a place that a copier has not left
+  bool is_all = false;
+  bool is_half = false;
+  bool is_json = false;
+};
+
+/// On the checkpoints in `path`. Returns the exit code.
+int RunCheckpoint(
+    const CheckpointCommand& command, const std::string& path, const Console& console);
+
+}  // namespace ps::psctl

@@ -1,0 +1,110 @@
+#include "psctl/runs/checkpoint_source.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "ps/base/text.h"
+#include "ps/proto/job_config.h"
+#include "psctl/view/checkpoint_view.h"
+#include "run/directory/model_export.h"
+
+namespace ps::psctl {
+namespace {
+
+using checkpoint::CheckpointId;
+using checkpoint::Manifest;
+
+Result<CheckpointId> Choose(const CheckpointSource& source, CheckpointId chosen) {
+  const std::vector<CheckpointId>& ids = source.ids;
+  if (ids.empty()) {
+    return Status::NotFound(fmt::format("{} has no checkpoint", source.name));
+  }
+  if (chosen != 0 && !std::binary_search(ids.begin(), ids.end(), chosen)) {
+    return Status::NotFound(fmt::format(
+        "no checkpoint {} in {}; there are: {}", chosen, source.name, NumbersText(ids)));
+  }
+  return chosen == 0 ? ids.back() : chosen;
+}
+
+}  // namespace
+
+Result<Manifest> ReadChosen(const CheckpointSource& source, CheckpointId chosen) {
+  PS_ASSIGN(const CheckpointId id, Choose(source, chosen));
+  return source.read(id);
+}
+
+std::string NumbersText(const std::vector<CheckpointId>& ids) {
+  std::vector<std::string> texts;
+  for (const CheckpointId id : ids) {
+    texts.push_back(std::to_string(id));
+  }
+  return texts.empty() ? "none" : Join(texts);
+}
+
+int ListCheckpoints(
+    const CheckpointCommand& command, const CheckpointSource& source, const Console& console) {
+  std::vector<Manifest> manifests;
+  int code = kExitOk;
+  for (const CheckpointId id : source.ids) {
+    Result<Manifest> manifest = source.read(id);
+    if (manifest.ok()) {
+      manifests.push_back(std::move(manifest).value());
+    } else {
+      code = Fail(console, manifest.status());
+    }
+  }
+  if (command.is_json) {
+    console.out(CheckpointsToJson(manifests));
+  } else if (source.ids.empty()) {
+    console.err(source.name + " has no checkpoint\n");
+  } else {
+    console.out(RenderCheckpoints(manifests, console.out_width));
+  }
+  return code;
+}
+
+int ShowCheckpoint(
+    const CheckpointCommand& command, const CheckpointSource& source, const Console& console) {
+  const Result<Manifest> manifest = ReadChosen(source, command.first);
+  if (!manifest.ok()) {
+    return Fail(console, manifest.status());
+  }
+  console.out(RenderCheckpoint(*manifest, JobName(*manifest), console.out_width));
+  return kExitOk;
+}
+
+int VerifyCheckpoints(
+    const CheckpointCommand& command, const CheckpointSource& source, const Console& console) {
+  std::vector<CheckpointId> ids = source.ids;
+  if (!command.is_all) {
+    const Result<CheckpointId> id = Choose(source, command.first);
+    if (!id.ok()) {
+      return Fail(console, id.status());
+    }
+    ids = {*id};
+  }
+  std::vector<Verified> all;
+  int code = kExitOk;
+  for (const CheckpointId id : ids) {
+    Verified verified;
+    verified.id = id;
+    verified.damages = source.verify(id);
+    if (const auto manifest = source.read(id); manifest.ok()) {
+      verified.chunks = manifest->chunks.size();
+      verified.logical_bytes = TotalStats(*manifest).logical_bytes;
+    }
+    code = verified.damages.empty() ? code : kExitFailed;
+    if (!command.is_json) {
+      console.out(RenderVerified(verified));
+    }
+    all.push_back(std::move(verified));
+  }
+  if (command.is_json) {
+    console.out(VerifiedToJson(all));
+  }
+  return code;
+}
+
+}  // namespace ps::psctl

@@ -1,0 +1,66 @@
+#include "psctl/runs/mode_command.h"
+
+#include <fmt/core.h>
+#include <poll.h>
+
+#include "run/directory/control.h"
+
+namespace ps::psctl {
+namespace {
+
+constexpr int kModePollMillis = 100;
+
+bool IsInForce(const proto::ModesStatus& modes, const proto::ModeChoice& wanted) {
+  return modes.in_force == wanted && !modes.is_switching;
+}
+
+std::string InForceText(const RunPaths& run, const proto::ModesStatus& modes) {
+  return BaseName(run.root) + " trains in mode " + proto::ModeText(modes.in_force) + "\n";
+}
+
+int WaitForMode(const ModeCommand& command, const RunPaths& run, const Console& console) {
+  const std::string name = BaseName(run.root);
+  while (FileLock::IsHeld(run.lock())) {
+    const Result<proto::JobStatus> status = FetchStatus(run);
+    if (status.ok() && IsInForce(status->modes, command.wanted)) {
+      console.out(InForceText(run, status->modes));
+      return kExitOk;
+    }
+    if (status.ok() && status->modes.wanted != command.wanted) {
+      return Fail(
+          console,
+          Status::Cancelled(fmt::format(
+              "somebody asked for mode {} of {} meanwhile",
+              proto::ModeText(status->modes.wanted),
+              name)));
+    }
+    ::poll(nullptr, 0, kModePollMillis);
+  }
+  return Fail(console, Status::NotFound(fmt::format("{} ended before the mode had changed", name)));
+}
+
+}  // namespace
+
+int RunMode(const ModeCommand& command, const RunPaths& run, const Console& console) {
+  if (!FileLock::IsHeld(run.lock())) {
+    return Fail(
+        console,
+        Status::NotFound(fmt::format(
+            "{} has ended; psctl resume takes --set train.mode=MODE", BaseName(run.root))));
+  }
+  const Result<proto::ModeReply> reply = AskForMode(run, command.wanted);
+  if (!reply.ok()) {
+    return Fail(console, reply.status());
+  }
+  if (IsInForce(reply->modes, command.wanted)) {
+    console.out(InForceText(run, reply->modes));
+    return kExitOk;
+  }
+  console.out(
+      BaseName(run.root) + " changes to mode " + proto::ModeText(command.wanted) +
+      " when the steps in hand are done; it is in " + proto::ModeText(reply->modes.in_force) +
+      " now\n");
+  return command.is_waiting ? WaitForMode(command, run, console) : kExitOk;
+}
+
+}  // namespace ps::psctl

@@ -1,0 +1,185 @@
+#include "psctl/runs/model_command.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "ps/base/text.h"
+#include "ps/proto/device_choice.h"
+#include "run/report/job_parts.h"
+#include "run/report/tables.h"
+#include "worker/model/model_cost.h"
+#include "worker/model/model_memory.h"
+
+namespace ps::psctl {
+namespace {
+
+/// "1.23 GFLOP".
+std::string FormatFlops(double flops) {
+  const char* prefixes[] = {"", "k", "M", "G", "T", "P"};
+  size_t i = 0;
+  for (; flops >= 1000 && i + 1 < std::size(prefixes); ++i) {
+    flops /= 1000;
+  }
+  return FormatRate(flops) + " " + prefixes[i] + "FLOP";
+}
+
+std::string CountText(int64_t count) {
+  return FormatCount(static_cast<uint64_t>(count));
+}
+
+std::string ByteText(const worker::Model& model) {
+  return FormatBytes(static_cast<uint64_t>(model.parameter_count()) * sizeof(float));
+}
+
+/// Of a step's gradients as they travel.
+uint64_t PushedBytes(const worker::Model& model, proto::GradientDtype dtype) {
+  uint64_t bytes = 0;
+  for (const TensorSpec& tensor : model.tensors) {
+    bytes += static_cast<uint64_t>(tensor.element_count()) *
+             proto::BytesOf(proto::PushDtypeOf(dtype, tensor.rule));
+  }
+  return bytes;
+}
+
+/// Of one of `devices` in a row, from 0 on, that share a minibatch of `samples`.
+worker::DeviceMemory MemoryOfOne(
+    const proto::TrainConfig& train,
+    const worker::Model& model,
+    int64_t samples,
+    int64_t device,
+    int64_t devices,
+    bool has_own_memory,
+    int64_t* at_once) {
+  const int64_t share = (samples + devices - 1) / devices;
+  const auto micro = int64_t{train.micro_batch};
+  *at_once = micro > 0 ? std::min(micro, share) : share;
+  return worker::MemoryOf(
+      model,
+      {.samples = *at_once,
+       .has_own_memory = has_own_memory,
+       .is_first = device == 0,
+       .is_last = device + 1 == devices,
+       .adds_pieces = *at_once < share,
+       .bf16_gradients = train.gradient_dtype == proto::GradientDtype::kBf16,
+       .bf16_products = train.precision == proto::Precision::kBf16});
+}
+
+std::string PartsText(const worker::DeviceMemory& memory, int64_t samples) {
+  std::string text;
+  const auto add = [&](uint64_t bytes, const std::string& what) {
+    if (bytes > 0) {
+      text += fmt::format("{}{} of {}", text.empty() ? "" : ", ", FormatBytes(bytes), what);
+    }
+  };
+  add(memory.tensors, "parameters and gradients");
+  add(memory.rounded, "rounded gradients");
+  add(memory.activations, fmt::format("activations at {} samples", samples));
+  add(memory.scratch, "scratch");
+  return text;
+}
+
+/// What workers of one minibatch and device take, a line for the host and for each device.
+void AppendMemory(
+    const proto::JobConfig& config,
+    const worker::Model& model,
+    int64_t samples,
+    const std::string& device,
+    std::vector<std::string>* texts) {
+  const Result<proto::DeviceChoice> choice = proto::ParseDevice(device);
+  if (!choice.ok()) {
+    return;  // the job was checked
+  }
+  // With overlap one gradient is computed while another travels; clip_norm rules overlap out.
+  const bool has_two = config.train.overlap && config.optimizer.clip_norm == 0;
+  worker::DeviceMemory host;
+  int64_t at_once = 0;
+  if (choice->kind != proto::DeviceKind::kCuda) {
+    host = MemoryOfOne(config.train, model, samples, 0, 1, false, &at_once);
+  }
+  host.tensors += worker::HostTensorBytes(model, has_two ? 2 : 1);
+  texts->push_back(
+      fmt::format("host, about {}: {}", FormatBytes(host.total()), PartsText(host, at_once)));
+  if (choice->kind == proto::DeviceKind::kCpu) {
+    return;
+  }
+  const bool is_auto = choice->kind == proto::DeviceKind::kAuto;
+  const auto devices = static_cast<int64_t>(std::max<size_t>(choice->numbers.size(), 1));
+  for (int64_t i = 0; i < devices; ++i) {
+    const worker::DeviceMemory memory =
+        MemoryOfOne(config.train, model, samples, i, devices, true, &at_once);
+    const std::string name = choice->numbers.empty()
+                                 ? "cuda"
+                                 : fmt::format("cuda:{}", choice->numbers[static_cast<size_t>(i)]);
+    texts->push_back(fmt::format(
+        "{}{}, about {}: {}",
+        name,
+        is_auto ? ", if there is one" : "",
+        FormatBytes(memory.total()),
+        PartsText(memory, at_once)));
+  }
+}
+
+/// Of each kind of worker that the job has.
+std::vector<std::string> MemoryTexts(const proto::JobConfig& config, const worker::Model& model) {
+  std::vector<std::string> texts;
+  std::set<std::pair<int64_t, std::string>> kinds;
+  for (const proto::WorkerGroup& group : config.workers) {
+    const uint32_t samples = group.minibatch > 0 ? group.minibatch : config.train.minibatch;
+    if (kinds.emplace(samples, group.device).second) {
+      AppendMemory(config, model, samples, group.device, &texts);
+    }
+  }
+  return texts;
+}
+
+}  // namespace
+
+int RunModel(const ModelCommand& command, const Console& console) {
+  const Result<proto::JobConfig> config = proto::LoadJobConfig(command.job_path, command.overrides);
+  if (!config.ok()) {
+    return Misuse(console, config.status());
+  }
+  const Result<JobParts> parts = LoadParts(*config, command.job_path, command.overrides);
+  if (!parts.ok()) {
+    return Misuse(console, parts.status());
+  }
+  constexpr size_t kNameWidthMax = 60;
+  Table table(
+      {{"layer", Align::kLeft}, {"output", Align::kLeft}, {"parameters"}, {"MFLOP a sample"}},
+      kNameWidthMax);
+  // Backward computes two products for each of forward.
+  constexpr int64_t kPasses = 3;
+  int64_t flops = 0;
+  for (const worker::LayerCost& cost : worker::CostsOf(parts->model)) {
+    table.AddRow(
+        {cost.name,
+         cost.out.ToString(),
+         CountText(cost.parameters),
+         FormatFixed(static_cast<double>(cost.flops) / 1e6, 3)});
+    flops += cost.flops;
+  }
+  const uint64_t pushed = PushedBytes(parts->model, config->train.gradient_dtype);
+  const auto samples = int64_t{config->train.minibatch};
+  std::vector<std::pair<std::string, std::string>> facts = {
+      {"input", parts->data.shape.ToString()},
+      {"parameters",
+       CountText(parts->model.parameter_count()) + " in " +
+           Plural(parts->model.tensors.size(), "tensor") + ", " + ByteText(parts->model)},
+      {"a step",
+       fmt::format(
+           "{} samples: {} forward and backward, {} pulled and {} pushed",
+           samples,
+           FormatFlops(static_cast<double>(kPasses * flops * samples)),
+           ByteText(parts->model),
+           FormatBytes(pushed))}};
+  for (std::string& text : MemoryTexts(*config, parts->model)) {
+    facts.emplace_back(facts.size() == 3 ? "a worker's memory" : "", std::move(text));
+  }
+  console.out(table.Render() + "\n" + RenderPairs(facts));
+  return kExitOk;
+}
+
+}  // namespace ps::psctl

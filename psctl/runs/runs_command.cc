@@ -1,0 +1,187 @@
+#include "psctl/runs/runs_command.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <utility>
+
+#include "ps/base/file.h"
+#include "ps/base/text.h"
+#include "ps/proto/json_dom.h"
+#include "ps/proto/json_writer.h"
+#include "psctl/runs/runs_prune.h"
+#include "run/directory/control.h"
+#include "run/report/tables.h"
+
+namespace ps::psctl {
+namespace {
+
+/// "2026-01-31 12:00:00" of "name-20260131-120000[-n]".
+std::string StartOf(const std::string& directory_name) {
+  const size_t name_size = JobNameOf(directory_name).size();
+  const std::string stamp = directory_name.substr(name_size);
+  constexpr size_t kStampSize = sizeof("-20260131-120000") - 1;
+  if (stamp.size() < kStampSize) {
+    return "";
+  }
+  return stamp.substr(1, 4) + "-" + stamp.substr(5, 2) + "-" + stamp.substr(7, 2) + " " +
+         stamp.substr(10, 2) + ":" + stamp.substr(12, 2) + ":" + stamp.substr(14, 2);
+}
+
+RunRow RowOf(const RunPaths& run) {
+  RunRow row;
+  row.name = BaseName(run.root);
+  row.started = StartOf(row.name);
+  row.paths = run;
+  return row;
+}
+
+/// Nothing when it is not a number.
+std::optional<double> NumberAt(const proto::JsonValue& object, std::string_view name) {
+  const proto::JsonValue* const value = object.Find(name);
+  if (value == nullptr || value->kind != proto::JsonValue::Kind::kNumber) {
+    return std::nullopt;
+  }
+  return std::strtod(value->text.c_str(), nullptr);
+}
+
+std::optional<uint64_t> CountAt(const proto::JsonValue& object, std::string_view name) {
+  const std::optional<double> number = NumberAt(object, name);
+  return number && *number >= 0 && *number < 1e18 ? std::optional(static_cast<uint64_t>(*number))
+                                                  : std::nullopt;
+}
+
+RunRow LookAt(const RunPaths& run) {
+  if (!FileLock::IsHeld(run.lock())) {
+    return EndedRun(run);
+  }
+  RunRow row = RowOf(run);
+  row.is_running = true;
+  row.state = "does not answer";
+  if (const Result<proto::JobStatus> status = FetchStatus(run); status.ok()) {
+    row.state = status->state;
+    row.samples_counted = status->samples_counted;
+    row.samples_total = status->samples_total;
+    if (status->steps_counted > 0) {
+      row.loss = status->train_loss;
+    }
+  } else if (!FileLock::IsHeld(run.lock())) {
+    return EndedRun(run);  // just now
+  }
+  return row;
+}
+
+std::string CountText(const std::optional<uint64_t>& count) {
+  return count ? FormatCount(*count) : "-";
+}
+
+}  // namespace
+
+RunRow EndedRun(const RunPaths& run) {
+  RunRow row = RowOf(run);
+  row.state = "killed";
+  const Result<std::string> text = ReadFile(run.summary_json());
+  if (!text.ok()) {
+    return row;
+  }
+  const Result<proto::JsonValue> summary = proto::ParseJson(*text, run.summary_json());
+  if (!summary.ok() || summary->kind != proto::JsonValue::Kind::kObject) {
+    row.state = "unreadable";
+    return row;
+  }
+  const proto::JsonValue* const state = summary->Find("state");
+  row.state = state == nullptr ? "unreadable" : state->text;
+  const proto::JsonValue* const problem = summary->Find("model_problem");
+  row.model_problem = problem == nullptr ? "" : problem->text;
+  row.samples_counted = CountAt(*summary, "samples_counted");
+  row.samples_total = CountAt(*summary, "samples_total");
+  row.accuracy = NumberAt(*summary, "test_accuracy");
+  row.seconds = NumberAt(*summary, "elapsed_s");
+  if (CountAt(*summary, "steps_counted").value_or(0) > 0) {
+    row.loss = NumberAt(*summary, "train_loss");
+  }
+  return row;
+}
+
+std::string RenderRuns(const std::vector<RunRow>& rows, size_t width_max) {
+  Table table(
+      {{"run", Align::kLeft},
+       {"state", Align::kLeft},
+       {"started (UTC)", Align::kLeft, 2},
+       {"samples", Align::kRight, 3},
+       {"of", Align::kRight, 4},
+       {"loss", Align::kRight},
+       {"directory", Align::kLeft, 1}},
+      /*cell_width_max=*/120);
+  for (const RunRow& row : rows) {
+    table.AddRow(
+        {Printable(row.name),
+         Printable(row.state),
+         row.started.empty() ? "-" : row.started,
+         CountText(row.samples_counted),
+         CountText(row.samples_total),
+         row.loss && std::isfinite(*row.loss) ? FormatLoss(*row.loss) : "-",
+         Printable(row.paths.root)});
+  }
+  return table.Render(width_max);
+}
+
+std::string RunsToJson(const std::vector<RunRow>& rows) {
+  proto::JsonWriter json(proto::JsonForm::kOneLine);
+  const auto add_count = [&json](std::string_view name, const std::optional<uint64_t>& count) {
+    if (count) {
+      json.Field(name, *count);
+    } else {
+      json.Field(name, nullptr);
+    }
+  };
+  json.BeginList();
+  for (const RunRow& row : rows) {
+    json.BeginObject();
+    json.Field("run", row.name);
+    json.Field("job", JobNameOf(row.name));
+    json.Field("state", row.state);
+    json.Field("is_running", row.is_running);
+    json.Field("started", row.started);
+    add_count("samples_counted", row.samples_counted);
+    add_count("samples_total", row.samples_total);
+    if (row.loss) {
+      json.Field("train_loss", *row.loss);
+    } else {
+      json.Field("train_loss", nullptr);
+    }
+    json.Field("directory", row.paths.root);
+    json.EndObject();
+  }
+  json.EndList();
+  return std::move(json).Take() + "\n";
+}
+
+int RunRuns(const RunsCommand& command, const Console& console, const RunRegistry& registry) {
+  const std::vector<RunPaths> runs = registry.All();
+  if (command.only_names) {
+    for (const RunPaths& run : runs) {
+      console.out(BaseName(run.root) + "\n");
+    }
+    return kExitOk;
+  }
+  std::vector<RunRow> rows;
+  rows.reserve(runs.size());
+  for (const RunPaths& run : runs) {
+    rows.push_back(LookAt(run));
+  }
+  if (command.prunes) {
+    return PruneRuns(rows, command, console, registry);
+  }
+  if (command.is_json) {
+    console.out(RunsToJson(rows));
+  } else if (rows.empty()) {
+    console.err("there are no runs in " + registry.ScannedText() + "\n");
+  } else {
+    console.out(RenderRuns(rows, console.out_width));
+  }
+  return kExitOk;
+}
+
+}  // namespace ps::psctl

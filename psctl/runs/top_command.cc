@@ -1,0 +1,222 @@
+#include "psctl/runs/top_command.h"
+
+#include <fmt/core.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <utility>
+
+#include "ps/base/file.h"
+#include "ps/base/text.h"
+#include "ps/base/time.h"
+#include "psctl/cli/interrupts.h"
+#include "psctl/view/raw_terminal.h"
+#include "psctl/view/top_view.h"
+#include "run/directory/control.h"
+#include "run/directory/event_log.h"
+
+namespace ps::psctl {
+namespace {
+
+constexpr int kKeyPollMillis = 100;
+constexpr int kFollowPollMillis = 250;
+constexpr Duration kLookEvery = std::chrono::milliseconds(500);
+constexpr size_t kLossesMax = 64;
+constexpr size_t kEventsMax = 64;
+
+/// What is shown, and the keys that come meanwhile.
+class Screen {
+ public:
+  explicit Screen(const Console& console) : console_(console) {}
+
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+
+  bool IsInterrupted() const { return terminal_.IsInterrupted(); }
+
+  void Draw(const TopSnapshot& snapshot) const {
+    winsize size{};
+    const bool is_known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    const size_t width = is_known ? size.ws_col : 80;
+    const size_t height = is_known ? size.ws_row : 24;
+    std::vector<std::string> lines =
+        RenderTop(snapshot, width, height - std::min<size_t>(height, 1));
+    std::string text = "\x1b[H";
+    for (const std::string& line : lines) {
+      // Erased before it is written: behind a line as wide as the terminal, terminals erase its
+      // end.
+      text += "\x1b[K" + line + "\r\n";
+    }
+    text += fmt::format("\x1b[J\x1b[{};1H\x1b[7m{}\x1b[0m", height, Clip(" q quits ", width));
+    console_.out(text);
+  }
+
+  /// Waits a moment for a key. True: whoever looks wants no more.
+  static bool TakesQuit() {
+    pollfd keys = {STDIN_FILENO, POLLIN, 0};
+    if (::poll(&keys, 1, kKeyPollMillis) <= 0) {
+      return false;
+    }
+    char key = 0;
+    const ssize_t count = ::read(STDIN_FILENO, &key, 1);
+    return count == 0 || (count == 1 && (key == 'q' || key == 'Q' || key == 4));
+  }
+
+ private:
+  const Console& console_;
+  const RawTerminal terminal_;
+};
+
+/// The losses that the run has noted so far.
+std::vector<double> LossesOf(const RunPaths& run) {
+  constexpr std::string_view kKey = "\"train_loss\":";
+  std::vector<double> losses;
+  std::ifstream file(run.metrics());
+  for (std::string line; std::getline(file, line);) {
+    const size_t at = line.find(kKey);
+    double loss = 0;
+    if (at != std::string::npos &&
+        std::from_chars(line.data() + at + kKey.size(), line.data() + line.size(), loss).ec ==
+            std::errc()) {
+      losses.push_back(loss);
+    }
+  }
+  losses.erase(
+      losses.begin(),
+      losses.end() - static_cast<std::ptrdiff_t>(std::min(losses.size(), kLossesMax)));
+  return losses;
+}
+
+/// What is known of a run: one look after the other.
+class Viewer {
+ public:
+  explicit Viewer(const RunPaths& run) : run_(run), events_(run) {
+    snapshot_.losses = LossesOf(run);
+  }
+
+  /// Errors: as FetchStatus; the snapshot is the one before then, and says why.
+  Status Look() {
+    Result<proto::JobStatus> status = FetchStatus(run_);
+    AddEvents();
+    if (!status.ok()) {
+      snapshot_.trouble = "the coordinator does not answer; waiting for it: " +
+                          std::string(status.status().message());
+      return status.status();
+    }
+    std::vector<proto::EventRow> events = std::move(snapshot_.status.events);
+    snapshot_.status = std::move(status).value();
+    snapshot_.status.events = std::move(events);
+    snapshot_.trouble.clear();
+    if (snapshot_.status.steps_counted > steps_) {
+      steps_ = snapshot_.status.steps_counted;
+      snapshot_.losses.push_back(snapshot_.status.train_loss);
+    }
+    if (snapshot_.losses.size() > kLossesMax) {
+      snapshot_.losses.erase(snapshot_.losses.begin());
+    }
+    return Status::Ok();
+  }
+
+  const TopSnapshot& snapshot() const { return snapshot_; }
+
+ private:
+  void AddEvents() {
+    const Result<std::vector<proto::EventRow>> more = events_.ReadNew();
+    std::vector<proto::EventRow>& events = snapshot_.status.events;
+    if (more.ok()) {
+      events.insert(events.end(), more->begin(), more->end());
+    }
+    events.erase(
+        events.begin(),
+        events.end() - static_cast<std::ptrdiff_t>(std::min(events.size(), kEventsMax)));
+  }
+
+  const RunPaths& run_;
+  EventReader events_;
+  TopSnapshot snapshot_;
+  uint64_t steps_ = 0;
+};
+
+int PrintOnce(const RunPaths& run, const Console& console) {
+  Viewer viewer(run);
+  if (const Status looked = viewer.Look(); !looked.ok()) {
+    return Fail(console, looked);
+  }
+  constexpr size_t kWidth = 160;
+  for (const std::string& line :
+       RenderTop(viewer.snapshot(), console.out_width > 0 ? console.out_width : kWidth, 0)) {
+    console.out(line + "\n");
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+int RunTop(const TopCommand& /*command*/, const RunPaths& run, const Console& console) {
+  const std::string name = Printable(BaseName(run.root));
+  if (!FileLock::IsHeld(run.lock())) {
+    return Fail(
+        console,
+        Status::NotFound(fmt::format("{} has ended; psctl status {} says how", name, name)));
+  }
+  if (console.out_width == 0 || ::isatty(STDIN_FILENO) == 0) {
+    return PrintOnce(run, console);
+  }
+  Viewer viewer(run);
+  bool has_ended = false;
+  {
+    const Screen screen(console);
+    TimePoint next{};
+    while (!screen.IsInterrupted()) {
+      const TimePoint now = SystemTime().Now();
+      if (now >= next) {
+        viewer.Look().Ignore("the screen says so");
+        next = SystemTime().Now() + kLookEvery;
+        has_ended = !FileLock::IsHeld(run.lock());
+      }
+      screen.Draw(viewer.snapshot());
+      if (has_ended || Screen::TakesQuit()) {
+        break;
+      }
+    }
+  }
+  if (has_ended) {
+    console.out(name + " has ended; psctl status " + name + " says how\n");
+  }
+  return kExitOk;
+}
+
+int RunEventList(const EventsCommand& command, const RunPaths& run, const Console& console) {
+  const InterruptGuard interrupts;
+  EventReader reader(run);
+  while (true) {
+    const bool is_running = FileLock::IsHeld(run.lock());
+    const Result<std::vector<proto::EventRow>> events = reader.ReadNew();
+    if (!events.ok()) {
+      return Fail(console, events.status());
+    }
+    for (const proto::EventRow& event : *events) {
+      console.out(command.is_json ? EventToJson(event) : RenderEvent(event) + "\n");
+    }
+    if (!command.is_following || !is_running || interrupts.IsInterrupted() ||
+        !console.out_status().ok()) {
+      return kExitOk;
+    }
+    ::poll(nullptr, 0, kFollowPollMillis);
+  }
+}
+
+void AddLastEvents(const RunPaths& run, proto::JobStatus* status) {
+  constexpr size_t kCount = 20;
+  Result<std::vector<proto::EventRow>> events = EventReader(run).ReadNew();
+  if (events.ok()) {
+    const auto count = static_cast<std::ptrdiff_t>(std::min(kCount, events->size()));
+    status->events.assign(events->end() - count, events->end());
+  }
+}
+
+}  // namespace ps::psctl

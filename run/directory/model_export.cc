@@ -1,0 +1,62 @@
+#include "run/directory/model_export.h"
+
+#include <fmt/core.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "checkpoint/rocksdb_storage.h"
+#include "checkpoint/safetensors.h"
+#include "ps/proto/job_config.h"
+
+namespace ps::psctl {
+
+using checkpoint::Manifest;
+using checkpoint::Reader;
+
+std::string JobName(const Manifest& manifest) {
+  const auto config = proto::ParseJobConfig(manifest.config_json, "manifest");
+  return config.ok() ? config->name : "?";
+}
+
+Status ExportModel(
+    Reader& reader, const Manifest& manifest, const std::string& file, bool is_half) {
+  PS_ASSIGN(
+      checkpoint::SafetensorsWriter writer,
+      checkpoint::SafetensorsWriter::Create(
+          file,
+          manifest.tensors,
+          is_half ? checkpoint::ElementType::kF16 : checkpoint::ElementType::kF32,
+          {{"format", "pt"},
+           {"job", JobName(manifest)},
+           {"checkpoint", std::to_string(manifest.id)},
+           {"software", manifest.software}}));
+  for (uint32_t tensor = 0; tensor < manifest.tensors.size(); ++tensor) {
+    PS_TRY(reader.ReadTensor(manifest, tensor, [&](uint64_t begin, std::span<const float> values) {
+      return writer.Write(tensor, static_cast<int64_t>(begin), values);
+    }));
+  }
+  return writer.Finish();
+}
+
+Result<Manifest> ExportNewestModel(const std::string& path, const std::string& file) {
+  const auto storage = checkpoint::MakeRocksDbStorage();
+  PS_ASSIGN(const std::unique_ptr<Reader> reader, Reader::Open(*storage, path));
+  Status why = Status::NotFound(fmt::format("no checkpoint in {}", path));
+  for (auto id = reader->ids().rbegin(); id != reader->ids().rend(); ++id) {
+    const auto exported = [&]() -> Result<Manifest> {
+      PS_ASSIGN(Manifest manifest, reader->ReadManifest(*id));
+      PS_TRY(ExportModel(*reader, manifest, file, false));
+      return manifest;
+    };
+    Result<Manifest> manifest = exported();
+    if (manifest.ok()) {
+      return manifest;
+    }
+    why = id == reader->ids().rbegin() ? manifest.status() : why;
+  }
+  return why;
+}
+
+}  // namespace ps::psctl

@@ -1,0 +1,172 @@
+#include "run/metrics.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "ps/proto/json_writer.h"
+#include "run/report/run_events.h"
+#include "run/report/summary.h"
+
+namespace ps::psctl {
+namespace {
+
+double UnixSeconds(int64_t unix_micros) {
+  return static_cast<double>(unix_micros) / 1e6;
+}
+
+template <typename T>
+void AddField(std::string_view key, const std::optional<T>& value, proto::JsonWriter* json) {
+  if (value) {
+    json->Field(key, *value);
+  } else {
+    json->Field(key, nullptr);
+  }
+}
+
+}  // namespace
+
+MetricsPoint MetricsMeter::Measure(const proto::JobStatus& status) {
+  MetricsPoint point;
+  if (!status.ledger.empty() && status.ledger.front().samples_total > 0) {
+    point.epoch = static_cast<double>(status.samples_counted) /
+                  static_cast<double>(status.ledger.front().samples_total);
+  }
+  if (status.steps_counted > 0) {
+    point.samples_per_s = status.samples_per_s;
+    point.train_loss = status.train_loss;
+    point.train_accuracy = status.train_accuracy;
+  }
+  if (!status.evaluations.empty()) {
+    point.evaluation = status.evaluations.back();
+  }
+  uint64_t pulls = 0;
+  uint64_t lead_sum = 0;
+  for (const proto::ShardRow& shard : status.shards) {
+    if (shard.stats.chunk_count > 0) {
+      point.lr = std::max(point.lr.value_or(0), shard.stats.lr);
+    }
+    for (size_t lead = 0; lead < shard.stats.staleness_histogram.size(); ++lead) {
+      pulls += shard.stats.staleness_histogram[lead];
+      lead_sum += lead * shard.stats.staleness_histogram[lead];
+    }
+  }
+  if (pulls > pulls_ && lead_sum >= lead_sum_) {
+    point.staleness_steps =
+        static_cast<double>(lead_sum - lead_sum_) / static_cast<double>(pulls - pulls_);
+  }
+  pulls_ = pulls;
+  lead_sum_ = lead_sum;
+  return point;
+}
+
+std::string MetricsToJson(
+    const proto::JobStatus& status, const MetricsPoint& point, int64_t unix_micros) {
+  proto::JsonWriter json(proto::JsonForm::kOneLine);
+  json.BeginObject();
+  json.Field("time_unix_s", UnixSeconds(unix_micros));
+  json.Field("elapsed_s", status.elapsed_s);
+  json.Field("state", status.state);
+  AddField("epoch", point.epoch, &json);
+  AddField("train_loss", point.train_loss, &json);
+  AddField("train_accuracy", point.train_accuracy, &json);
+  const auto& test = point.evaluation;
+  AddField("test_loss", test ? std::optional(test->loss) : std::nullopt, &json);
+  AddField("test_accuracy", test ? std::optional(test->accuracy) : std::nullopt, &json);
+  AddField("test_epoch", test ? std::optional(test->epoch) : std::nullopt, &json);
+  AddField("lr", point.lr, &json);
+  AddField("staleness_steps", point.staleness_steps, &json);
+  AddField("samples_per_s", point.samples_per_s, &json);
+  json.Field("generation", status.generation.value);
+  json.Field("round", status.round);
+  json.Field("workers_alive", CountWorkers(status));
+  AddCounters(status, &json);
+  json.BeginList("workers");
+  for (const proto::WorkerRow& row : status.workers) {
+    if (row.is_gone()) {
+      continue;  // it has no rate any more, and its samples are in the sum
+    }
+    json.BeginObject();
+    json.Field("worker", row.worker.value);
+    json.Field("incarnation", row.incarnation.value);
+    json.Field("state", row.state);
+    AddField(
+        "samples_per_s",
+        row.stats.steps > 0 ? std::optional(row.stats.samples_per_s) : std::nullopt,
+        &json);
+    json.Field("samples_counted", row.samples_counted);
+    json.Field("clock", row.clock);
+    json.EndObject();
+  }
+  json.EndList();
+  json.EndObject();
+  return std::move(json).Take();
+}
+
+std::vector<Scalar> ScalarsOf(const proto::JobStatus& status, const MetricsPoint& point) {
+  std::vector<Scalar> scalars;
+  const auto add = [&scalars](std::string_view tag, const std::optional<double>& value) {
+    if (value) {
+      scalars.push_back({tag, static_cast<float>(*value)});
+    }
+  };
+  add("train/loss", point.train_loss);
+  add("train/accuracy", point.train_accuracy);
+  add("train/lr", point.lr);
+  add("train/epoch", point.epoch);
+  add("train/staleness_steps", point.staleness_steps);
+  add("fleet/samples_per_s", point.samples_per_s);
+  add("fleet/workers", static_cast<double>(CountWorkers(status)));
+  return scalars;
+}
+
+Result<MetricsFiles> MetricsFiles::Open(
+    const RunPaths& paths, bool has_tensorboard, int64_t unix_micros) {
+  MetricsFiles files;
+  PS_ASSIGN(files.lines_, AppendFile::Open(paths.metrics()));
+  if (!has_tensorboard) {
+    return files;
+  }
+  std::error_code error;
+  std::filesystem::create_directory(paths.tensorboard(), error);
+  if (error) {
+    return Status::Io(fmt::format("cannot make {}: {}", paths.tensorboard(), error.message()));
+  }
+  PS_ASSIGN(
+      files.events_, AppendFile::Open(paths.tensorboard() + "/" + EventFileName(unix_micros)));
+  files.events_->Append(EncodeEventVersion(UnixSeconds(unix_micros)));
+  return files;
+}
+
+void MetricsFiles::SkipEvaluations(const proto::JobStatus& status) {
+  for (const proto::EvaluationRow& row : status.evaluations) {
+    evaluations_told_.insert(row.epoch);
+  }
+}
+
+std::optional<std::string> MetricsFiles::Write(
+    const proto::JobStatus& status, int64_t unix_micros) {
+  const MetricsPoint point = meter_.Measure(status);
+  std::optional<std::string> said = lines_.Append(MetricsToJson(status, point, unix_micros) + "\n");
+  if (!events_) {
+    return said;
+  }
+  std::string events =
+      EncodeEvent(UnixSeconds(unix_micros), status.steps_counted, ScalarsOf(status, point));
+  for (const proto::EvaluationRow& row : status.evaluations) {
+    if (evaluations_told_.insert(row.epoch).second) {
+      events += EncodeEvent(
+          UnixSeconds(unix_micros),
+          status.steps_counted,
+          {{"test/loss", static_cast<float>(row.loss)},
+           {"test/accuracy", static_cast<float>(row.accuracy)}});
+    }
+  }
+  const std::optional<std::string> events_said = events_->Append(events);
+  return said ? said : events_said;
+}
+
+}  // namespace ps::psctl

@@ -1,0 +1,374 @@
+#include "run/planning/live_policy.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <iterator>
+#include <utility>
+
+#include "ps/base/text.h"
+#include "run/directory/event_log.h"
+
+namespace ps::psctl {
+namespace {
+
+using provisioner::FleetAlternative;
+using provisioner::FleetWish;
+
+constexpr size_t kCountsMax = 1000;  // intervals that a forecast may look back
+constexpr double kNewShare = 0.2;    // of a new measurement in the speed that is kept
+
+std::string_view PolicyName(proto::FleetPolicyKind kind) {
+  switch (kind) {
+    case proto::FleetPolicyKind::kNone:
+      return "none";
+    case proto::FleetPolicyKind::kReactive:
+      return "reactive";
+    case proto::FleetPolicyKind::kHold:
+      return "hold";
+    case proto::FleetPolicyKind::kParcae:
+      return "parcae";
+    case proto::FleetPolicyKind::kStandby:
+      return "standby";
+    case proto::FleetPolicyKind::kDeadline:
+      return "deadline";
+    case proto::FleetPolicyKind::kOracle:
+      return "oracle";
+  }
+  return "";
+}
+
+uint32_t MachinesMax(const LivePolicySettings& settings) {
+  const double spares =
+      settings.policy == "standby" ? std::ceil(settings.workers_max * provisioner::kSpareShare) : 0;
+  return settings.workers_max + static_cast<uint32_t>(spares);
+}
+
+std::string FleetText(const FleetWish& fleet) {
+  return fleet.on_demand == 0 ? fmt::format("{} spot", fleet.spot)
+         : fleet.spot == 0    ? fmt::format("{} on demand", fleet.on_demand)
+                           : fmt::format("{} spot and {} on demand", fleet.spot, fleet.on_demand);
+}
+
+FleetWish WantedOf(const PolicyFacts& facts) {
+  return {.spot = facts.spot.wanted, .on_demand = facts.on_demand.wanted};
+}
+
+uint32_t HeldOf(const MachineCounts& counts) {
+  return counts.wanted - std::min(counts.wanted, counts.waiting);
+}
+
+MachineCounts CountsOf(const proto::JobStatus& status, const std::string& type) {
+  const auto row = std::ranges::find(status.fleet, type, &proto::FleetRow::type);
+  return row == status.fleet.end() ? MachineCounts()
+                                   : MachineCounts{row->wanted, row->present, row->waiting};
+}
+
+template <typename T>
+std::optional<T> NumberIn(const LogLine& line, std::string_view key) {
+  const std::string_view text = line.Get(key);
+  T number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(number)
+                                                                  : std::nullopt;
+}
+
+std::string NumbersText(const std::vector<double>& values) {
+  std::string text;
+  for (const double value : values) {
+    text += fmt::format(" {:g}", std::round(value * 10) / 10);
+  }
+  return text;
+}
+
+}  // namespace
+
+PolicyTypes PolicyTypesOf(const proto::JobConfig& config) {
+  const proto::ProvisionerConfig& provisioner = config.provisioner;
+  PolicyTypes types;
+  types.spot = !provisioner.type.empty() ? provisioner.type
+               : config.workers.empty()  ? std::string()
+                                         : config.workers.front().type;
+  if (provisioner.policy == proto::FleetPolicyKind::kDeadline) {
+    types.on_demand = provisioner.on_demand_type;
+  }
+  return types;
+}
+
+LivePolicySettings PolicySettingsOf(const proto::JobConfig& config, uint64_t samples_total) {
+  const proto::ProvisionerConfig& provisioner = config.provisioner;
+  const PolicyTypes types = PolicyTypesOf(config);
+  LivePolicySettings settings;
+  settings.policy = PolicyName(provisioner.policy);
+  settings.interval_s = provisioner.interval_s;
+  settings.start_s = provisioner.start_s;
+  settings.detect_s = config.fleet.max_detect_s;
+  settings.hand_s = provisioner.hand_s;
+  settings.samples_wanted = static_cast<double>(samples_total);
+  settings.deadline_s = provisioner.within_s;
+  uint32_t count = 0;
+  for (const proto::WorkerGroup& group : config.workers) {
+    const double usd = group.usd_per_hour;
+    if (group.type == types.spot) {
+      const uint32_t minibatch = group.minibatch > 0 ? group.minibatch : config.train.minibatch;
+      count += group.count;
+      settings.step_samples = minibatch;
+      settings.speed_of_one = group.step_ms > 0 ? minibatch * 1000.0 / group.step_ms : 0;
+      settings.spot_usd_per_hour = usd;
+    } else if (group.type == types.on_demand) {
+      settings.on_demand_usd_per_hour = usd;
+    }
+  }
+  settings.workers_max =
+      provisioner.workers_max > 0 ? provisioner.workers_max : std::max(count, 1U);
+  return settings;
+}
+
+PolicyFacts PolicyFactsOf(const proto::JobStatus& status, const PolicyTypes& types) {
+  PolicyFacts facts;
+  facts.now_s = status.elapsed_s;
+  facts.spot = CountsOf(status, types.spot);
+  if (!types.on_demand.empty()) {
+    facts.on_demand = CountsOf(status, types.on_demand);
+  }
+  facts.samples = static_cast<double>(status.samples_counted);
+  facts.samples_per_s = status.samples_per_s;
+  return facts;
+}
+
+PolicyMemory RecallPolicy(std::string_view log) {
+  PolicyMemory memory;
+  while (!log.empty()) {
+    const size_t end = std::min(log.find('\n'), log.size());
+    const std::string_view text = log.substr(0, end);
+    log.remove_prefix(std::min(end + 1, log.size()));
+    if (text.find(" event=policy") == std::string_view::npos) {
+      continue;
+    }
+    const std::optional<LogLine> line = ParseLogLine(text);
+    if (!line) {
+      continue;
+    }
+    if (line->event == "policy_interval") {
+      if (const auto available = NumberIn<uint32_t>(*line, "available")) {
+        memory.counts.push_back(*available);
+      }
+    } else if (line->event == "policy") {
+      const auto spot = NumberIn<uint32_t>(*line, "spot");
+      const auto on_demand = NumberIn<uint32_t>(*line, "on_demand");
+      if (spot && on_demand) {
+        memory.asked = FleetWish{.spot = *spot, .on_demand = *on_demand};
+        memory.hand_until_s = NumberIn<double>(*line, "hand_until_s").value_or(0);
+      }
+    }
+  }
+  if (memory.counts.size() > kCountsMax) {
+    memory.counts.erase(memory.counts.begin(), memory.counts.end() - kCountsMax);
+  }
+  return memory;
+}
+
+void MeasuredSpeeds::Note(uint32_t workers, double samples_per_s) {
+  if (workers == 0 || !(samples_per_s > 0) || !std::isfinite(samples_per_s)) {
+    return;
+  }
+  const auto [it, is_new] = by_workers_.emplace(workers, samples_per_s);
+  if (!is_new) {
+    it->second += kNewShare * (samples_per_s - it->second);
+  }
+}
+
+double MeasuredSpeeds::Of(uint32_t workers) const {
+  const auto above = by_workers_.lower_bound(workers);
+  if (above == by_workers_.begin()) {
+    return above->second * workers / above->first;
+  }
+  const auto below = std::prev(above);
+  if (above == by_workers_.end()) {
+    return below->second * workers / below->first;
+  }
+  const double share = static_cast<double>(workers - below->first) / (above->first - below->first);
+  return below->second + share * (above->second - below->second);
+}
+
+void MeasuredSpeeds::Fill(std::vector<double>* rates) const {
+  for (uint32_t workers = 1; workers < rates->size(); ++workers) {
+    (*rates)[workers] = std::max((*rates)[workers - 1], Of(workers));
+  }
+}
+
+LivePolicy::LivePolicy(const LivePolicySettings& settings, PolicyMemory memory)
+    : settings_(settings),
+      machines_max_(MachinesMax(settings)),
+      counts_(std::move(memory.counts)),
+      asked_(memory.asked),
+      hand_until_s_(memory.hand_until_s) {
+  const double of_one = settings.speed_of_one > 0 ? settings.speed_of_one : 1;
+  for (uint32_t n = 0; n <= settings.workers_max; ++n) {
+    job_.samples_per_s.push_back(of_one * n);
+  }
+  job_.start_s = settings.start_s;
+  job_.detect_s = settings.detect_s;
+  job_.interval_s = settings.interval_s;
+  job_.samples_wanted = settings.samples_wanted;
+  job_.deadline_s = settings.deadline_s;
+  job_.spot_usd_per_hour = settings.spot_usd_per_hour;
+  job_.on_demand_usd_per_hour = settings.on_demand_usd_per_hour;
+}
+
+/// The others compare fleets with each other, so that one speed is as good as another.
+bool LivePolicy::IsSpeedMissing() const {
+  return settings_.policy == "deadline" && speeds_.empty() && !(settings_.speed_of_one > 0);
+}
+
+void LivePolicy::NoteSpeed(const PolicyFacts& facts) {
+  const uint32_t present = facts.spot.present + facts.on_demand.present;
+  if (present != whole_) {
+    whole_ = present;
+    whole_since_s_ = facts.now_s;
+    return;
+  }
+  if (present > 0 && facts.now_s - whole_since_s_ >= settings_.settle_s) {
+    speeds_.Note(present, facts.samples_per_s);
+  }
+  if (!speeds_.empty()) {
+    speeds_.Fill(&job_.samples_per_s);
+    job_.lost_s = settings_.step_samples / job_.samples_per_s[1];
+  }
+}
+
+bool LivePolicy::NoteInterval(double now_s, uint32_t available) {
+  const double passed = interval_begun_s_ ? (now_s - *interval_begun_s_) / settings_.interval_s : 1;
+  if (passed < 1) {
+    return false;
+  }
+  // Where nobody looked meanwhile, the count is taken to have been this one.
+  const auto intervals = static_cast<size_t>(std::min(passed, double{kCountsMax}));
+  counts_.insert(counts_.end(), intervals, available);
+  if (counts_.size() > kCountsMax) {
+    counts_.erase(counts_.begin(), counts_.end() - kCountsMax);
+  }
+  // Looks come late, and intervals are to be no longer for that.
+  interval_begun_s_ = interval_begun_s_ && passed < kCountsMax
+                          ? *interval_begun_s_ + std::floor(passed) * settings_.interval_s
+                          : now_s;
+  has_interval_ = true;
+  return true;
+}
+
+/// Who starts machines knows of a limit only while more are asked for than can be had. It stands
+/// until the one that is tried beyond it takes part.
+uint32_t LivePolicy::Available(const PolicyFacts& facts) {
+  if (facts.available) {
+    return *facts.available;
+  }
+  if (facts.spot.waiting > 0) {
+    limit_ = HeldOf(facts.spot);
+  } else if (facts.spot.present >= facts.spot.wanted) {
+    limit_.reset();
+  }
+  return limit_ ? std::max(*limit_, facts.spot.present) : machines_max_;
+}
+
+std::optional<PolicyDecision> LivePolicy::WatchHand(const PolicyFacts& facts) {
+  const FleetWish wanted = WantedOf(facts);
+  if (!asked_ || wanted == *asked_) {
+    return std::nullopt;
+  }
+  asked_ = wanted;
+  if (settings_.hand_s == 0) {
+    return std::nullopt;
+  }
+  hand_until_s_ = facts.now_s + settings_.hand_s;
+  seen_.reset();
+  return PolicyDecision{
+      false,
+      wanted,
+      hand_until_s_,
+      fmt::format(
+          "{} leaves {} alone for {}, since somebody asked for that",
+          settings_.policy,
+          FleetText(wanted),
+          FormatDuration(settings_.hand_s))};
+}
+
+PolicyLook LivePolicy::Look(const PolicyFacts& facts) {
+  PolicyLook look;
+  look.available = Available(facts);
+  NoteSpeed(facts);
+  look.is_interval = NoteInterval(facts.now_s, look.available);
+  look.decision = WatchHand(facts);
+  if (look.decision || facts.now_s < hand_until_s_) {
+    return look;
+  }
+  const Seen seen = {look.available, facts.spot, facts.on_demand};
+  if (IsSpeedMissing() || (!has_interval_ && seen_ == seen)) {
+    return look;
+  }
+  seen_ = seen;
+  look.decision = Decide(facts, look.available);
+  return look;
+}
+
+std::optional<PolicyDecision> LivePolicy::SayTrouble(const FleetWish& stays, const Status& why) {
+  const std::string text(why.message());
+  return std::exchange(said_trouble_, text) == text
+             ? std::nullopt
+             : std::optional(PolicyDecision{false, stays, 0, "the fleet stays: " + text});
+}
+
+std::optional<PolicyDecision> LivePolicy::Decide(const PolicyFacts& facts, uint32_t available) {
+  if (policy_ == nullptr) {
+    auto made = provisioner::MakeFleetPolicy(settings_.policy, job_, {});
+    if (!made.ok()) {
+      has_interval_ = false;  // asked again after another one
+      return SayTrouble(WantedOf(facts), made.status());
+    }
+    policy_ = std::move(*made);
+  }
+  FleetWish fleet = policy_->Decide(
+      {.now_s = facts.now_s,
+       .is_interval = std::exchange(has_interval_, false),
+       .counts = counts_,
+       .available = available,
+       .spot = HeldOf(facts.spot),
+       .spot_working = facts.spot.present,
+       .on_demand = HeldOf(facts.on_demand),
+       .samples = facts.samples});
+  const bool is_all = fleet.spot >= available && limit_ && !facts.available;
+  if (is_all && fleet.spot < machines_max_) {
+    ++fleet.spot;  // to see whether there are more again
+  }
+  const FleetWish wanted = WantedOf(facts);
+  const bool has_change = fleet != wanted;
+  if (!has_change && said_available_ == available) {
+    return std::nullopt;
+  }
+  asked_ = wanted;
+  said_available_ = available;
+  return PolicyDecision{has_change, fleet, 0, Text(fleet, wanted, available)};
+}
+
+std::string LivePolicy::Text(
+    const FleetWish& fleet, const FleetWish& before, uint32_t available) const {
+  const provisioner::PolicyReason reason = policy_->Explain();
+  std::string text = settings_.policy;
+  text += fleet == before ? " keeps " + FleetText(fleet)
+                          : " wants " + FleetText(fleet) + " instead of " + FleetText(before);
+  text += limit_ || available < machines_max_ ? fmt::format(", {} can be had", available)
+                                              : std::string(", all that are needed can be had");
+  text += ": " + reason.why + "; ";
+  text += reason.forecast.empty() ? "no forecast" : "forecast" + NumbersText(reason.forecast);
+  text += "; ";
+  text += reason.worth_of;
+  std::string_view separator = " of ";
+  for (const FleetAlternative& some : reason.alternatives) {
+    text += fmt::format("{}{}: {:.6g}", separator, FleetText(some.fleet), some.worth);
+    separator = ", ";
+  }
+  return text;
+}
+
+}  // namespace ps::psctl

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "run/planning/planning_files.h"
+#include "run/planning/run_facts.h"
+
+namespace ps::psctl {
+
+/// What plan and predict have in common.
+struct PlanningCommand {
+  std::string job_path;  // empty: whatever the profile is of
+  std::string profile_path = kDefaultProfile;
+  std::string catalog_path;  // empty: the default catalog
+  double loss = 0;           // 0: none given, which only predict allows
+  std::string market;        // empty: spot, or on-demand where the strategy is
+  std::string speed_model = "queue";
+  double contention_margin = 0;  // percent
+  double confidence = 0.9;
+  bool is_json = false;
+};
+
+/// `psctl plan`.
+struct PlanCommand {
+  PlanningCommand common;
+  std::string within;
+  bool has_within = false;
+  double budget_usd = 0;
+  bool has_budget = false;
+  double usd_per_hour = 0;  // of the strategy deepvm, of throughput-per-hour
+  std::string objective = "cost";
+  std::string start_up;  // of a machine in the place of a revoked one; empty: the catalog's, or 2m
+  double detect_s = 0;   // until the run knows of a silent loss
+  bool ignores_revocations = false;  // when it chooses
+  std::string lifetimes;             // published ones; empty: the catalog's alone
+  // Of the strategy parcae: the counts of machines until now, one of the two.
+  std::string trace_path;
+  std::string history;      // "12,12,11,13", an interval each
+  std::string unit = "ms";  // of the trace's times
+  std::string gaps;         // hold, none, cut: of times in which nobody polled; empty: an error
+  std::string at;           // now, in the trace; empty: its end
+  std::string interval = "60s";      // from one count to the next
+  std::vector<std::string> types;    // empty: all
+  std::vector<std::string> without;  // workers and servers that are not used
+  std::vector<std::string> quotas;
+  std::vector<std::string> on_demand_quotas;  // beside spot machines of the type
+  std::vector<std::string> held;
+  bool drops_held = false;  // a plan need not keep them
+  std::string takeover;
+  bool has_takeover = false;
+  // Of a run on its way.
+  double from_loss = 0;
+  bool has_from_loss = false;
+  double steps_done = 0;
+  bool has_steps_done = false;
+  std::vector<std::string> done_by;  // the fleet that made those steps; empty: the held one
+  std::string run;                   // that all the above is of, where it is not said; empty: none
+  std::vector<MeasuredStep> measured;  // in that run
+  std::vector<std::string> servers;
+  std::string strategy = "exact";
+  std::string effort;
+  bool has_effort = false;
+  bool explains = false;
+  std::string plot_path;
+  std::string output;
+};
+
+/// `psctl predict`.
+struct PredictCommand {
+  PlanningCommand common;
+  std::vector<std::string> fleet;
+  std::string servers;
+};
+
+}  // namespace ps::psctl

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "provisioner/model/job_models.h"
+#include "provisioner/planner/plan_setup.h"
+#include "provisioner/planner/planner.h"
+#include "provisioner/report/outlook.h"
+#include "provisioner/report/sensitivity.h"
+#include "ps/base/status.h"
+#include "ps/base/time.h"
+#include "ps/proto/catalog.h"
+#include "ps/proto/plan.h"
+#include "ps/proto/profile.h"
+#include "run/planning/plan_request.h"
+
+namespace ps::psctl {
+
+/// Files, models and the problem of one plan or prediction. Stays where it is: `input` points into
+/// it.
+struct Planning {
+  /// `day`: today, as "2026-07-20".
+  explicit Planning(std::string day) : today(std::move(day)) {}
+
+  Planning(const Planning&) = delete;
+  Planning& operator=(const Planning&) = delete;
+
+  std::string today;
+  proto::Catalog catalog;
+  proto::JobProfile profile;
+  provisioner::JobModels models;
+  provisioner::PlanInput input;  // input.setup: quotas, servers and limits are the caller's to fill
+  provisioner::PlanProblem problem;
+  // That made goal.steps_done steps; the caller's to fill.
+  std::vector<provisioner::TypeCount> done_by;
+  std::vector<MeasuredStep> measured;  // instead of the profile's; the caller's to fill
+  std::vector<std::string> notes;      // on the job and its profile, a line each
+  // Of a plan.
+  proto::Objective objective = proto::Objective::kCost;
+  provisioner::OutlookSetup outlook;
+};
+
+/// Reads and checks the files, makes models and problem of them and of planning->input.setup.
+/// Errors: kInvalidArgument, kNotFound, one line each.
+Status PreparePlanning(const PlanningCommand& command, Planning* planning);
+
+/// The same for a plan: with the command's goal, and a loss model. `effort`: the longest that its
+/// searches may take. Errors: as above.
+Status PreparePlan(const PlanCommand& command, Planning* planning, Duration* effort);
+
+/// By the command's strategy. Requires: PreparePlan was OK.
+Result<provisioner::PlanAnswer> SolvePlan(const PlanCommand& command, Planning* planning);
+
+/// What to say of a fleet; the other plans and the quotas are the caller's.
+proto::Plan PlanOf(
+    const Planning& planning, const provisioner::FleetChoice& choice, const std::string& strategy);
+
+/// How many of each of the problem's offers. Errors: kNotFound naming a type that the catalog or
+/// the profile lacks.
+Result<std::vector<int>> CountsByOffer(
+    const provisioner::PlanProblem& problem, const std::vector<provisioner::TypeCount>& workers);
+
+/// Another fleet to compare with.
+proto::PlanAlternative AlternativeOf(
+    const provisioner::PlanProblem& problem,
+    const proto::JobProfile& profile,
+    const provisioner::FleetChoice& choice,
+    const std::string& kind);
+
+}  // namespace ps::psctl

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ps/base/status.h"
+#include "ps/proto/job_config.h"
+#include "ps/proto/plan.h"
+#include "run/report/job_parts.h"
+
+namespace ps::psctl {
+
+/// A job as it would run.
+struct PreparedJob {
+  proto::JobConfig config;
+  JobParts parts;
+  std::optional<proto::Plan> plan;
+};
+
+/// Reads everything that `config`, of `job_path` with the overrides, names. With a plan the fleet
+/// is the plan's. Errors: what keeps the job from running, with its place.
+Result<PreparedJob> PrepareJob(
+    const proto::JobConfig& config,
+    const std::string& job_path,
+    const std::vector<proto::ConfigOverride>& overrides,
+    const std::string& plan_path);
+
+}  // namespace ps::psctl

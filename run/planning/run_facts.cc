@@ -1,0 +1,231 @@
+#include "run/planning/run_facts.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "ps/base/text.h"
+#include "ps/proto/json_dom.h"
+
+namespace ps::psctl {
+namespace {
+
+constexpr uint64_t kStepsMin = 20;     // of a type, for its speed to count
+constexpr double kWorthSaying = 0.05;  // a change of a step's time
+
+std::vector<provisioner::TypeCount> FleetOf(const proto::JobConfig& config) {
+  std::vector<provisioner::TypeCount> fleet;
+  for (const proto::WorkerGroup& group : config.workers) {
+    const auto same = std::ranges::find(fleet, group.type, &provisioner::TypeCount::instance_type);
+    if (same != fleet.end()) {
+      same->count += static_cast<int>(group.count);
+    } else if (group.count > 0) {
+      fleet.push_back({group.type, static_cast<int>(group.count), 0});
+    }
+  }
+  return fleet;
+}
+
+Result<double> NumberIn(
+    const proto::JsonValue& root, const std::string& path, const std::string& field) {
+  const proto::JsonValue* const value = root.Find(field);
+  double number = 0;
+  if (value != nullptr && value->kind == proto::JsonValue::Kind::kNumber) {
+    const char* const end = value->text.data() + value->text.size();
+    const auto [stopped, error] = std::from_chars(value->text.data(), end, number);
+    if (error == std::errc() && stopped == end && std::isfinite(number) && number >= 0) {
+      return number;
+    }
+  }
+  return Status::InvalidArgument(fmt::format(
+      "{} has no {}, so nothing can be planned for what is left", Printable(path), field));
+}
+
+/// Of the workers of a type that take part, in seconds, the oldest first.
+std::vector<double> AgesOfType(
+    const proto::JobStatus& status, const std::string& type, const WorkerAges& ages) {
+  std::vector<double> out;
+  for (const proto::WorkerRow& row : status.workers) {
+    const auto age = ages.find(row.worker);
+    if (row.type == type && row.incarnation != Incarnation() && !row.is_gone() &&
+        age != ages.end()) {
+      out.push_back(age->second);
+    }
+  }
+  std::ranges::sort(out, std::ranges::greater());
+  return out;
+}
+
+/// `held` cut into machines that are about equally old, and those of no known age.
+void AddByAge(
+    const provisioner::TypeCount& held,
+    std::vector<double> ages,
+    std::vector<provisioner::TypeCount>* out) {
+  const auto count = static_cast<size_t>(held.count);
+  ages.resize(std::min(ages.size(), count));
+  const size_t parts = std::min(ages.size(), kAgesPerType);
+  for (size_t part = 0; part < parts; ++part) {
+    const size_t begin = part * ages.size() / parts;
+    const size_t end = (part + 1) * ages.size() / parts;
+    double sum = 0;
+    for (size_t i = begin; i < end; ++i) {
+      sum += ages[i];
+    }
+    const double age_s = std::round(sum / static_cast<double>(end - begin));
+    const bool is_same = !out->empty() && out->back().instance_type == held.instance_type &&
+                         out->back().age_s == age_s;
+    if (is_same) {
+      out->back().count += static_cast<int>(end - begin);
+    } else {
+      out->push_back({held.instance_type, static_cast<int>(end - begin), held.minibatch, age_s});
+    }
+  }
+  if (const size_t fresh = count - ages.size(); fresh > 0) {
+    if (!out->empty() && out->back().instance_type == held.instance_type &&
+        out->back().age_s == 0) {
+      out->back().count += static_cast<int>(fresh);
+    } else {
+      out->push_back({held.instance_type, static_cast<int>(fresh), held.minibatch});
+    }
+  }
+}
+
+double LowestUsd(const proto::InstanceType& type) {
+  const proto::SpotPrice* const spot = provisioner::LowestSpot(type);
+  return spot == nullptr ? type.on_demand_usd_per_hour
+                         : std::min(spot->usd_per_hour, type.on_demand_usd_per_hour);
+}
+
+}  // namespace
+
+RunFacts FactsOf(
+    const proto::JobStatus& status, const proto::JobConfig& config, const WorkerAges& ages) {
+  RunFacts facts;
+  facts.loss = status.train_loss;
+  facts.steps = static_cast<double>(status.steps_counted);
+  facts.seconds = status.elapsed_s;
+  facts.samples_per_s = status.samples_per_s;
+  for (const proto::FleetRow& row : status.fleet) {
+    if (row.present > 0) {
+      facts.held.push_back({row.type, static_cast<int>(row.present), 0});
+    }
+  }
+  for (const provisioner::TypeCount& held : facts.held) {
+    AddByAge(held, AgesOfType(status, held.instance_type, ages), &facts.held_by_age);
+  }
+  facts.done_by = facts.held.empty() ? FleetOf(config) : facts.held;
+  const uint32_t servers = status.servers.count > 0 ? status.servers.count : config.servers.count;
+  facts.server_hosts = static_cast<int>(std::max<uint32_t>(servers, 1));
+  return facts;
+}
+
+Result<RunFacts> FactsOfEnded(
+    std::string_view summary, const std::string& path, const proto::JobConfig& config) {
+  PS_ASSIGN(const proto::JsonValue root, proto::ParseJson(summary, path));
+  if (root.kind != proto::JsonValue::Kind::kObject) {
+    return Status::InvalidArgument(fmt::format("{} is no summary of a run", Printable(path)));
+  }
+  RunFacts facts;
+  PS_ASSIGN(facts.loss, NumberIn(root, path, "train_loss"));
+  PS_ASSIGN(facts.steps, NumberIn(root, path, "steps_counted"));
+  PS_ASSIGN(facts.seconds, NumberIn(root, path, "elapsed_s"));
+  facts.done_by = FleetOf(config);
+  facts.server_hosts = static_cast<int>(std::max<uint32_t>(config.servers.count, 1));
+  return facts;
+}
+
+std::vector<MeasuredStep> MeasuredSteps(
+    const proto::JobStatus& status, const proto::JobConfig& config) {
+  struct Sum {
+    double compute_s = 0;
+    uint64_t steps = 0;
+  };
+
+  std::map<std::pair<std::string, int>, Sum> sums;
+  for (const proto::WorkerRow& row : status.workers) {
+    // Of a minibatch that changes, steps are of many sizes.
+    if (row.is_gone() || row.type.empty() || row.stats.steps == 0 ||
+        config.train.batch_policy != proto::BatchPolicy::kFixed) {
+      continue;
+    }
+    Sum& sum = sums[{row.type, static_cast<int>(row.minibatch)}];
+    sum.compute_s += row.stats.compute_s;
+    sum.steps += row.stats.steps;
+  }
+  std::vector<MeasuredStep> measured;
+  for (const auto& [key, sum] : sums) {
+    if (sum.steps >= kStepsMin && sum.compute_s > 0) {
+      const double compute_s = sum.compute_s / static_cast<double>(sum.steps);
+      measured.push_back({key.first, key.second, compute_s, sum.steps});
+    }
+  }
+  return measured;
+}
+
+std::vector<std::string> UseMeasured(
+    const std::vector<MeasuredStep>& measured, proto::JobProfile* profile) {
+  std::vector<std::string> changes;
+  for (const MeasuredStep& step : measured) {
+    for (proto::WorkerProfile& worker : profile->workers) {
+      if (worker.instance_type != step.instance_type || worker.minibatch != step.minibatch) {
+        continue;
+      }
+      const double change = step.compute_s / worker.compute_s - 1;
+      if (std::abs(change) > kWorthSaying) {
+        changes.push_back(fmt::format(
+            "a step of {}:{} takes {:.4g} s in this run, {:+.0f} % of the profile's {:.4g} s",
+            Printable(step.instance_type),
+            step.minibatch,
+            step.compute_s,
+            100 * change,
+            worker.compute_s));
+      }
+      worker.compute_s = step.compute_s;
+    }
+  }
+  return changes;
+}
+
+double UsdPerHour(
+    const proto::Catalog& catalog,
+    const std::vector<provisioner::TypeCount>& workers,
+    int server_hosts) {
+  double usd = 0;
+  for (const provisioner::TypeCount& count : workers) {
+    if (const proto::InstanceType* const type = catalog.Find(count.instance_type)) {
+      usd += count.count * LowestUsd(*type);
+    }
+  }
+  double server = std::numeric_limits<double>::infinity();
+  for (const proto::InstanceType& type : catalog.types) {
+    server = type.is_server_host ? std::min(server, type.on_demand_usd_per_hour) : server;
+  }
+  return usd + (std::isfinite(server) ? server * server_hosts : 0);
+}
+
+std::string FleetText(const std::vector<provisioner::TypeCount>& workers) {
+  std::string text;
+  for (const provisioner::TypeCount& count : workers) {
+    if (count.count > 0) {
+      text += fmt::format(
+          "{}{} {}", text.empty() ? "" : ", ", count.count, Printable(count.instance_type));
+    }
+  }
+  return text.empty() ? "nobody" : text;
+}
+
+std::vector<std::string> FleetFlags(const std::vector<provisioner::TypeCount>& workers) {
+  std::vector<std::string> flags;
+  for (const provisioner::TypeCount& count : workers) {
+    const std::string age = count.age_s > 0 ? fmt::format("@{:.0f}s", count.age_s) : "";
+    flags.push_back(fmt::format("{}={}{}", count.instance_type, count.count, age));
+  }
+  return flags;
+}
+
+}  // namespace ps::psctl

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "provisioner/planner/plan_setup.h"
+#include "ps/base/status.h"
+#include "ps/proto/catalog.h"
+#include "ps/proto/job_config.h"
+#include "ps/proto/messages.h"
+#include "ps/proto/profile.h"
+#include "run/planning/worker_ages.h"
+
+namespace ps::psctl {
+
+/// What planning anew has to know of a run.
+struct RunFacts {
+  double loss = 0;                           // smoothed, of training; 0: none yet
+  double steps = 0;                          // counted, of all workers together
+  double seconds = 0;                        // of training
+  double samples_per_s = 0;                  // of the last seconds; 0 of a run that has ended
+  std::vector<provisioner::TypeCount> held;  // workers that take part, by type; none of a run that
+                                             // has ended
+  // The same with their ages, where these are known; a type may be there several times.
+  std::vector<provisioner::TypeCount> held_by_age;
+  std::vector<provisioner::TypeCount> done_by;  // the fleet that made most of the steps
+  int server_hosts = 1;
+};
+
+/// Of a run that goes on. Of a type there are at most kAgesPerType ages, each the mean of machines
+/// that are about as old.
+RunFacts FactsOf(
+    const proto::JobStatus& status, const proto::JobConfig& config, const WorkerAges& ages = {});
+
+inline constexpr size_t kAgesPerType = 4;
+
+/// Of a run that has ended: its summary.json. Errors: kInvalidArgument with `path`.
+Result<RunFacts> FactsOfEnded(
+    std::string_view summary, const std::string& path, const proto::JobConfig& config);
+
+/// How long a step takes to compute in this run.
+struct MeasuredStep {
+  std::string instance_type;
+  int minibatch = 0;
+  double compute_s = 0;
+  uint64_t steps = 0;  // that were measured
+};
+
+/// Of the workers that take part and whose type is known.
+std::vector<MeasuredStep> MeasuredSteps(
+    const proto::JobStatus& status, const proto::JobConfig& config);
+
+/// Puts what was measured in the place of the profile's own figures. Returns what has changed by
+/// more than a few percent, a line each.
+std::vector<std::string> UseMeasured(
+    const std::vector<MeasuredStep>& measured, proto::JobProfile* profile);
+
+/// USD of an hour of such a fleet at the lowest prices of the catalog, types that it does not have
+/// left out. `server_hosts` of the cheapest type that holds parameters.
+double UsdPerHour(
+    const proto::Catalog& catalog,
+    const std::vector<provisioner::TypeCount>& workers,
+    int server_hosts);
+
+/// "3 local, 2 slow"; "nobody"
+std::string FleetText(const std::vector<provisioner::TypeCount>& workers);
+
+/// As flags name them: "local=3", with an age "local=3@3600s".
+std::vector<std::string> FleetFlags(const std::vector<provisioner::TypeCount>& workers);
+
+}  // namespace ps::psctl

@@ -1,0 +1,73 @@
+#include "run/report/job_parts.h"
+
+#include <algorithm>
+
+#include "ps/coordinator/model_file.h"
+#include "ps/coordinator/placement.h"
+#include "ps/proto/job_limits.h"
+#include "worker/model/norm_batches.h"
+
+namespace ps::psctl {
+namespace {
+
+uint64_t LargestShardBytes(const proto::JobConfig& config, const worker::Model& model) {
+  const uint32_t shards = config.servers.count * config.servers.shards_per_server;
+  const proto::Placement placement =
+      coordinator::PlaceChunks(model.tensors, uint64_t{config.servers.chunk_kib} << 10, shards);
+  std::vector<uint64_t> bytes(shards, 0);
+  for (const proto::ChunkAssignment& chunk : placement.chunks) {
+    bytes[chunk.shard.value] += uint64_t{chunk.element_count} * sizeof(float);
+  }
+  return *std::max_element(bytes.begin(), bytes.end());
+}
+
+Result<JobParts> PartsOf(const proto::JobConfig& config) {
+  JobParts parts;
+  PS_ASSIGN(parts.data, worker::Dataset::Inspect(config.data));
+  PS_ASSIGN(
+      parts.model,
+      worker::MakeModel(config.model, parts.data.shape, parts.data.classes, parts.data.labels));
+  PS_TRY(worker::CheckTrainBatches(config, parts.model));
+  PS_TRY(proto::CheckModelLimits(config, parts.model.tensors));
+  PS_TRY(proto::CheckRoundLimits(config, LargestShardBytes(config, parts.model)));
+  if (!config.model.from.empty()) {
+    PS_TRY(coordinator::ModelFileSource::Open(config.model.from, parts.model.tensors)
+               .Annotate("model.from")
+               .status());
+  }
+  return parts;
+}
+
+}  // namespace
+
+Result<JobParts> LoadParts(
+    const proto::JobConfig& config,
+    const std::string& path,
+    const std::vector<proto::ConfigOverride>& overrides) {
+  Result<JobParts> parts = PartsOf(config);
+  if (!parts.ok()) {
+    return proto::AtItsField(parts.status(), path, overrides);
+  }
+  return parts;
+}
+
+Status CheckData(
+    const proto::JobConfig& config,
+    const std::string& path,
+    const std::vector<proto::ConfigOverride>& overrides) {
+  const auto check = [&]() -> Status {
+    PS_TRY(worker::Dataset::Load(config.data).status());
+    if (config.model.from.empty()) {
+      return Status::Ok();
+    }
+    PS_ASSIGN(const JobParts parts, PartsOf(config));
+    PS_ASSIGN(
+        const auto source,
+        coordinator::ModelFileSource::Open(config.model.from, parts.model.tensors));
+    return source->CheckValues().Annotate("model.from");
+  };
+  const Status checked = check();
+  return checked.ok() ? checked : proto::AtItsField(checked, path, overrides);
+}
+
+}  // namespace ps::psctl

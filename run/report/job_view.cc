@@ -1,0 +1,197 @@
+#include "run/report/job_view.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/optimizer_slots.h"
+#include "ps/base/host_port.h"
+#include "ps/base/text.h"
+#include "ps/proto/timing.h"
+#include "worker/model/norm_batches.h"
+
+namespace ps::psctl {
+namespace {
+
+constexpr uint32_t kServerLinesMax = 16;
+
+uint32_t WorkersStarted(const proto::JobConfig& config) {
+  uint32_t workers = 0;
+  for (const proto::WorkerGroup& group : config.workers) {
+    workers += group.count;
+  }
+  return workers;
+}
+
+std::string_view HowServersStart(const proto::ServerConfig& servers) {
+  if (!servers.launch) {
+    return " started by hand";
+  }
+  constexpr std::string_view kHow[] = {"", " over ssh", " by Slurm"};
+  return kHow[static_cast<size_t>(servers.launcher)];
+}
+
+/// "0 = iris, 1 = rose"
+std::string ClassesText(const std::vector<std::string>& names) {
+  constexpr size_t kShownMax = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kShownMax); ++i) {
+    text += fmt::format("{}{} = {}", i == 0 ? "" : ", ", i, Printable(names[i]));
+  }
+  const std::string more = FormatCount(names.size() - std::min(names.size(), kShownMax));
+  return text + (names.size() > kShownMax ? fmt::format(" and {} more", more) : "");
+}
+
+/// "README.txt: called like data, and left out"
+std::string LeftOutText(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    text += (text.empty() ? "" : ", ") + Printable(name);
+  }
+  return text + ": left out, since files that are called so tell people of the data";
+}
+
+std::string ServerCommand(
+    const proto::ServerConfig& servers, const std::string& common, uint32_t server) {
+  std::string text = fmt::format("  ps_server {} --id {}", common, server);
+  if (servers.shards_per_server != 1) {
+    text += fmt::format(" --shards {}", servers.shards_per_server);
+  }
+  if (servers.port != 0) {
+    text += fmt::format(" --port {}", servers.port + server * servers.shards_per_server);
+  }
+  return text + "\n";
+}
+
+/// What is allowed and may give other results than somebody expects.
+std::vector<std::string> JobNotes(const proto::JobConfig& config, const JobParts& parts) {
+  std::vector<std::string> notes;
+  const bool is_bsp = config.train.mode == proto::Mode::kBsp;
+  const bool has_rounds = is_bsp && WorkersStarted(config) != 1;
+  if (has_rounds && config.optimizer.clip_norm > 0) {
+    notes.emplace_back(
+        "bsp with optimizer.clip_norm: each worker clips its own gradient before they are "
+        "averaged, so a round is not quite one step on one big minibatch");
+  }
+  if (has_rounds && worker::HasBatchNorm(parts.model)) {
+    notes.emplace_back(
+        "bsp with batch_norm: each worker normalises over its own minibatch, so a round is not "
+        "quite one step on one big minibatch");
+  }
+  const auto least = static_cast<uint64_t>(worker::LeastTrainBatch(parts.model));
+  const uint64_t rest = parts.data.train_count % std::max<uint32_t>(config.train.minibatch, 1);
+  if (rest > 0 && rest < least) {
+    notes.emplace_back(fmt::format(
+        "the last minibatch of an epoch has one sample, from which a batch_norm of this model can "
+        "learn nothing; with data.train_samples={} there is none such",
+        parts.data.train_count - rest));
+  }
+  return notes;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> DescribeJob(
+    const proto::JobConfig& config, const JobParts& parts) {
+  const proto::Timing timing = proto::Timing::Of(config);
+  const uint32_t workers = WorkersStarted(config);
+  const std::string faults =
+      config.faults.empty() ? "" : ", " + Plural(config.faults.size(), "planned disturbance");
+  std::vector<std::pair<std::string, std::string>> pairs = {
+      {"job", Printable(config.name)},
+      {"model",
+       FormatCount(static_cast<uint64_t>(parts.model.parameter_count())) + " parameters in " +
+           Plural(parts.model.tensors.size(), "tensor")},
+      {"data",
+       FormatCount(parts.data.train_count) + " training and " + FormatCount(parts.data.test_count) +
+           " test samples"},
+      {"fleet",
+       Plural(config.servers.count, "server") + " of " +
+           Plural(config.servers.shards_per_server, "shard") +
+           std::string(HowServersStart(config.servers)) + ", " +
+           (workers == 0 ? "workers started by hand" : Plural(workers, "worker")) + faults},
+      {"times",
+       "a silent worker is lost after " + FormatDuration(Seconds(timing.detect)) +
+           ", a server after " + FormatDuration(Seconds(timing.server_detect)) +
+           ", heartbeat every " + FormatDuration(Seconds(timing.heartbeat))}};
+  if (!parts.data.class_names.empty()) {
+    pairs.emplace_back("classes", ClassesText(parts.data.class_names));
+  }
+  if (!parts.data.left_out.empty()) {
+    pairs.emplace_back("no data", LeftOutText(parts.data.left_out));
+  }
+  for (std::string& note : JobNotes(config, parts)) {
+    pairs.emplace_back("note", std::move(note));
+  }
+  return pairs;
+}
+
+std::string RenderDiskWarning(
+    const proto::JobConfig& config,
+    const JobParts& parts,
+    const std::string& path,
+    uint64_t free_bytes) {
+  const uint64_t model =
+      static_cast<uint64_t>(std::max<int64_t>(parts.model.parameter_count(), 0)) * sizeof(float);
+  const uint64_t slot =
+      config.checkpoint.slots == proto::CheckpointSlots::kBf16 ? model / 2 : model;
+  const uint64_t checkpoint =
+      model + static_cast<uint64_t>(kernels::OptimizerSlotCount(config.optimizer)) * slot;
+  const uint64_t count = config.checkpoint.enabled ? uint64_t{config.checkpoint.keep} + 1 : 0;
+  const uint64_t need = model + count * checkpoint;
+  if (need <= free_bytes) {
+    return "";
+  }
+  const std::string checkpoints =
+      count == 0 ? ""
+                 : fmt::format(
+                       " and {} checkpoints of {} with the optimizer's state (checkpoint.keep and "
+                       "the one that is being written)",
+                       count,
+                       FormatBytes(checkpoint));
+  return fmt::format(
+      "the disk may become full: {} has {} free, and the run may come to need {}: a model of {}{}; "
+      "make room{}",
+      Printable(path),
+      FormatBytes(free_bytes),
+      FormatBytes(need),
+      FormatBytes(model),
+      checkpoints,
+      count == 0 ? "" : ", lower checkpoint.keep or set checkpoint.path");
+}
+
+std::string RenderHandStart(const proto::JobConfig& config, const HandStart& start) {
+  const proto::ServerConfig& servers = config.servers;
+  const bool has_workers = WorkersStarted(config) > 0;
+  if (servers.launch && has_workers) {
+    return "";
+  }
+  std::string text = fmt::format(
+      "start these within {} (fleet.join_timeout_s), on machines that have a copy of {}:\n",
+      FormatDuration(config.fleet.join_timeout_s),
+      Printable(start.token_file));
+  const std::string common = "--coordinator " + start.coordinator + " --token-file token";
+  if (!servers.launch) {
+    for (uint32_t i = 0; i < servers.count && i < kServerLinesMax; ++i) {
+      text += ServerCommand(servers, common, i);
+    }
+    if (servers.count > kServerLinesMax) {
+      text += "  ... and so on to\n" + ServerCommand(servers, common, servers.count - 1);
+    }
+  }
+  if (!has_workers) {
+    text += "  ps_worker " + common + "   (as many as there are to be, now or later)\n";
+  }
+  const Result<HostPort> coordinator = ParseHostPort(start.coordinator);
+  if (coordinator.ok() && IsLoopback(coordinator->host)) {
+    text += fmt::format(
+        "other machines do not reach {}: for them set run.listen to {}, or to 0.0.0.0 for all "
+        "addresses of this machine\n",
+        coordinator->host,
+        start.own_address.empty() ? "an address of this machine" : start.own_address);
+  }
+  return text;
+}
+
+}  // namespace ps::psctl

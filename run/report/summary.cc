@@ -1,0 +1,349 @@
+#include "run/report/summary.h"
+
+#include <fmt/core.h>
+
+#include <string>
+#include <utility>
+
+#include "ps/base/text.h"
+#include "ps/proto/json_writer.h"
+#include "run/report/console.h"
+#include "run/report/run_events.h"
+#include "run/report/tables.h"
+
+namespace ps::psctl {
+namespace {
+
+constexpr size_t kGoneTotalsMax = 16;
+
+struct Totals {
+  uint64_t bytes_pushed = 0;
+  uint64_t bytes_pulled = 0;
+  uint64_t retries = 0;
+  double samples_per_s = 0;  // over the whole run
+};
+
+double RatePerSecond(uint64_t n, double seconds) {
+  return seconds > 0 ? static_cast<double>(n) / seconds : 0;
+}
+
+Totals TotalsOf(const proto::JobStatus& status) {
+  Totals totals;
+  for (const proto::WorkerRow& row : status.workers) {
+    totals.bytes_pushed += row.stats.bytes_pushed;
+    totals.bytes_pulled += row.stats.bytes_pulled;
+    totals.retries += row.stats.retries;
+  }
+  totals.samples_per_s = RatePerSecond(status.samples_counted, status.elapsed_s);
+  return totals;
+}
+
+/// Over the time in which the worker computed or waited.
+double WorkerRate(const proto::WorkerRow& row) {
+  return RatePerSecond(row.stats.samples, row.stats.compute_s + row.stats.wait_s);
+}
+
+/// What became of a worker: who computed or waited to the end has stayed.
+std::string FateOf(const proto::WorkerRow& row) {
+  return !row.is_gone() && row.incarnation != Incarnation() ? "stayed" : row.state;
+}
+
+std::string HiddenNote(const ShownWorkers& shown) {
+  std::string note;
+  if (shown.hidden > 0) {
+    note += "and " + Plural(shown.hidden, "earlier one") + ", in summary.json\n";
+  }
+  return note + ElsewhereText(shown);
+}
+
+std::string RenderWorkerTotals(const proto::JobStatus& status, size_t width_max) {
+  Table table(
+      {{"worker"},
+       {"state", Align::kLeft},
+       {"samples"},
+       {"samples/s"},
+       {"steps", Align::kRight, 3},
+       {"minibatch", Align::kRight, 5},
+       {"device", Align::kLeft, 3, "cpu"},
+       {"slowdown", Align::kRight, 2},
+       {"compute s", Align::kRight, 4},
+       {"wait s", Align::kRight, 4},
+       {"pushed", Align::kRight, 1},
+       {"pulled", Align::kRight, 1},
+       {"retries", Align::kRight, 6}});
+  const ShownWorkers shown = ChooseWorkers(status, kGoneTotalsMax);
+  for (const proto::WorkerRow& row : shown.rows) {
+    table.AddRow(
+        {std::to_string(row.worker.value),
+         Printable(FateOf(row)),
+         FormatCount(row.samples_counted),
+         FormatRate(WorkerRate(row)),
+         FormatCount(row.stats.steps),
+         std::to_string(row.minibatch),
+         Printable(row.device),
+         FormatFixed(row.slowdown, 1),
+         FormatFixed(row.stats.compute_s, 1),
+         FormatFixed(row.stats.wait_s, 1),
+         FormatBytes(row.stats.bytes_pushed),
+         FormatBytes(row.stats.bytes_pulled),
+         FormatCount(row.stats.retries)});
+  }
+  return table.Render(width_max) + HiddenNote(shown);
+}
+
+void AddWorkers(const proto::JobStatus& status, proto::JsonWriter* json) {
+  json->BeginList("workers");
+  for (const proto::WorkerRow& row : status.workers) {
+    json->BeginObject();
+    json->Field("worker", row.worker.value);
+    json->Field("incarnation", row.incarnation.value);
+    json->Field("state", FateOf(row));
+    json->Field("minibatch", row.minibatch);
+    json->Field("device", row.device);
+    json->Field("slowdown", row.slowdown);
+    json->Field("samples_counted", row.samples_counted);
+    json->Field("samples_per_s", WorkerRate(row));
+    json->Field("steps", row.stats.steps);
+    json->Field("compute_s", row.stats.compute_s);
+    json->Field("wait_s", row.stats.wait_s);
+    json->Field("bytes_pushed", row.stats.bytes_pushed);
+    json->Field("bytes_pulled", row.stats.bytes_pulled);
+    json->Field("retries", row.stats.retries);
+    json->EndObject();
+  }
+  json->EndList();
+  // Samples of workers from before a resume, and of gone workers that are forgotten.
+  json->Field("samples_of_other_workers", SamplesElsewhere(status));
+}
+
+void AddEvaluations(const proto::JobStatus& status, proto::JsonWriter* json) {
+  json->BeginList("evaluations");
+  for (const proto::EvaluationRow& row : status.evaluations) {
+    json->BeginObject();
+    json->Field("epoch", row.epoch);
+    json->Field("accuracy", row.accuracy);
+    json->Field("loss", row.loss);
+    json->Field("samples", row.samples);
+    json->Field("at_s", row.at_s);
+    json->EndObject();
+  }
+  json->EndList();
+}
+
+void AddLedger(const proto::JobStatus& status, proto::JsonWriter* json) {
+  json->BeginList("ledger");
+  for (const proto::LedgerRow& row : status.ledger) {
+    json->BeginObject();
+    json->Field("epoch", row.epoch + 1);
+    json->Field("samples_total", row.samples_total);
+    json->Field("samples_counted", row.samples_counted);
+    json->Field("samples_leased", row.samples_leased);
+    json->Field("samples_returned", row.samples_returned);
+    json->EndObject();
+  }
+  json->EndList();
+}
+
+void AddModes(const proto::JobStatus& status, proto::JsonWriter* json) {
+  json->Field("mode", proto::ModeText(status.modes.in_force));
+  json->BeginList("mode_switches");
+  for (const proto::ModeSwitch& made : status.modes.switches) {
+    json->BeginObject();
+    json->Field("to", proto::ModeText(made.to));
+    json->Field("at_s", made.at_s);
+    json->Field("samples", made.samples);
+    json->Field("by", made.is_policy ? "train.mode_policy" : "request");
+    json->EndObject();
+  }
+  json->EndList();
+}
+
+/// The counters that summary and metrics share.
+}  // namespace
+
+void AddCounters(const proto::JobStatus& status, proto::JsonWriter* json) {
+  const Totals totals = TotalsOf(status);
+  json->Field("samples_total", status.samples_total);
+  json->Field("samples_counted", status.samples_counted);
+  json->Field("samples_rejected", status.samples_rejected);
+  json->Field("chunks_overflowed", ChunksOverflowed(status));
+  json->Field("steps_counted", status.steps_counted);
+  json->Field("steps_lost", status.steps_lost);
+  json->Field("steps_partial", status.steps_partial);
+  json->Field("revocations_noticed", status.revocations_noticed);
+  json->Field("revocations_unnoticed", status.revocations_unnoticed);
+  json->Field("joins", status.joins);
+  json->Field("rollbacks", status.checkpoints.rollbacks);
+  json->Field("steps_undone", status.checkpoints.steps_undone);
+  json->Field("samples_undone", status.checkpoints.samples_undone);
+  json->Field("seconds_undone", status.checkpoints.seconds_undone);
+  json->Field("shards_restored", status.checkpoints.shards_restored);
+  json->Field("checkpoints_written", status.checkpoints.committed);
+  json->Field("checkpoints_failed", status.checkpoints.failed);
+  json->Field("checkpoints_skipped", status.checkpoints.skipped);
+  json->Field("checkpoints_damaged", status.checkpoints.damaged);
+  json->Field("checkpoints_copied", status.copies.copied);
+  json->Field("copies_failed", status.copies.failed);
+  json->Field("bytes_copied", status.copies.sent_bytes);
+  json->Field("coordinator_restarts", status.journal.restarts);
+  json->Field("bytes_pushed", totals.bytes_pushed);
+  json->Field("bytes_pulled", totals.bytes_pulled);
+  json->Field("retries", totals.retries);
+}
+
+std::string RenderOutcome(const proto::JobStatus& status) {
+  const bool has_begun = status.elapsed_s > 0 || status.steps_counted > 0;
+  return Printable(status.name) + ": " + status.state +
+         (has_begun ? " after " + FormatDuration(status.elapsed_s) + " of training"
+                    : " before training began") +
+         (status.detail.empty() ? "" : ": " + Printable(status.detail));
+}
+
+std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
+  std::string out = RenderOutcome(status) + "\n\n";
+  if (status.steps_counted == 0) {
+    return out + RenderPairs(
+                     {{"run directory", Printable(status.run_directory)},
+                      {"logs", Printable(status.run_directory) + "/logs"}});
+  }
+  const Totals totals = TotalsOf(status);
+  std::vector<std::pair<std::string, std::string>> pairs;
+  if (status.evaluations.empty()) {
+    pairs.emplace_back("test accuracy", "not evaluated");
+  } else {
+    const proto::EvaluationRow& last = status.evaluations.back();
+    pairs.emplace_back(
+        "test accuracy",
+        fmt::format(
+            "{} (loss {}, {}, after epoch {})",
+            FormatPercent(last.accuracy, 2),
+            FormatLoss(last.loss),
+            Plural(last.samples, "sample"),
+            last.epoch));
+  }
+  pairs.emplace_back("training time", FormatDuration(status.elapsed_s));
+  pairs.emplace_back("throughput", FormatRate(totals.samples_per_s) + " samples/s");
+  pairs.emplace_back(
+      "samples",
+      FormatCount(status.samples_counted) + " of " + FormatCount(status.samples_total) +
+          " counted, " + FormatCount(status.samples_rejected) + " rejected");
+  if (const uint64_t overflowed = ChunksOverflowed(status); overflowed > 0) {
+    pairs.emplace_back(
+        "overflowed",
+        Plural(overflowed, "update") + " of a chunk would have made parameters infinite");
+  }
+  pairs.emplace_back(
+      "steps",
+      FormatCount(status.steps_counted) + " counted, " + FormatCount(status.steps_lost) +
+          " lost (" + FormatCount(status.steps_partial) + " of them partial)");
+  if (std::string undone = UndoneText(status.checkpoints); !undone.empty()) {
+    pairs.emplace_back("undone", std::move(undone));
+  }
+  pairs.emplace_back(
+      "revocations survived",
+      FormatCount(status.revocations_noticed + status.revocations_unnoticed) + " (" +
+          FormatCount(status.revocations_noticed) + " with notice, " +
+          FormatCount(status.revocations_unnoticed) + " without)");
+  if (status.journal.restarts > 0) {
+    pairs.emplace_back("coordinator", "restarted " + Plural(status.journal.restarts, "time"));
+  }
+  pairs.emplace_back("joins", FormatCount(status.joins));
+  if (status.servers.moves > 0) {
+    pairs.emplace_back(
+        "servers",
+        Plural(status.servers.count, "server") + " at the end; all chunks were placed anew " +
+            Plural(status.servers.moves, "time"));
+  }
+  if (const proto::CheckpointStatus& checkpoints = status.checkpoints; checkpoints.is_on) {
+    pairs.emplace_back(
+        "checkpoints",
+        FormatCount(checkpoints.committed) + " written, " + FormatCount(checkpoints.failed) +
+            " failed, " + FormatCount(checkpoints.skipped) + " skipped");
+    if (checkpoints.rollbacks > 0) {
+      pairs.emplace_back(
+          "went back",
+          Plural(checkpoints.rollbacks, "time") + " with all servers; " +
+              FormatDuration(checkpoints.seconds_undone) + " of training were done again");
+    }
+    if (checkpoints.damaged > 0) {
+      pairs.emplace_back(
+          "damaged",
+          Plural(checkpoints.damaged, "checkpoint") + " could not be restored; " +
+              Printable(checkpoints.damage));
+    }
+    if (checkpoints.shards_restored > 0) {
+      pairs.emplace_back(
+          "servers lost",
+          Plural(checkpoints.shards_restored, "shard") + " came back from a checkpoint");
+    }
+  }
+  if (const proto::CopyStatus& copies = status.copies; !copies.target.empty()) {
+    pairs.emplace_back(
+        "copied",
+        FormatCount(copies.copied) + " to " + Printable(copies.target) + ", " +
+            FormatBytes(copies.sent_bytes) + " sent, " + FormatCount(copies.failed) + " failed" +
+            (copies.trouble.empty() ? "" : ", the last one too: " + Printable(copies.trouble)));
+  }
+  pairs.emplace_back(
+      "moved",
+      FormatBytes(totals.bytes_pushed) + " pushed, " + FormatBytes(totals.bytes_pulled) +
+          " pulled");
+  pairs.emplace_back("run directory", Printable(status.run_directory));
+  if (!status.model_file.empty()) {
+    const std::string& problem = status.model_problem;
+    pairs.emplace_back(
+        "model", Printable(status.model_file) + (problem.empty() ? "" : "; " + Printable(problem)));
+  } else if (!status.model_problem.empty()) {
+    pairs.emplace_back("model", "not saved: " + Printable(status.model_problem));
+  }
+  out += RenderPairs(pairs);
+  if (!status.workers.empty()) {
+    out += "\n" + RenderWorkerTotals(status, width_max);
+  }
+  return out;
+}
+
+int ExitCodeOf(std::string_view state, std::string_view model_problem) {
+  const bool is_well = (state == "done" || state == "stopped") && model_problem.empty();
+  return is_well ? kExitOk : kExitFailed;
+}
+
+std::string SummaryToJson(const proto::JobStatus& status, std::string_view plan_outcome) {
+  proto::JsonWriter json(proto::JsonForm::kOneLine);
+  json.BeginObject();
+  json.Field("name", status.name);
+  json.Field("state", status.state);
+  json.Field("detail", status.detail);
+  json.Field("run_directory", status.run_directory);
+  if (status.model_file.empty()) {
+    json.Field("model", nullptr);
+  } else {
+    json.Field("model", status.model_file);
+  }
+  json.Field("model_problem", status.model_problem);
+  json.Field("epochs", status.epochs);
+  if (status.evaluations.empty()) {
+    json.Field("test_accuracy", nullptr);
+    json.Field("test_loss", nullptr);
+  } else {
+    json.Field("test_accuracy", status.evaluations.back().accuracy);
+    json.Field("test_loss", status.evaluations.back().loss);
+  }
+  json.Field("train_loss", status.train_loss);
+  json.Field("train_accuracy", status.train_accuracy);
+  json.Field("elapsed_s", status.elapsed_s);
+  json.Field("samples_per_s", TotalsOf(status).samples_per_s);
+  AddCounters(status, &json);
+  AddEvaluations(status, &json);
+  AddLedger(status, &json);
+  AddModes(status, &json);
+  if (!plan_outcome.empty()) {
+    json.Key("plan");
+    json.Raw(plan_outcome);
+  }
+  AddWorkers(status, &json);
+  json.EndObject();
+  return std::move(json).Take();
+}
+
+}  // namespace ps::psctl

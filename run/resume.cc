@@ -1,0 +1,294 @@
+#include "run/resume.h"
+
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/remote/place.h"
+#include "ps/base/text.h"
+#include "run/directory/borrowed_job.h"
+#include "run/directory/copies.h"
+#include "run/report/tables.h"
+#include "run/resume_loss.h"
+#include "run/train.h"
+
+namespace ps::psctl {
+namespace {
+
+/// What there is to go on from.
+struct Source {
+  std::string path;             // of checkpoints, or the place of their copies
+  std::optional<RunPaths> run;  // none: the path was named
+};
+
+Result<Source> SourceOf(const std::string& from, const RunRegistry& registry) {
+  if (checkpoint::IsObjectStore(from) || IsCheckpointPath(from)) {
+    return Source{from, std::nullopt};
+  }
+  PS_ASSIGN(const RunPaths run, registry.Resolve(from));
+  if (FileLock::StaysHeld(run.lock())) {
+    return Status::Unavailable(fmt::format(
+        "{} is still running; psctl attach shows it, psctl stop ends it", BaseName(run.root)));
+  }
+  return Source{CheckpointPathOf(run), run};
+}
+
+constexpr const char* kOfNoUse = "its journal is of no use: ";
+
+/// Whether nobody can ever go on from the journal, rather than not now.
+bool IsOfNoUse(const Status& why) {
+  return why.code() == StatusCode::kInvalidArgument || why.code() == StatusCode::kCorruption ||
+         why.code() == StatusCode::kUnsupported;
+}
+
+/// What a run left whose coordinator was killed.
+struct LeftByRun {
+  std::optional<TrainStart> start;  // its servers wait for another coordinator
+  // Nothing waits: checkpoints are what is left, and these processes may still use them.
+  std::vector<proto::LaunchRecord> processes;
+  std::optional<proto::JobState> state;  // of its journal, when that can be read
+};
+
+Result<LeftByRun> FromJournal(const RunPaths& run, bool has_overrides, const Console& console) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(run.journal(), error)) {
+    return LeftByRun();
+  }
+  PS_ASSIGN(FileLock lock, FileLock::Take(run.lock(), ""));
+  Result<TrainStart> start = TakeUp({run, std::move(lock)});
+  if (!start.ok()) {
+    console.err(kOfNoUse + Printable(start.status().message()) + "\n");
+    LeftByRun left;
+    if (IsOfNoUse(start.status())) {
+      left.processes = ReadLaunches(run);
+    }
+    return left;
+  }
+  const std::vector<proto::LaunchRecord>& launches = start->recovered->launches;
+  if (!HasItsServers(launches)) {
+    return LeftByRun{std::nullopt, launches, start->recovered->state};
+  }
+  if (has_overrides) {
+    return Status::InvalidArgument(fmt::format(
+        "servers of {} still run: without --set they are gone on with; a while after the "
+        "coordinator's end, fleet.orphan_grace_s, they end themselves",
+        BaseName(run.root)));
+  }
+  console.err(
+      "going on from the journal of " + Printable(run.root) +
+      ": its servers still run, no step is repeated\n");
+  return LeftByRun{std::move(start).value(), {}, std::nullopt};
+}
+
+/// What a checkpoint can't go on with.
+Status CheckSameModel(
+    const checkpoint::Manifest& manifest,
+    const proto::JobConfig& before,
+    const proto::JobConfig& now,
+    const worker::Model& model) {
+  if (manifest.tensors != model.tensors) {
+    return Status::InvalidArgument(
+        "the checkpoint is of another model; --set may not change the model's layers");
+  }
+  if (before.servers.chunk_kib != now.servers.chunk_kib) {
+    return Status::InvalidArgument(fmt::format(
+        "servers.chunk_kib was {} and has to stay: the checkpoint is cut into such chunks",
+        before.servers.chunk_kib));
+  }
+  if (before.optimizer.kind != now.optimizer.kind ||
+      (before.optimizer.momentum > 0) != (now.optimizer.momentum > 0)) {
+    return Status::InvalidArgument(
+        "optimizer.kind, and whether there is momentum, have to stay: the checkpoint has the "
+        "optimizer's state");
+  }
+  return Status::Ok();
+}
+
+std::string Describe(
+    const FoundCheckpoint& found,
+    const std::string& path,
+    const std::optional<CountedWork>& counted,
+    double checkpoint_every_s) {
+  const checkpoint::Progress& progress = found.manifest.progress;
+  std::string text;
+  for (const checkpoint::SetAside& skipped : found.skipped) {
+    text += fmt::format(
+        "checkpoint {} is skipped: {}; {}\n",
+        skipped.id,
+        Printable(skipped.why),
+        skipped.is_corrupt ? "it is damaged for good, and goes when the next checkpoint is written"
+                           : "it stays as it is: stop, put back what is missing and resume again "
+                             "to go on from it, "
+                             "or remove it with psctl checkpoint prune");
+  }
+  text += fmt::format(
+      "going on from checkpoint {} in {}: {}, {}, {}, loss {}\n",
+      found.manifest.id,
+      Printable(path),
+      Plural(progress.epoch, "epoch"),
+      Plural(progress.steps, "step"),
+      Plural(progress.samples, "sample"),
+      FormatLoss(progress.loss));
+  text += LossText(progress, counted, checkpoint_every_s);
+  if (found.steps_repeated > 0) {
+    text += fmt::format(
+        "trained twice: {} that the checkpoint's parameters have and that had not counted\n",
+        Plural(found.steps_repeated, "step"));
+  }
+  return text;
+}
+
+/// The job of a checkpoint with what the command changes. Errors: kInvalidArgument and others, each
+/// of them a misuse.
+Result<PreparedJob> JobOf(const checkpoint::Manifest& manifest, const ResumeCommand& command) {
+  const std::string name = fmt::format("the job of checkpoint {}", manifest.id);
+  PS_ASSIGN(const proto::JobConfig before, proto::ParsePrintedJobConfig(manifest.config_json));
+  PreparedJob job;
+  PS_ASSIGN(job.config, proto::ParseJobConfig(manifest.config_json, name, command.overrides));
+  job.config.model.from.clear();  // the checkpoint has the values
+  PS_ASSIGN(job.parts, LoadParts(job.config, name, command.overrides));
+  PS_TRY(CheckSameModel(manifest, before, job.config, job.parts.model));
+  PS_ASSIGN(const proto::JobState saved, proto::DecodeJobState(manifest.job_state));
+  PS_TRY(coordinator::CheckSameOrder(saved, before, job.config, job.parts.data.train_count));
+  return job;
+}
+
+/// The job of a checkpoint that was copied from `place`, or lies there.
+Result<PreparedJob> BorrowedJobOf(
+    const checkpoint::Manifest& manifest,
+    const ResumeCommand& command,
+    const std::string& place,
+    Confirmation* confirmation) {
+  PS_ASSIGN(PreparedJob job, JobOf(manifest, command));
+  PS_TRY(confirmation->Confirm(SettingsToConfirm(job.config, command.overrides, place), place));
+  job.config.run.directory = BorrowedRunDirectory(job.config, command.overrides);
+  return job;
+}
+
+/// All is checked before anything is changed: the processes that were left, and the path.
+int ResumeFromCheckpoint(
+    const Source& source,
+    const LeftByRun& left,
+    const ResumeCommand& command,
+    const TrainCommand& train,
+    const Console& console,
+    const RunRegistry& registry,
+    SupervisorLink* link) {
+  std::string path = source.path;
+  Confirmation confirmation(command.is_trusted, command.is_detached ? nullptr : AskOnTerminal());
+  if (checkpoint::IsObjectStore(path)) {
+    // What does not fit, or may not be started, is not fetched.
+    std::string parent = proto::RunConfig().directory;
+    if (const Result<checkpoint::Manifest> newest = ReadNewestCopy(path); newest.ok()) {
+      const Result<PreparedJob> job = BorrowedJobOf(*newest, command, path, &confirmation);
+      if (!job.ok()) {
+        return Misuse(console, job.status());
+      }
+      parent = job->config.run.directory;
+    }
+    Result<std::string> fetched = FetchCheckpoint(path, parent, console);
+    if (!fetched.ok()) {
+      return Fail(console, fetched.status());
+    }
+    path = std::move(fetched).value();
+  }
+  Result<FoundCheckpoint> found = FindNewestCheckpoint(path);
+  if (!found.ok()) {
+    return Fail(console, found.status());
+  }
+  const Result<std::string> origin = OriginOf(*found->checkpoints.store, found->manifest.id);
+  if (!origin.ok()) {
+    return Fail(console, origin.status());
+  }
+  Result<PreparedJob> job = origin->empty()
+                                ? JobOf(found->manifest, command)
+                                : BorrowedJobOf(found->manifest, command, *origin, &confirmation);
+  if (!job.ok()) {
+    return Misuse(console, job.status());
+  }
+  job->config.checkpoint.path = path;
+  coordinator::CoordinatorOptions options;
+  options.config = job->config;
+  options.tensors = job->parts.model.tensors;
+  options.train_samples = job->parts.data.train_count;
+  options.test_samples = job->parts.data.test_count;
+  options.resume = coordinator::ResumeFrom{found->state, found->manifest.id};
+  const Status fits = coordinator::CheckJobState(coordinator::MakeJobState(options), options);
+  if (!fits.ok()) {
+    return Misuse(
+        console,
+        Status(
+            fits.code(),
+            "the checkpoint does not fit the data or the length of the job: " +
+                std::string(fits.message())));
+  }
+  if (const size_t killed = KillProcesses(left.processes); killed > 0) {
+    console.err("ended what was left of it: " + std::to_string(killed) + " of its processes\n");
+  }
+  if (const Status noted = NoteSkipped(*found); !noted.ok()) {
+    return Fail(console, noted);
+  }
+  std::optional<CountedWork> counted =
+      left.state ? CountedByJournal(*left.state, found->manifest.id) : std::nullopt;
+  if (!counted) {
+    counted = FindCounted(path, source.run, registry, found->manifest);
+  }
+  console.err(Describe(*found, path, counted, static_cast<double>(job->config.checkpoint.every_s)));
+  TrainStart start;
+  start.job = std::move(job).value();
+  start.checkpoints = std::move(found->checkpoints);
+  start.resume = coordinator::ResumeFrom{std::move(found->state), found->manifest.id};
+  return Train(std::move(start), train, console, registry, link);
+}
+
+}  // namespace
+
+int GoOnWithoutJournal(
+    SupervisedRun run,
+    const Status& why,
+    const TrainCommand& command,
+    const Console& console,
+    const RunRegistry& registry,
+    SupervisorLink* link) {
+  if (!IsOfNoUse(why)) {
+    return Fail(console, why);
+  }
+  console.err("psctl: " + (kOfNoUse + Printable(why.message())) + "\n");
+  const LeftByRun left{std::nullopt, ReadLaunches(run.paths), std::nullopt};
+  run.lock = FileLock();  // it is over; the run that goes on has a directory of its own
+  TrainCommand train = command;
+  train.no_refine = true;
+  ResumeCommand resume;
+  resume.is_trusted = true;  // what it starts was started before
+  const Source source{CheckpointPathOf(run.paths), run.paths};
+  return ResumeFromCheckpoint(source, left, resume, train, console, registry, link);
+}
+
+int RunResume(const ResumeCommand& command, const Console& console, const RunRegistry& registry) {
+  Result<Source> source = SourceOf(command.from, registry);
+  if (!source.ok()) {
+    return Fail(console, source.status());
+  }
+  TrainCommand train;
+  train.is_json = command.is_json;
+  train.is_detached = command.is_detached;
+  train.no_refine = true;
+  const auto begin = [&](const Console& own_console, SupervisorLink* link) {
+    Result<LeftByRun> left =
+        source->run ? FromJournal(*source->run, !command.overrides.empty(), own_console)
+                    : LeftByRun();
+    if (!left.ok()) {
+      return Fail(own_console, left.status());
+    }
+    if (left->start) {
+      return Train(std::move(*left->start), train, own_console, registry, link);
+    }
+    return ResumeFromCheckpoint(*source, *left, command, train, own_console, registry, link);
+  };
+  return Coordinate(begin, std::nullopt, train, console, registry);
+}
+
+}  // namespace ps::psctl

@@ -1,0 +1,313 @@
+#include "run/train.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "provisioner/profile/plan_run.h"
+#include "provisioner/profile/profile_merge.h"
+#include "ps/base/file.h"
+#include "run/directory/copies.h"
+#include "run/planning/planning_files.h"
+#include "run/report/outcome_view.h"
+#include "run/report/summary.h"
+#include "run/resume.h"
+#include "run/train_run.h"
+#include "run/try_again.h"
+
+namespace ps::psctl {
+namespace {
+
+/// Refines the profile that the user named, or the one in the working directory if there is one.
+void RefineProfile(
+    const proto::JobProfile& told,
+    double machine_busy,
+    const TrainCommand& command,
+    const Console& console) {
+  const bool is_named = !command.profile_path.empty();
+  const std::string path = is_named ? command.profile_path : kDefaultProfile;
+  if (command.no_refine || (!is_named && !ReadFile(path).ok())) {
+    return;
+  }
+  provisioner::Refinement refinement;
+  const Result<ProfileUpdate> update =
+      UpdateProfileFile(path, [&](const proto::JobProfile* older) -> Result<proto::JobProfile> {
+        if (older != nullptr) {
+          PS_TRY(CheckSameJob(path, *older, told));
+        }
+        const proto::JobProfile known = older == nullptr ? proto::JobProfile() : *older;
+        refinement = provisioner::RefinementBy(known, told, machine_busy);
+        return provisioner::MergeProfiles(known, refinement.part);
+      });
+  if (!update.ok() && is_named) {
+    Fail(console, update.status());
+    return;
+  }
+  console.err(
+      update.ok() ? RenderRefinement(path, refinement)
+                  : "psctl: the profile is left as it is: " +
+                        std::string(update.status().message()) + "\n");
+}
+
+/// For planning: the next run of this job, or of another on machines like these.
+void LeaveProfile(const proto::JobProfile& profile, const RunPaths& paths, const Console& console) {
+  const Status written = WriteFileAtomically(paths.profile(), proto::PrintProfile(profile));
+  if (!written.ok()) {
+    Fail(console, written);
+  }
+}
+
+/// Both forms of the summary into the run directory and one to stdout. Returns whether they are in
+/// the directory.
+bool LeaveSummary(
+    const proto::JobStatus& status,
+    const std::optional<provisioner::PlanOutcome>& outcome,
+    const RunPaths& paths,
+    bool is_json,
+    const Console& console) {
+  const std::string json = SummaryToJson(status, outcome ? PlanOutcomeToJson(*outcome) : "") + "\n";
+  const std::string against = outcome ? "\n" + RenderPlanOutcome(*outcome) : "";
+  bool is_left = true;
+  for (const Status& written :
+       {WriteFileAtomically(paths.summary_json(), json),
+        WriteFileAtomically(paths.summary_text(), RenderSummary(status) + against)}) {
+    if (!written.ok()) {
+      Fail(console, written);
+      is_left = false;
+    }
+  }
+  console.out(is_json ? json : RenderSummary(status, console.out_width) + against);
+  return is_left;
+}
+
+/// Opens the path of a run that begins, which is in its directory unless the job says otherwise.
+Status OpenCheckpoints(const RunPaths& paths, TrainStart* start) {
+  proto::CheckpointConfig& config = start->job.config.checkpoint;
+  if (!config.enabled || start->resume) {
+    return Status::Ok();
+  }
+  if (config.path.empty()) {
+    config.path = paths.checkpoints();
+  }
+  config.path = std::filesystem::absolute(config.path).lexically_normal().string();
+  if (!config.copy_to.empty()) {
+    if (config.copy_to.find("://") == std::string::npos) {
+      config.copy_to = std::filesystem::absolute(config.copy_to).lexically_normal().string();
+    }
+    PS_TRY(CheckCopyTarget(config.copy_to));
+  }
+  PS_ASSIGN(start->checkpoints, OpenNewCheckpoints(config.path));
+  return Status::Ok();
+}
+
+/// What a run that begins has in its directory.
+Status FillDirectory(TrainStart* start) {
+  // The file repeats the job: another run has checkpoints of its own.
+  PS_TRY(start->directory->WriteConfig(proto::PrintJobConfig(start->job.config)));
+  PS_TRY(OpenCheckpoints(start->directory->paths(), start));
+  PS_ASSIGN(start->journal, RunJournal::Open(*start->directory));
+  return Status::Ok();
+}
+
+Result<std::unique_ptr<TrainRun>> PrepareRun(TrainStart* start, const Console& console) {
+  if (!start->recovered) {
+    PS_TRY(FillDirectory(start));
+  } else if (start->job.config.checkpoint.enabled) {
+    PS_ASSIGN(start->checkpoints, ReopenCheckpoints(start->job.config.checkpoint.path));
+  }
+  if (start->checkpoints.store != nullptr) {
+    console.err(checkpoint::IndexDamageText(
+        start->checkpoints.store->index_damage(), start->job.config.checkpoint.path));
+  }
+  PS_ASSIGN(
+      MetricsFiles metrics,
+      MetricsFiles::Open(
+          start->directory->paths(), start->job.config.run.tensorboard, SystemTime().UnixMicros()));
+  auto run = std::make_unique<TrainRun>(start, std::move(metrics), console);
+  PS_TRY(run->Prepare());
+  return run;
+}
+
+/// Errors: those of JobJournal.
+Status RecoverJournal(TrainStart* start) {
+  PS_ASSIGN(start->journal, RunJournal::Open(*start->directory));
+  PS_ASSIGN(start->recovered, start->journal.journal->Recover());
+  return Status::Ok();
+}
+
+/// Trains, once the run is prepared, and leaves what it came to.
+int Conduct(
+    const TrainStart& start,
+    const Result<std::unique_ptr<TrainRun>>& prepared,
+    const TrainCommand& command,
+    const Console& console,
+    const RunRegistry& registry,
+    SupervisorLink* link) {
+  const RunPaths& paths = start.directory->paths();
+  const Status told = prepared.ok() ? link->TellRun(*start.directory) : prepared.status();
+  if (!told.ok()) {
+    if (!start.recovered) {
+      start.directory->Discard();
+    }
+    return Fail(console, told);
+  }
+  TrainRun& run = **prepared;
+  if (const Status added = registry.Add(paths); !added.ok()) {
+    console.err(
+        "psctl: status needs the run directory as its argument: " + std::string(added.message()) +
+        "\n");
+  }
+  const int exit_code = run.Run();
+  registry.Remove(paths);
+  const proto::JobProfile profile = run.Profile();
+  LeaveProfile(profile, paths, console);
+  std::optional<provisioner::PlanOutcome> outcome;
+  if (start.job.plan) {
+    outcome = provisioner::CompareWithPlan(
+        *start.job.plan, profile, run.loss_reached(), run.status().train_loss);
+  }
+  const bool is_left = LeaveSummary(run.status(), outcome, paths, command.is_json, console);
+  if (exit_code != kExitOk) {
+    return exit_code;
+  }
+  RefineProfile(profile, run.machine_busy(), command, console);
+  return is_left ? ExitCodeOf(run.status().state, run.status().model_problem) : kExitFailed;
+}
+
+}  // namespace
+
+int Train(
+    TrainStart start,
+    const TrainCommand& command,
+    const Console& console,
+    const RunRegistry& registry,
+    SupervisorLink* link) {
+  if (!start.directory) {
+    Result<RunDirectory> made = RunDirectory::Create(
+        start.job.config.run.directory,
+        start.job.config.name,
+        SystemTime().UnixMicros(),
+        proto::UsesTls(start.job.config));
+    if (!made.ok()) {
+      return Fail(console, made.status());
+    }
+    start.directory = std::move(made).value();
+  }
+  return Conduct(start, PrepareRun(&start, console), command, console, registry, link);
+}
+
+Result<TrainStart> TakeUp(SupervisedRun run, bool* is_final) {
+  TrainStart start;
+  const std::string root = run.paths.root;
+  PS_ASSIGN(start.directory, RunDirectory::Reopen(std::move(run.paths), std::move(run.lock)));
+  const Status read = RecoverJournal(&start);
+  if (is_final != nullptr) {
+    // What the journal says does not change; whether it can be read does.
+    *is_final = read.ok()
+                    ? !start.recovered
+                    : read.code() != StatusCode::kUnavailable && read.code() != StatusCode::kIo;
+  }
+  PS_TRY(read);
+  if (!start.recovered) {
+    return Status::NotFound(fmt::format("the run of {} had not begun", root));
+  }
+  PS_ASSIGN(start.job.config, proto::ParsePrintedJobConfig(start.recovered->state.config_json));
+  PS_ASSIGN(start.job.parts, LoadParts(start.job.config, start.directory->paths().config()));
+  return start;
+}
+
+namespace {
+
+/// A run that another process goes on with, ready to train. The run refers to the start.
+struct TakenUpRun {
+  std::unique_ptr<TrainStart> start;
+  std::unique_ptr<TrainRun> run;
+};
+
+/// Takes the run up, and tries again for as long as its servers and workers wait.
+Status TakeUpInTime(
+    const SupervisedRun& run,
+    const std::optional<proto::Plan>& plan,
+    const Console& console,
+    TakenUpRun* taken) {
+  Duration grace = FromSeconds(double{proto::FleetConfig().orphan_grace_s});
+  const auto attempt = [&]() -> TryOutcome {
+    taken->start.reset();  // with its journal, which can be open once
+    UniqueFd lock(::fcntl(run.lock.fd(), F_DUPFD_CLOEXEC, 0));
+    if (!lock.is_open()) {
+      return {IoError("cannot share the lock of", run.paths.root)};
+    }
+    bool is_final = false;
+    Result<TrainStart> start = TakeUp({run.paths, FileLock(std::move(lock))}, &is_final);
+    if (!start.ok()) {
+      return {start.status(), is_final};
+    }
+    taken->start = std::make_unique<TrainStart>(std::move(start).value());
+    taken->start->job.plan = plan;
+    grace = FromSeconds(double{taken->start->job.config.fleet.orphan_grace_s});
+    Result<std::unique_ptr<TrainRun>> prepared = PrepareRun(taken->start.get(), console);
+    taken->run = prepared.ok() ? std::move(prepared).value() : nullptr;
+    return {prepared.status()};
+  };
+  const TryAgainWorld world{&SystemTime(), WaitUnlessStopped, [&console](const std::string& line) {
+                              console.err("psctl: " + line);
+                            }};
+  return TryAgain(
+      attempt, [&grace] { return grace; }, world);
+}
+
+}  // namespace
+
+int Coordinate(
+    const BeginRun& begin,
+    const std::optional<proto::Plan>& plan,
+    const TrainCommand& command,
+    const Console& console,
+    const RunRegistry& registry) {
+  CoordinatorProcess process;
+  process.begin = begin;
+  process.go_on = [&](SupervisedRun run, const Console& own_console, SupervisorLink* link) {
+    TakenUpRun taken;
+    if (const Status up = TakeUpInTime(run, plan, own_console, &taken); !up.ok()) {
+      return taken.start != nullptr
+                 ? Fail(own_console, up)
+                 : GoOnWithoutJournal(std::move(run), up, command, own_console, registry, link);
+    }
+    return Conduct(*taken.start, std::move(taken.run), command, own_console, registry, link);
+  };
+  return Supervise(process, command.is_detached, console);
+}
+
+int RunTrain(const TrainCommand& command, const Console& console, const RunRegistry& registry) {
+  const Result<proto::JobConfig> config = proto::LoadJobConfig(command.job_path, command.overrides);
+  if (!config.ok()) {
+    return Misuse(console, config.status());
+  }
+  if (command.only_prints_config) {
+    console.out(proto::PrintJobConfig(*config));
+    return kExitOk;
+  }
+  Result<PreparedJob> job =
+      PrepareJob(*config, command.job_path, command.overrides, command.plan_path);
+  if (!job.ok()) {
+    return Misuse(console, job.status());
+  }
+  TrainStart start;
+  start.job = std::move(job).value();
+  start.is_probed = command.is_probed;
+  const std::optional<proto::Plan> plan = start.job.plan;
+  return Coordinate(
+      [&](const Console& own_console, SupervisorLink* link) {
+        return Train(std::move(start), command, own_console, registry, link);
+      },
+      plan,
+      command,
+      console,
+      registry);
+}
+
+}  // namespace ps::psctl

@@ -1,0 +1,402 @@
+#include "run/train_run.h"
+
+#include <fmt/core.h>
+
+#include <csignal>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "checkpoint/job_store.h"
+#include "provisioner/fleet/launch_check.h"
+#include "provisioner/fleet/local_launcher.h"
+#include "provisioner/profile/fingerprint.h"
+#include "provisioner/profile/plan_run.h"
+#include "provisioner/profile/run_profiler.h"
+#include "ps/base/file.h"
+#include "ps/base/host_port.h"
+#include "ps/base/text.h"
+#include "ps/net/addresses.h"
+#include "run/directory/files.h"
+#include "run/directory/model_export.h"
+#include "run/planning/planning_files.h"
+#include "run/planning/price_age.h"
+#include "run/probe_log.h"
+#include "run/report/job_view.h"
+#include "run/report/summary.h"
+#include "run/report/tables.h"
+#include "run/supervisor.h"
+
+namespace ps::psctl {
+namespace {
+
+constexpr Duration kRedraw = std::chrono::milliseconds(250);
+/// Steps and exchanges of a worker that warm it up: they are not timed.
+constexpr uint64_t kProbeAfter = 5;
+/// SIGCHLD is the fast way; this one also finds processes that never started.
+constexpr Duration kReap = std::chrono::milliseconds(50);
+/// How exactly the moment of a step is known to the profile.
+constexpr Duration kObserve = std::chrono::milliseconds(50);
+/// Rows of a status that may be made at each of these.
+constexpr size_t kRowsPerTurn = 64;
+/// Children that do not leave by themselves when the job is over are killed after this.
+constexpr Duration kLeaveTime = std::chrono::seconds(5);
+/// Whoever kills the supervisor may be about to kill this process as well (pkill psctl): that is no
+/// request to stop, and psctl resume is to go on with the run.
+constexpr Duration kOrphanDelay = std::chrono::milliseconds(300);
+
+coordinator::CoordinatorHost::Options HostOptionsOf(TrainStart* start, const RunKeys* keys) {
+  const RunDirectory& directory = *start->directory;
+  coordinator::CoordinatorHost::Options options;
+  options.job.config = start->job.config;
+  options.job.tensors = start->job.parts.model.tensors;
+  options.job.train_samples = start->job.parts.data.train_count;
+  options.job.test_samples = start->job.parts.data.test_count;
+  options.job.classes = start->job.parts.data.classes;
+  options.job.run_directory = directory.paths().root;
+  options.job.software = "spotps " PS_VERSION;
+  options.job.checkpoints = start->checkpoints.kept;
+  options.job.next_checkpoint = start->checkpoints.next;
+  options.job.set_aside = start->checkpoints.set_aside;
+  options.job.resume = std::move(start->resume);
+  options.store = std::move(start->checkpoints.store);
+  options.token = directory.token();
+  options.tls = keys->CoordinatorsTls();
+  options.admit = [keys](const proto::Hello& hello) { return keys->Admit(hello); };
+  options.control_path = directory.paths().control();
+  options.model_path = directory.paths().model();
+  options.journal = start->journal.journal.get();
+  options.recovered = std::move(start->recovered);
+  return options;
+}
+
+std::vector<proto::LaunchRecord> LaunchesOf(const TrainStart& start) {
+  return start.recovered ? start.recovered->launches : std::vector<proto::LaunchRecord>();
+}
+
+TimePoint Now() {
+  return SystemTime().Now();
+}
+
+}  // namespace
+
+TrainRun::TrainRun(TrainStart* start, MetricsFiles metrics, const Console& console)
+    : config_(start->job.config),
+      parts_(start->job.parts),
+      directory_(*start->directory),
+      keys_(&directory_),
+      journal_(start->journal.journal.get()),
+      log_(*start->journal.log),
+      launches_(LaunchesOf(*start)),
+      is_recovered_(start->recovered.has_value()),
+      metrics_(std::move(metrics)),
+      console_(console),
+      launcher_(provisioner::MakeLocalLauncher()),
+      host_(HostOptionsOf(start, &keys_), &log_),
+      progress_(
+          {.is_terminal = console.is_err_terminal,
+           .write = console.err,
+           .terminal_width = console.err_width}),
+      profiler_(config_.name, parts_.model.tensors, provisioner::RunProfiler::SeatsOf(config_)),
+      is_probed_(start->is_probed) {}
+
+Status TrainRun::Prepare() {
+  PS_TRY(provisioner::CheckPrograms(ProgramDirectory(), config_));
+  PS_ASSIGN(const uint32_t port, host_.Listen());
+  const std::string& listen = config_.run.listen;
+  const bool is_ipv6 = listen == "::";
+  const std::string host = ReachableHost(
+      listen, config_.run.advertise, net::OwnAddress(is_ipv6, is_ipv6 ? "::1" : "127.0.0.1"));
+  address_ = FormatHostPort(host, port);
+
+  provisioner::JobFleet::Options fleet;
+  fleet.log_directory = directory_.paths().logs();
+  fleet.make_token_file = [this](proto::ProcessKind kind, uint32_t index) {
+    return keys_.MakeTokenFile(kind, index);
+  };
+  fleet.program_directory = ProgramDirectory();
+  fleet.coordinator = address_;
+  fleet.listen = listen;
+  fleet.machine = host;
+  fleet.run_start_us = directory_.begun_us();
+  fleet.launch = config_.launch;
+  fleet.job_name = config_.name;
+  fleet.servers = config_.servers;
+  if (config_.checkpoint.enabled) {
+    fleet.server_needs = checkpoint::JobDirectory(config_.checkpoint.path);
+  }
+  fleet.journal = journal_;
+  if (is_probed_) {
+    fleet.probe_after = kProbeAfter;
+  }
+  PS_TRY(WriteClasses());
+  PS_TRY(directory_.WriteAddress(address_));
+  // Nothing may fail from here on: whoever has adopted the processes takes them along.
+  fleet_ = std::make_unique<provisioner::JobFleet>(std::move(fleet), launcher_.get(), &log_);
+  fleet_->Adopt(launches_);
+  return Status::Ok();
+}
+
+/// Whoever uses the model needs it, maybe without the data.
+Status TrainRun::WriteClasses() const {
+  std::string text;
+  for (const std::string& name : parts_.data.class_names) {
+    text += name + "\n";
+  }
+  return text.empty() ? Status::Ok() : WriteFileAtomically(directory_.paths().classes(), text);
+}
+
+void TrainRun::Announce() {
+  auto pairs = DescribeJob(config_, parts_);
+  pairs.emplace_back("run", directory_.paths().root);
+  if (directory_.authority()) {
+    pairs.emplace_back("encrypted", "by TLS 1.3, with certificates of this run (run.tls)");
+  }
+  if (const Result<HostPort> at = ParseHostPort(address_); at.ok() && !IsLoopback(at->host)) {
+    pairs.emplace_back(
+        "join",
+        "ps_worker --coordinator " + address_ + " --token-file " + directory_.paths().token());
+  }
+  pairs.emplace_back("look", "psctl status, psctl why from another terminal; Ctrl-C ends the run");
+  std::string text =
+      RenderPairs(pairs) +
+      RenderHandStart(config_, {address_, directory_.paths().token(), net::OwnAddress(false, "")});
+  text.pop_back();  // Say ends the line
+  progress_.Say(text);
+  const std::string path =
+      config_.checkpoint.enabled ? config_.checkpoint.path : directory_.paths().root;
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(path, error);
+  const std::string warning =
+      error ? "" : RenderDiskWarning(config_, parts_, path, space.available);
+  if (!warning.empty()) {
+    progress_.Say(warning);
+  }
+}
+
+/// What was told before the coordinator was killed is not told again.
+void TrainRun::AnnounceAgain() {
+  const proto::JobStatus status = host_.StatusNow();
+  events_.Update(status);
+  metrics_.SkipEvaluations(status);
+  progress_.Say(fmt::format(
+      "the coordinator is back, restart {} of this run: {} of {} servers and workers still there, "
+      "no step is repeated",
+      status.journal.restarts,
+      fleet_->running_count(),
+      launches_.size()));
+}
+
+int TrainRun::Run() {
+  ::signal(SIGPIPE, SIG_IGN);  // a reader of stderr that goes away must not end the run
+  net::Loop& loop = host_.loop();
+  const Status signals =
+      loop.OnSignal({SIGINT, SIGTERM, SIGHUP}, [this](int s) { OnStopSignal(s); });
+  const Status orphaned = loop.OnSignal({kSupervisorLost}, [this](int) { OnSupervisorLost(); });
+  const Status children = loop.OnSignal({SIGCHLD}, [this](int) { Reap(); });
+  PS_CHECK(signals.ok() && orphaned.ok() && children.ok()) << signals << orphaned << children;
+  AcceptStopSignals();
+  if (!is_recovered_) {
+    Announce();
+  } else {
+    AnnounceAgain();
+  }
+  loop.RunEvery(kReap, [this] { Reap(); });
+  loop.RunEvery(kRedraw, [this] { Redraw(); });
+  loop.RunEvery(kObserve, [this] { Observe(); });
+  loop.RunEvery(FromSeconds(config_.run.metrics_every_s), [this] { WriteMetrics(); });
+  if (config_.goal.loss > 0) {
+    replanning_ = std::make_unique<Replanning>(
+        directory_.paths(), config_, DayOf(SystemTime().UnixMicros()), &log_);
+  }
+  if (config_.provisioner.policy != proto::FleetPolicyKind::kNone) {
+    policy_ = std::make_unique<PolicyRunner>(directory_.paths(), config_, &log_);
+  }
+  host_.Run(
+      {.fleet = fleet_.get(),
+       .may_close = [this] { return MayClose(); },
+       .on_limit = [this](const std::string& why) { progress_.Say(why + "; ending"); },
+       .on_wait =
+           [this](const std::string& what) {
+             progress_.Say(what + "; Ctrl-C twice ends without it");
+           }});
+  if (host_.core().is_outranked()) {
+    LeaveToAnother();
+  }
+  replanning_.reset();
+  policy_.reset();
+  WriteMetrics();
+  Redraw();
+  progress_.Finish();
+  fleet_->KillAll();
+  final_status_ = host_.StatusNow();
+  RescueModel();
+  if (!console_.is_joined) {  // else the summary stands right below
+    progress_.Say(RenderOutcome(final_status_));
+  }
+  return is_aborted_ ? kExitFailed : host_.core().exit_code();
+}
+
+/// The run is another coordinator's: whatever this process did at its end, it would do to that one.
+void TrainRun::LeaveToAnother() {
+  progress_.Finish();
+  progress_.Say(
+      "another coordinator goes on with this run; this one ends and leaves its servers and workers "
+      "alone. Is there a copy of " +
+      directory_.paths().root + ", or is it shared by machines whose file locks do not work?");
+  std::_Exit(kExitFailed);
+}
+
+/// A run whose servers were lost at its end leaves the model of its newest checkpoint. Where steps
+/// came after that one, a problem stays, and the exit code says so (ExitCodeOf).
+void TrainRun::RescueModel() {
+  std::string& problem = final_status_.model_problem;
+  if (problem.empty()) {
+    return;
+  }
+  if (!is_aborted_ && config_.checkpoint.enabled) {
+    const std::string file = directory_.paths().model();
+    const Result<checkpoint::Manifest> newest = ExportNewestModel(config_.checkpoint.path, file);
+    if (newest.ok() && newest->progress.steps == final_status_.steps_counted) {
+      final_status_.model_file = file;
+      problem.clear();
+      log_.Info("model_of_checkpoint", {{"path", file}, {"checkpoint", newest->id}});
+      progress_.Say(
+          fmt::format("the model is that of checkpoint {}, which has every step", newest->id));
+      return;
+    }
+    if (newest.ok()) {
+      final_status_.model_file = file;
+      problem = fmt::format(
+          "it is that of checkpoint {}, after {}: {}",
+          newest->id,
+          Plural(newest->progress.steps, "step"),
+          problem);
+      log_.Warning("model_of_checkpoint", {{"path", file}, {"checkpoint", newest->id}});
+      progress_.Say("the model is not that of the end: " + Printable(problem));
+      return;
+    }
+    problem += "; nor was that of a checkpoint: " + std::string(newest.status().message());
+  }
+  progress_.Say("the model was not saved: " + Printable(problem));
+}
+
+/// Gives the children the time to end by themselves.
+bool TrainRun::MayClose() {
+  if (!leave_by_.has_value()) {
+    leave_by_ = Now() + kLeaveTime;
+  }
+  return fleet_->running_count() == 0 || Now() >= *leave_by_;
+}
+
+void TrainRun::Reap() {
+  for (const proto::ProcessEnd& end : fleet_->TakeEnds()) {
+    OnEnd(end);
+  }
+}
+
+void TrainRun::OnEnd(const proto::ProcessEnd& end) {
+  // Whoever was killed had nothing to say about it, and its loss is an event of the job.
+  if ((end.is_failure || !end.last_words.empty()) && !host_.core().is_finished()) {
+    const std::string who = fmt::format("{} {}", proto::ProcessKindName(end.kind), end.index);
+    const std::string before = end.is_failure ? "; its log ends: " : ": ";
+    const std::string& last = end.last_words;
+    progress_.Say(who + " " + Printable(end.description) + (last.empty() ? "" : before + last));
+  }
+  host_.OnProcessExited(end);
+}
+
+void TrainRun::OnStopSignal(int signal) {
+  if (host_.is_stopping()) {
+    progress_.Say("ending at once");
+    log_.Warning("stop_at_once", {{"signal", signal}});
+    is_aborted_ = true;
+    host_.EndAtOnce("stopped by request");
+    return;
+  }
+  log_.Info("stop", {{"signal", signal}});
+  progress_.Say("ending after the steps in hand; once more ends at once");
+  host_.RequestStop("stopped by request");
+}
+
+void TrainRun::OnSupervisorLost() {
+  host_.loop().RunAfter(kOrphanDelay, [this] {
+    progress_.Say("the process that watches over this one was killed");
+    if (!host_.is_stopping()) {
+      OnStopSignal(kSupervisorLost);
+    }
+  });
+}
+
+/// A status has a row for each worker: of many, it is taken the less often.
+bool TrainRun::IsTurn(size_t* skipped) const {
+  if (++*skipped * kRowsPerTurn < host_.core().member_count()) {
+    return false;
+  }
+  *skipped = 0;
+  return true;
+}
+
+/// Notes how fast the run is.
+void TrainRun::Observe() {
+  if (host_.is_stopping() || !IsTurn(&looks_skipped_)) {
+    return;  // stopping: workers leave one by one, and that is no speed of the fleet
+  }
+  const proto::JobStatus status = host_.StatusNow();
+  profiler_.Observe(status);
+  if (status.state == "training") {
+    training_to_ = ReadProcessorTime();
+    if (training_from_.total == 0) {
+      training_from_ = training_to_;
+    }
+  }
+}
+
+provisioner::LossReached TrainRun::loss_reached() const {
+  const auto& limit = host_.limit_reached();
+  return limit && limit->is_loss
+             ? provisioner::LossReached{limit->elapsed_s, static_cast<double>(limit->steps_counted)}
+             : provisioner::LossReached{};
+}
+
+proto::JobProfile TrainRun::Profile() const {
+  proto::JobProfile profile = profiler_.Profile();
+  profile.training_fingerprint = provisioner::TrainingFingerprint(config_);
+  const bool is_overlapping = config_.train.overlap && config_.train.mode == proto::Mode::kAsync;
+  profile.overlap = is_overlapping ? 1 : 0;
+  if (is_probed_) {
+    AddProbes(directory_.paths().logs(), provisioner::RunProfiler::SeatsOf(config_), &profile);
+  }
+  for (proto::FleetSample& fleet : profile.fleets) {
+    fleet.server_hosts = static_cast<int>(config_.servers.count);
+    fleet.server_bytes_per_s = double{config_.servers.link_mbit_per_s} * 1e6 / 8;
+  }
+  return profile;
+}
+
+/// What was decided about the fleet since it was last asked.
+std::vector<std::string> TrainRun::DecisionLines() {
+  return replanning_ ? replanning_->TakeLines()
+         : policy_   ? policy_->TakeLines()
+                     : std::vector<std::string>();
+}
+
+void TrainRun::Redraw() {
+  if (!host_.core().is_finished() && !IsTurn(&redraws_skipped_)) {
+    return;
+  }
+  for (const std::string& line : DecisionLines()) {
+    progress_.Say(line);
+  }
+  const proto::JobStatus status = host_.StatusNow();
+  progress_.Update(status, events_.Update(status), Now());
+}
+
+void TrainRun::WriteMetrics() {
+  const auto said = metrics_.Write(host_.StatusNow(), SystemTime().UnixMicros());
+  if (said.has_value()) {
+    progress_.Say(*said);
+  }
+}
+
+}  // namespace ps::psctl

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "provisioner/fleet/job_fleet.h"
+#include "provisioner/fleet/launcher.h"
+#include "provisioner/profile/plan_run.h"
+#include "provisioner/profile/run_profiler.h"
+#include "ps/base/logger.h"
+#include "ps/coordinator/coordinator_host.h"
+#include "run/directory/run_directory.h"
+#include "run/machine_load.h"
+#include "run/metrics.h"
+#include "run/planning/policy_runner.h"
+#include "run/planning/replanning.h"
+#include "run/report/console.h"
+#include "run/report/progress.h"
+#include "run/report/run_events.h"
+#include "run/run_keys.h"
+#include "run/train.h"
+
+namespace ps::psctl {
+
+/// One run at the terminal: starts the coordinator and the job's processes, or goes on with those
+/// of a coordinator that was killed, and shows how it goes.
+/// Ctrl-C ends the run cleanly, a second one at once. Thread: the process's main thread, whose
+/// children the processes are.
+class TrainRun final {
+ public:
+  /// `start` has its directory and its journal; what the run does not take of it, and `console`,
+  /// outlive the run.
+  TrainRun(TrainStart* start, MetricsFiles metrics, const Console& console);
+
+  /// Listens, for the job's processes and for psctl, and makes the parts that need to know the
+  /// port.
+  Status Prepare();
+  /// Until the job is over. Returns the exit code.
+  int Run();
+
+  /// Valid after Run.
+  const proto::JobStatus& status() const { return final_status_; }
+
+  /// When the training loss was down to run.stop_at_loss; zeros when it was not.
+  provisioner::LossReached loss_reached() const;
+
+  /// What the run told of the job.
+  proto::JobProfile Profile() const;
+
+  /// Share of the training's time in which this machine's processors were busy, with whatever.
+  double machine_busy() const { return BusyShare(training_from_, training_to_); }
+
+ private:
+  Status WriteClasses() const;
+  void Announce();
+  void AnnounceAgain();
+  bool MayClose();
+  [[noreturn]] void LeaveToAnother();
+  void RescueModel();
+  void Reap();
+  void OnEnd(const proto::ProcessEnd& end);
+  void OnStopSignal(int signal);
+  void OnSupervisorLost();
+  void Observe();
+  void Redraw();
+  std::vector<std::string> DecisionLines();
+  bool IsTurn(size_t* skipped) const;
+  void WriteMetrics();
+
+  // Constant after construction.
+  const proto::JobConfig& config_;
+  const JobParts parts_;
+  const RunDirectory& directory_;
+  RunKeys keys_;
+  coordinator::JobJournal* const journal_;
+  const Logger& log_;
+  const std::vector<proto::LaunchRecord> launches_;  // of a coordinator that was killed
+  const bool is_recovered_;
+  MetricsFiles metrics_;
+  const Console& console_;
+  // The processes.
+  const std::unique_ptr<provisioner::Launcher> launcher_;
+  std::unique_ptr<provisioner::JobFleet> fleet_;  // made by Prepare
+  coordinator::CoordinatorHost host_;
+  std::string address_;  // at which others reach the coordinator; made by Prepare
+  // What is shown and kept of the run.
+  ProgressPrinter progress_;
+  RunEvents events_;
+  std::unique_ptr<Replanning> replanning_;  // while a job with a goal runs
+  std::unique_ptr<PolicyRunner> policy_;    // while a job with a policy runs
+  provisioner::RunProfiler profiler_;
+  const bool is_probed_;
+  ProcessorTime training_from_;
+  ProcessorTime training_to_;
+  proto::JobStatus final_status_;
+  std::optional<TimePoint> leave_by_;
+  bool is_aborted_ = false;
+  size_t looks_skipped_ = 0;
+  size_t redraws_skipped_ = 0;
+};
+
+}  // namespace ps::psctl

@@ -1,0 +1,124 @@
+#include "run/report/job_view.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ps/base/text.h"
+
+namespace ps::psctl {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+proto::JobConfig JobStartedByHand() {
+  proto::JobConfig config;
+  config.servers.count = 2;
+  config.servers.launch = false;
+  config.servers.shards_per_server = 3;
+  config.servers.port = 5000;
+  return config;
+}
+
+TEST(JobViewTest, NothingIsToBeStartedWherePsctlStartsAll) {
+  proto::JobConfig config;
+  config.workers.resize(1);
+  EXPECT_EQ(RenderHandStart(config, {"10.0.0.1:4711", "/run/token", "10.0.0.1"}), "");
+}
+
+TEST(JobViewTest, EveryCommandThatIsToBeTypedElsewhereIsSaid) {
+  EXPECT_EQ(
+      RenderHandStart(JobStartedByHand(), {"10.0.0.1:4711", "/run/token", "10.0.0.1"}),
+      "start these within 1m 00s (fleet.join_timeout_s), on machines that have a copy of "
+      "/run/token:\n"
+      "  ps_server --coordinator 10.0.0.1:4711 --token-file token --id 0 --shards 3 --port 5000\n"
+      "  ps_server --coordinator 10.0.0.1:4711 --token-file token --id 1 --shards 3 --port 5003\n"
+      "  ps_worker --coordinator 10.0.0.1:4711 --token-file token   (as many as there are to be, "
+      "now or later)\n");
+  proto::JobConfig workers_here = JobStartedByHand();
+  workers_here.workers.resize(1);
+  EXPECT_THAT(
+      RenderHandStart(workers_here, {"10.0.0.1:4711", "/run/token", ""}),
+      AllOf(HasSubstr("ps_server"), Not(HasSubstr("ps_worker"))));
+  proto::JobConfig servers_here;
+  EXPECT_THAT(
+      RenderHandStart(servers_here, {"10.0.0.1:4711", "/run/token", ""}),
+      AllOf(Not(HasSubstr("ps_server")), HasSubstr("ps_worker")));
+}
+
+TEST(JobViewTest, ADiskThatIsTooSmallForTheRunIsTold) {
+  proto::JobConfig config;
+  config.optimizer.kind = proto::OptimizerKind::kAdam;
+  config.checkpoint.keep = 3;
+  JobParts parts;
+  parts.model.tensors.resize(1);
+  parts.model.tensors[0].shape = {1 << 18};  // 1 MiB
+  constexpr uint64_t kModel = 1 << 20;
+  constexpr uint64_t kNeed = kModel + uint64_t{4} * 3 * kModel;
+  EXPECT_EQ(RenderDiskWarning(config, parts, "/disk", kNeed), "");
+  EXPECT_EQ(
+      RenderDiskWarning(config, parts, "/disk", kNeed - 1),
+      "the disk may become full: /disk has " + FormatBytes(kNeed - 1) +
+          " free, and the run may come to need " + FormatBytes(kNeed) + ": a model of " +
+          FormatBytes(kModel) + " and 4 checkpoints of " + FormatBytes(3 * kModel) +
+          " with the optimizer's state (checkpoint.keep and the one that is being written); make "
+          "room, lower checkpoint.keep or set checkpoint.path");
+  config.checkpoint.enabled = false;
+  EXPECT_EQ(RenderDiskWarning(config, parts, "/disk", kModel), "");
+  EXPECT_THAT(RenderDiskWarning(config, parts, "/disk", 1), HasSubstr("a model of"));
+}
+
+TEST(JobViewTest, LoopbackIsNoPlaceForOtherMachines) {
+  EXPECT_THAT(
+      RenderHandStart(JobStartedByHand(), {"127.0.0.1:4711", "/run/token", "10.0.0.5"}),
+      HasSubstr("other machines do not reach 127.0.0.1: for them set run.listen to 10.0.0.5, or"));
+  EXPECT_THAT(
+      RenderHandStart(JobStartedByHand(), {"[::1]:4711", "/run/token", ""}),
+      HasSubstr("reach ::1: for them set run.listen to an address of this machine, or"));
+}
+
+/// The values of the rows that are called so.
+std::string RowsOf(const proto::JobConfig& config, const JobParts& parts, const std::string& name) {
+  std::string text;
+  for (const auto& [key, value] : DescribeJob(config, parts)) {
+    text += key == name ? value + "\n" : "";
+  }
+  return text;
+}
+
+TEST(JobViewTest, WhatMakesARoundAnotherThanOneBigMinibatchIsNoted) {
+  proto::JobConfig config;
+  config.workers.resize(1);
+  config.workers[0].count = 2;
+  config.train.mode = proto::Mode::kBsp;
+  JobParts parts;
+  parts.data.train_count = 128;
+  EXPECT_EQ(RowsOf(config, parts, "note"), "");
+  config.optimizer.clip_norm = 1;
+  EXPECT_THAT(RowsOf(config, parts, "note"), HasSubstr("each worker clips its own gradient"));
+  config.workers[0].count = 1;
+  EXPECT_EQ(RowsOf(config, parts, "note"), "") << "one worker's minibatch is the round's";
+  config.workers[0].count = 2;
+  config.optimizer.clip_norm = 0;
+  worker::Layer norm;
+  norm.kind = proto::LayerKind::kBatchNorm;
+  parts.model.layers = {norm};
+  EXPECT_THAT(RowsOf(config, parts, "note"), HasSubstr("normalises over its own minibatch"));
+  config.train.mode = proto::Mode::kAsync;
+  EXPECT_EQ(RowsOf(config, parts, "note"), "");
+  parts.data.train_count = 129;
+  EXPECT_THAT(RowsOf(config, parts, "note"), HasSubstr("with data.train_samples=128 there is"));
+}
+
+TEST(JobViewTest, TheOrderOfNamedClassesAndWhatIsNoDataAreSaid) {
+  JobParts parts;
+  EXPECT_EQ(RowsOf({}, parts, "classes") + RowsOf({}, parts, "no data"), "");
+  parts.data.class_names = {"iris", "rose"};
+  parts.data.left_out = {"README.txt"};
+  EXPECT_EQ(RowsOf({}, parts, "classes"), "0 = iris, 1 = rose\n");
+  EXPECT_THAT(RowsOf({}, parts, "no data"), HasSubstr("README.txt: left out"));
+}
+
+}  // namespace
+}  // namespace ps::psctl

@@ -1,0 +1,107 @@
+#include "run/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "ps/base/file.h"
+#include "tests/base/temporary_folder.h"
+#include "tests/run/sample_status.h"
+
+namespace ps::psctl {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr int64_t kNow = 1'706'702'400'250'000;
+
+std::string LineOf(const proto::JobStatus& status) {
+  return MetricsToJson(status, MetricsMeter().Measure(status), kNow);
+}
+
+std::vector<std::string_view> TagsOf(const proto::JobStatus& status) {
+  std::vector<std::string_view> tags;
+  for (const Scalar& scalar : ScalarsOf(status, MetricsMeter().Measure(status))) {
+    tags.push_back(scalar.tag);
+  }
+  return tags;
+}
+
+TEST(MetricsTest, ALineSaysWhereTheRunIs) {
+  const std::string line = LineOf(MakeStatus());
+  EXPECT_THAT(
+      line,
+      StartsWith(R"({"time_unix_s":1706702400.25,"elapsed_s":35.5,"state":"training","epoch":1.44,)"
+                 R"("train_loss":0.41234,"train_accuracy":0.8523,"test_loss":0.3811,)"
+                 R"("test_accuracy":0.8612,"test_epoch":1,"lr":0.01,)"));
+  EXPECT_THAT(line, HasSubstr(R"("workers_alive":2,)"));
+  EXPECT_THAT(line, Not(HasSubstr("\n")));
+}
+
+TEST(MetricsTest, WhatIsNotKnownYetIsNullAndNotZero) {
+  EXPECT_THAT(
+      LineOf({}),
+      HasSubstr(R"("epoch":null,"train_loss":null,"train_accuracy":null,"test_loss":null,)"
+                R"("test_accuracy":null,"test_epoch":null,"lr":null,"staleness_steps":null,)"
+                R"("samples_per_s":null,)"));
+  EXPECT_THAT(TagsOf({}), ElementsAre("fleet/workers"));
+}
+
+TEST(MetricsTest, TheGoneHaveNoRateAndNoRow) {
+  const std::string line = LineOf(MakeStatus());
+  EXPECT_THAT(line, HasSubstr(R"({"worker":1,"incarnation":2,"state":"waiting")"));
+  EXPECT_THAT(line, Not(HasSubstr(R"("incarnation":3)")));
+}
+
+TEST(MetricsTest, StalenessIsOfThePullsSinceTheLineBefore) {
+  MetricsMeter meter;
+  proto::JobStatus status = MakeStatus();
+  // Two shards, each with 300 pulls at a lead of 1, 50 at 2 and 2 at 3, of 452.
+  EXPECT_DOUBLE_EQ(*meter.Measure(status).staleness_steps, 406.0 / 452);
+  EXPECT_EQ(meter.Measure(status).staleness_steps, std::nullopt);
+  status.shards[0].stats.staleness_histogram[3] += 4;
+  EXPECT_DOUBLE_EQ(*meter.Measure(status).staleness_steps, 3);
+}
+
+class MetricsFilesTest : public ::testing::Test {
+ protected:
+  TemporaryFolder folder_;
+  RunPaths paths_{folder_.path()};
+};
+
+TEST_F(MetricsFilesTest, EachEvaluationIsToldOnce) {
+  Result<MetricsFiles> files = MetricsFiles::Open(paths_, true, kNow);
+  ASSERT_TRUE(files.ok()) << files.status();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(files->Write(MakeStatus(), kNow), std::nullopt);
+  }
+  const std::string path = paths_.tensorboard() + "/events.out.tfevents.1706702400.spotps";
+  const Result<std::string> bytes = ReadFile(path);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  const auto count = [&](std::string_view tag) {
+    size_t n = 0;
+    for (size_t at = bytes->find(tag); at != std::string::npos; at = bytes->find(tag, at + 1)) {
+      ++n;
+    }
+    return n;
+  };
+  EXPECT_EQ(count("train/loss"), 3U);
+  EXPECT_EQ(count("test/accuracy"), 1U);
+}
+
+TEST_F(MetricsFilesTest, WithoutTensorboardThereAreLinesAlone) {
+  Result<MetricsFiles> files = MetricsFiles::Open(paths_, false, kNow);
+  ASSERT_TRUE(files.ok()) << files.status();
+  EXPECT_EQ(files->Write(MakeStatus(), kNow), std::nullopt);
+  EXPECT_FALSE(std::filesystem::exists(paths_.tensorboard()));
+  EXPECT_THAT(*ReadFile(paths_.metrics()), ::testing::EndsWith("}\n"));
+}
+
+}  // namespace
+}  // namespace ps::psctl
