@@ -34,10 +34,10 @@ std::string Decoder::Text(const flatbuffers::String* text, const FieldRules& rul
   if (text == nullptr || !Charge(text->size(), rules.name)) {
     return {};
   }
-  if (text->size() > rules.bytes_max) {
+  if (text->size() > rules.limits.bytes_max) {
     Fail(
         rules.name,
-        fmt::format("has {} bytes, over the limit of {}", text->size(), rules.bytes_max));
+        fmt::format("has {} bytes, over the limit of {}", text->size(), rules.limits.bytes_max));
     return {};
   }
   return text->str();

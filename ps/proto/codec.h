@@ -55,7 +55,8 @@ consteval size_t FieldNumber(std::string_view name) {
 template <typename W, typename... F>
 consteval bool IsListOf() {
   size_t i = 0;
-  return sizeof...(F) == W::Traits::fields_number && ((FieldNumber<W>(F::kText) == i++) && ...);
+  return sizeof...(F) == W::Traits::fields_number &&
+         ((FieldNumber<W>(F::kRules.name) == i++) && ...);
 }
 
 /// What the reader of a verified FlatBuffer, whose values may still be wrong, has found: the first

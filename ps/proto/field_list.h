@@ -35,8 +35,7 @@ struct FieldName {
 
 inline constexpr uint32_t kEveryPart = UINT32_MAX;
 
-struct FieldRules {
-  const char* name = nullptr;
+struct FieldLimits {
   size_t bytes_max = 0;         // of a text: a longer one is refused by who reads it
   bool is_cut = true;           // who writes a longer text cuts it off before
   size_t count_max = SIZE_MAX;  // items of a list that are written, the first ones
@@ -44,45 +43,50 @@ struct FieldRules {
   uint32_t parts = kEveryPart;  // of a JobState: StatePart
 };
 
+struct FieldRules {
+  const char* name;
+  FieldLimits limits;
+};
+
 /// `T`: a reference to the member, or a view of it, which has a type Items, that is read, and
 ///   Get()       the items to write, as a range or a value
 ///   Set(items)  keeps what was read; says what is wrong with it, or nothing
-template <FieldName kName, typename T>
+template <FieldName kName, typename T, FieldLimits kLimits = FieldLimits()>
 struct FieldRef {
-  static constexpr const char* kText = kName.text;
+  static constexpr FieldRules kRules = {kName.text, kLimits};
 
   T value;
-  FieldRules rules;
 };
 
 template <FieldName kName, typename T>
 constexpr FieldRef<kName, T&> Field(T& member) {
   static_assert(!std::is_same_v<std::remove_const_t<T>, std::string>, "a text has a limit");
-  return {member, {.name = kName.text}};
+  return {member};
 }
 
 /// At most so many bytes; a longer one is cut between two characters and ends in "...".
 template <FieldName kName, size_t kBytesMax, typename T>
-constexpr FieldRef<kName, T&> Text(T& member) {
-  return {member, {.name = kName.text, .bytes_max = kBytesMax}};
+constexpr FieldRef<kName, T&, FieldLimits{.bytes_max = kBytesMax}> Text(T& member) {
+  return {member};
 }
 
 /// A text of which a piece is no use.
 template <FieldName kName, size_t kBytesMax, typename T>
-constexpr FieldRef<kName, T&> WholeText(T& member) {
-  return {member, {.name = kName.text, .bytes_max = kBytesMax, .is_cut = false}};
+constexpr FieldRef<kName, T&, FieldLimits{.bytes_max = kBytesMax, .is_cut = false}> WholeText(
+    T& member) {
+  return {member};
 }
 
 /// The first items of a list; the others are left out.
 template <FieldName kName, size_t kCountMax, typename T>
-constexpr FieldRef<kName, T&> First(T& member) {
-  return {member, {.name = kName.text, .count_max = kCountMax}};
+constexpr FieldRef<kName, T&, FieldLimits{.count_max = kCountMax}> First(T& member) {
+  return {member};
 }
 
 /// A part that is as it was made when the table lacks it.
 template <FieldName kName, typename T>
-constexpr FieldRef<kName, T&> Optional(T& member) {
-  return {member, {.name = kName.text, .may_lack = true}};
+constexpr FieldRef<kName, T&, FieldLimits{.may_lack = true}> Optional(T& member) {
+  return {member};
 }
 
 }  // namespace ps::proto

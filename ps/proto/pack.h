@@ -86,7 +86,7 @@ struct Packer {
 template <>
 struct Packer<const flatbuffers::String*> {
   static Offset<flatbuffers::String> Do(Fbb& b, const std::string& text, const FieldRules& rules) {
-    return rules.is_cut ? MakeText(b, text, rules.bytes_max) : b.CreateString(text);
+    return rules.limits.is_cut ? MakeText(b, text, rules.limits.bytes_max) : b.CreateString(text);
   }
 };
 
@@ -119,9 +119,9 @@ struct Packer<const flatbuffers::Vector<Offset<W>>*> {
   template <typename Range>
   static auto Do(Fbb& b, const Range& items, const FieldRules& rules) {
     std::vector<Offset<W>> offsets;
-    offsets.reserve(std::min<size_t>(std::ranges::size(items), rules.count_max));
+    offsets.reserve(std::min<size_t>(std::ranges::size(items), rules.limits.count_max));
     for (const auto& item : items) {
-      if (offsets.size() == rules.count_max) {
+      if (offsets.size() == rules.limits.count_max) {
         break;
       }
       offsets.push_back(Pack<W>(b, item));
@@ -151,19 +151,18 @@ struct Packer<const flatbuffers::Vector<Number>*> {
   }
 };
 
-template <typename In, FieldName kName, typename T>
-auto PackField(Fbb& b, const FieldRef<kName, T>& field, uint32_t parts) {
+template <typename In, FieldName kName, typename T, FieldLimits kLimits>
+auto PackField(Fbb& b, const FieldRef<kName, T, kLimits>& field, uint32_t parts) {
   if constexpr (IsFieldView<T>) {
-    return PackField<In>(
-        b, FieldRef<kName, decltype(field.value.Get())>{field.value.Get(), field.rules}, parts);
+    using Items = decltype(field.value.Get());
+    return PackField<In>(b, FieldRef<kName, Items, kLimits>{field.value.Get()}, parts);
   } else {
-    using Packed = decltype(Packer<In>::Do(b, field.value, field.rules));
-    if constexpr (std::is_pointer_v<In>) {
-      if ((field.rules.parts & parts) == 0) {
-        return Packed();
+    if constexpr (std::is_pointer_v<In> && kLimits.parts != kEveryPart) {
+      if ((kLimits.parts & parts) == 0) {
+        return decltype(Packer<In>::Do(b, field.value, field.kRules))();
       }
     }
-    return Packer<In>::Do(b, field.value, field.rules);
+    return Packer<In>::Do(b, field.value, field.kRules);
   }
 }
 

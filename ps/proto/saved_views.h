@@ -51,7 +51,7 @@ struct ValuesView {
 /// A map as the list of its values, which have their keys in them.
 template <FieldName kName, typename Map, typename KeyOf>
 constexpr FieldRef<kName, ValuesView<Map, KeyOf>> Values(Map& map, KeyOf key_of) {
-  return {{map, key_of}, {.name = kName.text}};
+  return {{map, key_of}};
 }
 
 template <typename Entry, typename Map>
@@ -78,7 +78,7 @@ struct EntriesView {
 /// A map as a list of `Entry`, a struct of key and value.
 template <FieldName kName, typename Entry, typename Map>
 constexpr FieldRef<kName, EntriesView<Entry, Map>> Entries(Map& map) {
-  return {{map}, {.name = kName.text}};
+  return {{map}};
 }
 
 /// A run of samples in a set of them.
@@ -117,7 +117,7 @@ struct RangesView {
 /// A RangeSet as its ranges.
 template <FieldName kName, typename Ranges>
 constexpr FieldRef<kName, RangesView<Ranges>> RangesOf(Ranges& ranges) {
-  return {{ranges}, {.name = kName.text}};
+  return {{ranges}};
 }
 
 template <typename List, auto kMember>
@@ -138,7 +138,7 @@ struct ColumnView {
 /// One member of each item of a list that was read before, whose structs have no room for it.
 template <FieldName kName, auto kMember, typename List>
 constexpr FieldRef<kName, ColumnView<List, kMember>> Column(List& list) {
-  return {{list}, {.name = kName.text}};
+  return {{list}};
 }
 
 template <typename S>
@@ -170,12 +170,13 @@ struct MessageView {
 /// A Status as two fields: its code, then its message.
 template <FieldName kName, typename S>
 constexpr FieldRef<kName, CodeView<S>> CodeOf(S& status) {
-  return {{status}, {.name = kName.text}};
+  return {{status}};
 }
 
 template <FieldName kName, size_t kBytesMax, typename S>
-constexpr FieldRef<kName, MessageView<S>> MessageOf(S& status) {
-  return {{status}, {.name = kName.text, .bytes_max = kBytesMax}};
+constexpr FieldRef<kName, MessageView<S>, FieldLimits{.bytes_max = kBytesMax}> MessageOf(
+    S& status) {
+  return {{status}};
 }
 
 template <uint32_t kValue>
@@ -190,7 +191,7 @@ struct ConstantView {
 /// A number that no member has. Whoever reads it looks at it before.
 template <FieldName kName, uint32_t kValue>
 constexpr FieldRef<kName, ConstantView<kValue>> Constant() {
-  return {{}, {.name = kName.text}};
+  return {{}};
 }
 
 }  // namespace ps::proto

@@ -25,10 +25,14 @@ enum StatePart : uint32_t {
   kKillsPart = 1U << 10,
 };
 
-template <uint32_t kParts, FieldName kName, typename T>
-constexpr FieldRef<kName, T> In(FieldRef<kName, T> field) {
-  field.rules.parts = kParts;
-  return field;
+constexpr FieldLimits OfParts(uint32_t parts, FieldLimits limits) {
+  limits.parts = parts;
+  return limits;
+}
+
+template <uint32_t kParts, FieldName kName, typename T, FieldLimits kLimits>
+constexpr FieldRef<kName, T, OfParts(kParts, kLimits)> In(FieldRef<kName, T, kLimits> field) {
+  return {field.value};
 }
 
 // Entries of maps as they are saved: the key, then the value.

@@ -89,7 +89,7 @@ void UnpackPart(Decoder& d, const W* in, T& out, const FieldRules& rules) {
     }
   } else if (in != nullptr) {
     d.Inside(rules.name, [&] { Unpack(d, *in, out); });
-  } else if (!rules.may_lack) {
+  } else if (!rules.limits.may_lack) {
     d.Fail(rules.name, "is missing");
   }
 }
@@ -111,18 +111,18 @@ void UnpackValue(Decoder& d, const In& in, T& out, const FieldRules& rules) {
   }
 }
 
-template <typename In, FieldName kName, typename T>
-void UnpackField(Decoder& d, const In& in, const FieldRef<kName, T>& field) {
+template <typename In, FieldName kName, typename T, FieldLimits kLimits>
+void UnpackField(Decoder& d, const In& in, const FieldRef<kName, T, kLimits>& field) {
   if constexpr (IsFieldView<T>) {
     typename T::Items items{};
-    UnpackValue(d, in, items, field.rules);
+    UnpackValue(d, in, items, field.kRules);
     if (d.ok()) {
       if (const std::string why = field.value.Set(std::move(items)); !why.empty()) {
-        d.Fail(kName.text, why);
+        d.Fail(field.kRules.name, why);
       }
     }
   } else {
-    UnpackValue(d, in, field.value, field.rules);
+    UnpackValue(d, in, field.value, field.kRules);
   }
 }
 
@@ -130,9 +130,9 @@ template <typename W, typename M>
 void Unpack(Decoder& d, const W& w, M& m, uint32_t parts) {
   ListFields(m, [&]<typename... F>(const F&... fields) {
     const auto unpack = [&]<typename G>(const G& field) {
-      constexpr size_t kNumber = FieldNumber<W>(G::kText);
+      constexpr size_t kNumber = FieldNumber<W>(G::kRules.name);
       static_assert(kNumber < W::Traits::fields_number, "the table has no such field");
-      if ((field.rules.parts & parts) != 0) {
+      if ((G::kRules.limits.parts & parts) != 0) {
         UnpackField<FieldType<W, kNumber>>(d, FieldOf<W, kNumber>::Get(w), field);
       }
     };
