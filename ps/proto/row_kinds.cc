@@ -10,8 +10,41 @@ namespace {
 
 using Numbers = std::vector<uint64_t>;
 
+/// Copies a field into a state that has nothing there yet.
+template <typename From, typename To>
+void CopyField(const From& from, const To& to) {
+  if constexpr (requires { typename decltype(from.value)::Items; }) {
+    using Items = typename decltype(from.value)::Items;
+    if constexpr (requires { Items(from.value.Get()); }) {
+      to.value.Set(Items(from.value.Get()));
+    } else {
+      const auto items = from.value.Get();
+      to.value.Set(Items(items.begin(), items.end()));
+    }
+  } else {
+    to.value = from.value;
+  }
+}
+
+/// Copies the fields that are of these parts, and of no others as well.
+void CopyParts(uint32_t parts, const JobState& from, JobState* to) {
+  ListFields(from, [&](const auto&... in) {
+    ListFields(*to, [&](const auto&... out) {
+      ((in.kRules.limits.parts == parts ? CopyField(in, out) : void()), ...);
+    });
+  });
+  if (parts == kTotalsPart) {
+    to->membership.generation = from.membership.generation;
+    to->membership.incarnation_max = from.membership.incarnation_max;
+    to->membership.gone_before = from.membership.gone_before;
+    to->seats.next = from.seats.next;
+    to->ledger.last_lease = from.ledger.last_lease;
+    to->rounds.committed = from.rounds.committed;
+  }
+}
+
 /// The whole of something that every state has once.
-template <uint32_t kParts, void (*kCopy)(const JobState&, JobState*)>
+template <uint32_t kParts>
 constexpr RowKindInfo Once(std::string_view name) {
   return {
       name,
@@ -19,58 +52,13 @@ constexpr RowKindInfo Once(std::string_view name) {
       true,
       [](const JobState& /*state*/, Numbers* numbers) { numbers->push_back(0); },
       [](const JobState& state, uint64_t number, JobState* piece) {
-        kCopy(state, piece);
+        CopyParts(kParts, state, piece);
         return number == 0;
       },
       [](JobState* piece, uint64_t number, JobState* state) {
-        kCopy(*piece, state);
+        CopyParts(kParts, *piece, state);
         return number == 0;
       }};
-}
-
-void CopyJob(const JobState& from, JobState* to) {
-  to->config_json = from.config_json;
-}
-
-void CopyPlacement(const JobState& from, JobState* to) {
-  to->placement = from.placement;
-}
-
-void CopyTotals(const JobState& from, JobState* to) {
-  to->phase = from.phase;
-  to->outcome = from.outcome;
-  to->stop_reason = from.stop_reason;
-  to->leave_reason = from.leave_reason;
-  to->is_told_shards = from.is_told_shards;
-  to->restarts = from.restarts;
-  to->membership.generation = from.membership.generation;
-  to->membership.incarnation_max = from.membership.incarnation_max;
-  to->membership.gone_before = from.membership.gone_before;
-  to->seats.next = from.seats.next;
-  to->ledger.last_lease = from.ledger.last_lease;
-  to->epochs_finished = from.epochs_finished;
-  to->rounds.committed = from.rounds.committed;
-  to->faults_fired = from.faults_fired;
-  to->data = from.data;
-  to->meter = from.meter;
-  to->counters = from.counters;
-  to->last_launch = from.last_launch;
-  to->model = from.model;
-  to->checkpoints = from.checkpoints;
-  to->wanted = from.wanted;
-  to->pause = from.pause;
-  to->handovers = from.handovers;
-  to->servers = from.servers;
-  to->modes = from.modes;
-  to->park = from.park;
-  to->places = from.places;
-}
-
-void CopyTimes(const JobState& from, JobState* to) {
-  to->age = from.age;
-  to->usd = from.usd;
-  to->trained = from.trained;
-  to->is_trained = from.is_trained;
 }
 
 template <typename K, typename V>
@@ -339,10 +327,10 @@ constexpr RowKindInfo WithoutCounted(RowKindInfo info) {
 }  // namespace
 
 const std::array<RowKindInfo, kRowKinds> kRowKindInfos = {{
-    Once<kConfigPart, CopyJob>("job"),
-    Once<kPlacementPart, CopyPlacement>("placement"),
-    Once<kTotalsPart, CopyTotals>("totals"),
-    Once<kTimesPart, CopyTimes>("times"),
+    Once<kConfigPart>("job"),
+    Once<kPlacementPart>("placement"),
+    Once<kTotalsPart>("totals"),
+    Once<kTimesPart>("times"),
     Places<kShardsPart, kShards, kFromZero>("shard"),
     Entries<kMembershipPart, kMembers>("member"),
     Entries<kMembershipPart, kDepartures>("departure"),
