@@ -254,7 +254,7 @@ class Checker {
                          : std::string();
   }
 
-  /// No field is set that the table's kind has no use for.
+  /// No field is set that the table's kind has no use for, and none is missing that it needs.
   Status KindFits(
       const JsonValue& value, const reflection::Object& table, const std::string& prefix) {
     const reflection::Field* kind_field = KindOf(table);
@@ -276,6 +276,16 @@ class Checker {
           child.key_place,
           prefix + child.key + " has no meaning for " + std::string(what) + " " + Quoted(kind) +
               "; allowed for: " + Join(kinds));
+    }
+    for (const reflection::Field* field : FieldsOf(table)) {
+      const auto kinds = AttributeWords(*field, "needed_by");
+      const JsonValue* child = value.Find(field->name()->string_view());
+      if (std::ranges::find(kinds, kind) != kinds.end() &&
+          (child == nullptr || SaysNothing(*child, *field))) {
+        return Error(
+            child == nullptr ? value.place : child->place,
+            prefix + field->name()->str() + " is missing; allowed: a whole number from 1");
+      }
     }
     return Status::Ok();
   }

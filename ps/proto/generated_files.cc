@@ -260,8 +260,7 @@ check a file whose first field is `"$schema": "job.schema.json"`, the path of th
 
 Rules that span fields:
 
-- `model` has a `name` or `layers`, not both. `linear`, `conv2d` and `embedding` need `out`,
-  `attention` needs `heads`, `residual` needs `layers`.
+- `model` has a `name` or `layers`, not both. `residual` needs `layers`.
 - `model.heads` divides `model.width`. Of text, `bert` needs `data.mask`, and `gpt` has none.
 - A field that its table's `kind` (`data.format`, `model.name`) has no use for must keep its
   default.

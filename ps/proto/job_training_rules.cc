@@ -12,14 +12,6 @@ Status Layers(
   for (size_t i = 0; i < layers.size(); ++i) {
     const LayerConfig& layer = layers[i];
     const std::string at = fmt::format("{}[{}]", path, i);
-    const bool has_out = layer.kind == LayerKind::kLinear || layer.kind == LayerKind::kConv2d ||
-                         layer.kind == LayerKind::kEmbedding;
-    if (has_out && layer.out < 1) {
-      return job.Error(at + ".out", at + ".out is missing; allowed: a whole number from 1");
-    }
-    if (layer.kind == LayerKind::kAttention && layer.heads < 1) {
-      return job.Error(at + ".heads", at + ".heads is missing; allowed: a whole number from 1");
-    }
     const bool is_pool = layer.kind == LayerKind::kMaxPool || layer.kind == LayerKind::kAvgPool;
     if (is_pool && layer.padding * 2 > layer.kernel) {
       return job.Error(

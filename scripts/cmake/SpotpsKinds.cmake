@@ -173,3 +173,22 @@ ${cases}  }
 
 }  // namespace ps::kernels
 " @ONLY)
+
+ps_kind_texts(LayerKind worker/model/layers "    &kCAMELLayer," includes entries)
+ps_enum_values(LayerKind kinds)
+list(LENGTH kinds count)
+file(CONFIGURE OUTPUT "${PS_MADE_DIR}/worker/model/layers_generated.h"
+  CONTENT "// Made from the enum LayerKind of configs/job.fbs.
+#pragma once
+
+#include <array>
+
+${includes}
+namespace ps::worker {
+
+/// By the kind's number.
+inline constexpr std::array<const LayerRule*, ${count}> kLayerRules = {
+${entries}};
+
+}  // namespace ps::worker
+" @ONLY)

@@ -6,15 +6,22 @@
 
 #include "ps/base/status.h"
 #include "ps/base/tensor_spec.h"
-#include "ps/proto/job_config.h"
+#include "worker/model/layer_rule.h"
 #include "worker/model/model.h"
 
-// What each kind of layer makes of its input. Private to the model.
+// Checks of layers' inputs, and tensors, for the rules in worker/model/layers.
 
 namespace ps::worker {
 
 /// Widths that a config may ask for: channels, features, height.
 inline constexpr int64_t kWidthMax = int64_t{1} << 20;
+/// Of a tensor, and of one sample's activation. These limits keep every product of dimensions far
+/// from overflow, and a typing error in a config from asking for terabytes.
+inline constexpr int64_t kElementsMax = int64_t{1} << 30;
+/// Standard deviation of what is drawn for sequences, as of GPT-2.
+inline constexpr float kSequenceInit = 0.02F;
+/// Operations of a normalisation for each element, about.
+inline constexpr int64_t kNormFlops = 8;
 
 /// kInvalidArgument: a layer, or the whole, that does not fit.
 inline Status Misfit(std::string message) {
@@ -23,19 +30,20 @@ inline Status Misfit(std::string message) {
 
 Status CheckShape(const Shape& shape);
 Status CheckCount(const char* field, int64_t value, int64_t low, int64_t high);
+Status CheckRange(const char* field, double value, double low, double high);
+Status CheckImage(const Shape& in);
+Status CheckSequence(const Shape& in);
+/// Sets the output of a square window over the input; keeps the channels.
+Status ApplyWindow(Layer* layer);
 
-/// A layer that one of the config stands for, and what stands before its tensors' names.
-struct LayerPart {
-  std::string name;
-  proto::LayerConfig config;
-};
-
-/// attention and feed_forward stand for three layers each, of which the middle one of attention has
-/// its kind and no tensors; any other layer for itself.
-Result<std::vector<LayerPart>> PartsOf(const proto::LayerConfig& config, const Shape& in);
-
-/// Completes layer->config and layer->out, and appends the tensors. Requires: one of PartsOf, not
-/// residual; kind, config and in are set, and out is in.
-Status ResolveLayer(Layer* layer, std::vector<TensorSpec>* tensors);
+TensorSpec Constant(const char* what, int64_t size, float value);
+/// Of rule kAverage: `rate` is the weight of the newest observation.
+TensorSpec Average(const char* what, int64_t size, float value, float rate);
+/// Drawn He-normal, with weight decay; the first dimension is the outputs.
+TensorSpec Weight(std::vector<int64_t> shape);
+/// A linear layer that is a part of another one.
+LayerPart LinearPart(const char* name, int64_t out);
+/// The gamma and beta of a normalisation.
+void AppendScaleAndShift(int64_t channels, std::vector<TensorSpec>* tensors);
 
 }  // namespace ps::worker

@@ -15,6 +15,13 @@ using proto::LayerKind;
 
 constexpr size_t kLayersMax = 10000;
 
+/// What a layer of the config stands for.
+Result<std::vector<LayerPart>> PartsOf(const LayerConfig& config, const Shape& in) {
+  const auto parts = LayerRuleOf(config.kind).parts;
+  return parts != nullptr ? parts(config, in)
+                          : std::vector<LayerPart>{{.name = "", .config = config}};
+}
+
 /// Walks the layers of one model and collects its tensors.
 class Builder {
  public:
@@ -60,11 +67,18 @@ class Builder {
 
  private:
   Status Leaf(const std::string& name, Layer* layer) {
+    if (layer->in.kind == ShapeKind::kTokens && layer->kind != LayerKind::kEmbedding) {
+      return Misfit(
+          "input " + layer->in.ToString() + " are numbers of words; put embedding in front of it");
+    }
     if (++layer_count_ > kLayersMax) {
       return Misfit(fmt::format("more than {} layers", kLayersMax));
     }
     std::vector<TensorSpec> own;
-    PS_TRY(ResolveLayer(layer, &own));
+    const LayerRule& rule = LayerRuleOf(layer->kind);
+    if (rule.resolve != nullptr) {
+      PS_TRY(rule.resolve(layer, &own));
+    }
     PS_TRY(CheckShape(layer->out).Annotate("output"));
     layer->first_tensor = static_cast<uint32_t>(tensors_.size());
     layer->tensor_count = static_cast<uint32_t>(own.size());
@@ -170,41 +184,7 @@ Result<Model> MakeModel(
 }
 
 std::string_view LayerKindName(LayerKind kind) {
-  switch (kind) {
-    case LayerKind::kLinear:
-      return "linear";
-    case LayerKind::kConv2d:
-      return "conv2d";
-    case LayerKind::kBatchNorm:
-      return "batch_norm";
-    case LayerKind::kMaxPool:
-      return "max_pool";
-    case LayerKind::kAvgPool:
-      return "avg_pool";
-    case LayerKind::kGlobalAvgPool:
-      return "global_avg_pool";
-    case LayerKind::kRelu:
-      return "relu";
-    case LayerKind::kGelu:
-      return "gelu";
-    case LayerKind::kDropout:
-      return "dropout";
-    case LayerKind::kFlatten:
-      return "flatten";
-    case LayerKind::kResidual:
-      return "residual";
-    case LayerKind::kEmbedding:
-      return "embedding";
-    case LayerKind::kLayerNorm:
-      return "layer_norm";
-    case LayerKind::kAttention:
-      return "attention";
-    case LayerKind::kFeedForward:
-      return "feed_forward";
-    case LayerKind::kSoftmaxCrossEntropy:
-      return "softmax_cross_entropy";
-  }
-  return "unknown";
+  return config::kLayerKindNames[static_cast<size_t>(kind)];
 }
 
 }  // namespace ps::worker

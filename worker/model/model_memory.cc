@@ -6,30 +6,22 @@
 #include <vector>
 
 #include "ps/proto/chunks.h"
+#include "worker/model/layer_rule.h"
 
 namespace ps::worker {
 namespace {
 
 using proto::LayerKind;
 
-bool RunsInPlace(LayerKind kind) {
-  return kind == LayerKind::kRelu || kind == LayerKind::kDropout;
-}
-
-/// Whether an op computes relu behind the layer, too.
-bool TakesRelu(LayerKind kind) {
-  return kind == LayerKind::kLinear || kind == LayerKind::kConv2d || kind == LayerKind::kBatchNorm;
-}
-
 /// Floats for each sample.
 struct SampleFloats {
   int64_t kept = 0;     // from forward to backward, and what backward passes on
-  int64_t winners = 0;  // of largest values, by ops with memory of their own
+  int64_t ops = 0;      // that ops on a device keep in memory of their own
   int64_t scratch = 0;  // of the op that needs most
 
   void Add(const SampleFloats& other) {
     kept += other.kept;
-    winners += other.winners;
+    ops += other.ops;
     scratch = std::max(scratch, other.scratch);
   }
 };
@@ -43,6 +35,7 @@ SampleFloats FloatsOf(const std::vector<Layer>& layers, int64_t input_floats, bo
   bool may_overwrite = false;  // the output of the layer before
   for (size_t i = 0; i < layers.size(); ++i) {
     const Layer& layer = layers[i];
+    const LayerRule& rule = LayerRuleOf(layer.kind);
     const int64_t in = layer.in.element_count();
     const int64_t out = layer.out.element_count();
     floats.Add(FloatsOf(layer.body, 0, adds_sides));
@@ -51,16 +44,15 @@ SampleFloats FloatsOf(const std::vector<Layer>& layers, int64_t input_floats, bo
       floats.kept += in;  // its part of the gradient
     }
     const bool is_added =
-        adds_sides && !layer.body.empty() && layer.body.back().kind == LayerKind::kBatchNorm;
-    floats.kept += is_added || (RunsInPlace(layer.kind) && may_overwrite) ? 0 : out;
-    floats.winners += layer.kind == LayerKind::kMaxPool ? out : 0;
+        adds_sides && !layer.body.empty() && LayerRuleOf(layer.body.back().kind).traits.adds_side;
+    floats.kept += is_added || (rule.traits.runs_in_place && may_overwrite) ? 0 : out;
+    floats.ops += rule.kept_floats != nullptr ? rule.kept_floats(layer) : 0;
     gradient_max = std::max(gradient_max, i > 0 ? in : 0);
-    const bool is_fused = (TakesRelu(layer.kind) || is_added) && i + 1 < layers.size() &&
+    const bool is_fused = (rule.traits.takes_relu || is_added) && i + 1 < layers.size() &&
                           layers[i + 1].kind == LayerKind::kRelu;
     gradient_max = std::max(gradient_max, is_fused && is_added ? out : 0);
     floats.scratch = std::max(floats.scratch, is_fused && !is_added ? out : 0);
-    may_overwrite =
-        !is_fused && layer.kind != LayerKind::kRelu && layer.kind != LayerKind::kAttention;
+    may_overwrite = !is_fused && !rule.traits.keeps_output;
     i += is_fused ? 1 : 0;
   }
   floats.kept += 2 * gradient_max;
@@ -72,11 +64,8 @@ int64_t FactorsMax(const std::vector<Layer>& layers, int64_t samples) {
   int64_t most = 0;
   for (const Layer& layer : layers) {
     most = std::max({most, FactorsMax(layer.body, samples), FactorsMax(layer.shortcut, samples)});
-    if (layer.kind == LayerKind::kLinear) {
-      const int64_t rows = samples * layer.in.height;
-      const int64_t in = layer.in.channels;
-      const int64_t out = layer.out.channels;
-      most = std::max({most, rows * in + in * out, rows * out + in * out, rows * (in + out)});
+    if (const auto factor_values = LayerRuleOf(layer.kind).factor_values) {
+      most = std::max(most, factor_values(layer, samples));
     }
   }
   return most;
@@ -110,8 +99,8 @@ DeviceMemory MemoryOf(const Model& model, const MemoryUse& use) {
   const SampleFloats floats = FloatsOf(model.layers, is_reordered ? input : 0, use.has_own_memory);
   const int64_t copied = use.has_own_memory ? input + model.labels : 0;
   const int64_t logits = model.labels * model.classes;
-  const int64_t winners = use.has_own_memory ? floats.winners : 0;
-  memory.activations = Bytes(use.samples * (copied + logits + winners + floats.kept));
+  const int64_t ops = use.has_own_memory ? floats.ops : 0;
+  memory.activations = Bytes(use.samples * (copied + logits + ops + floats.kept));
   if (use.has_own_memory) {
     memory.scratch = Bytes(use.samples * floats.scratch);
     if (use.bf16_products) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string>
 
+#include "worker/model/layer_rule.h"
+
 namespace ps::worker {
 namespace {
 
@@ -20,7 +22,7 @@ bool AnyLayer(const std::vector<Layer>& layers, const Predicate& is_one) {
 }
 
 bool IsBatchNorm(const Layer& layer) {
-  return layer.kind == proto::LayerKind::kBatchNorm;
+  return LayerRuleOf(layer.kind).traits.mixes_samples;
 }
 
 Status TooFew(const std::string& field, uint32_t value, int64_t least) {

@@ -6,7 +6,6 @@
 
 #include "ps/base/check.h"
 #include "ps/base/random.h"
-#include "worker/model/layer_op.h"
 
 namespace ps::worker {
 
@@ -63,6 +62,18 @@ Result<std::unique_ptr<kernels::Op>> MakeFused(
   return is_lacking ? std::unique_ptr<kernels::Op>() : std::move(op);
 }
 
+/// Requires: the layer's trait adds_side.
+void AddSide(kernels::Activation activation, kernels::OpSpec* spec) {
+  std::visit(
+      [&](auto& options) {
+        if constexpr (requires { options.adds_side; }) {
+          options.adds_side = true;
+          options.activation = activation;
+        }
+      },
+      *spec);
+}
+
 /// A residual layer's paths. Sets `is_fused` if the stage is the next layer too.
 Status MakePaths(
     const Layer& layer,
@@ -105,20 +116,18 @@ Result<Stage> MakeStage(
   Stage stage;
   stage.first_tensor = layer.first_tensor;
   stage.tensor_count = layer.tensor_count;
-  const bool is_by_vector =
-      layer.kind == proto::LayerKind::kLinear || layer.kind == proto::LayerKind::kLayerNorm;
-  stage.rows = is_by_vector ? layer.in.height : 1;
+  const LayerRule& rule = LayerRuleOf(layer.kind);
+  stage.rows = rule.traits.is_by_token ? layer.in.height : 1;
   stage.in_elements = layer.in.element_count();
   stage.out_elements = layer.out.element_count();
   if (layer.kind == proto::LayerKind::kResidual) {
     PS_TRY(MakePaths(layer, next, options, index, &stage, is_fused));
     return stage;
   }
-  kernels::OpSpec spec = SpecOf(layer, options.ops, index);
+  PS_CHECK(rule.op != nullptr) << "no op for " << LayerKindName(layer.kind);
+  kernels::OpSpec spec = rule.op(layer, options.ops, index);
   if (next == nullptr && options.side_activation) {
-    auto& norm = std::get<kernels::BatchNormOptions>(spec);
-    norm.adds_side = true;
-    norm.activation = *options.side_activation;
+    AddSide(*options.side_activation, &spec);
   }
   PS_ASSIGN(stage.op, MakeFused(spec, next, options.stream));
   *is_fused = stage.op != nullptr;
@@ -134,7 +143,7 @@ Sequence::Sequence(const Options& options)
     : options_(options), is_gradient_needed_(options.ops.input_gradient) {}
 
 bool Sequence::CanAddSide(const std::vector<Layer>& layers, kernels::Stream* stream) {
-  return !layers.empty() && layers.back().kind == proto::LayerKind::kBatchNorm &&
+  return !layers.empty() && LayerRuleOf(layers.back().kind).traits.adds_side &&
          stream->MakeOp(kernels::BatchNormOptions{.adds_side = true}).ok();
 }
 

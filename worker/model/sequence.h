@@ -12,7 +12,7 @@
 #include "kernels/op.h"
 #include "ps/base/status.h"
 #include "worker/model/batch.h"
-#include "worker/model/layer_op.h"
+#include "worker/model/layer_rule.h"
 
 namespace ps::worker {
 

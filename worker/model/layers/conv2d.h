@@ -1,0 +1,50 @@
+#pragma once
+
+#include <fmt/core.h>
+
+#include "worker/model/layer_shapes.h"
+
+namespace ps::worker {
+
+inline Status ResolveConv2d(Layer* layer, std::vector<TensorSpec>* tensors) {
+  proto::LayerConfig& config = layer->config;
+  PS_TRY(CheckImage(layer->in));
+  config.stride = config.stride == 0 ? 1 : config.stride;
+  PS_TRY(CheckCount("out", config.out, 1, kWidthMax));
+  PS_TRY(ApplyWindow(layer));
+  layer->out.channels = config.out;
+  const int64_t window = int64_t{config.kernel} * config.kernel;
+  if (layer->in.channels * window > kElementsMax / config.out) {
+    return Misfit(fmt::format("its weight has more than {} elements", kElementsMax));
+  }
+  tensors->push_back(Weight({config.out, layer->in.channels, config.kernel, config.kernel}));
+  if (config.bias) {
+    tensors->push_back(Constant("bias", config.out, 0));
+  }
+  return Status::Ok();
+}
+
+inline constexpr LayerRule kConv2dLayer = {
+    .resolve = ResolveConv2d,
+    .op = [](const Layer& layer, const LayerOpOptions& options, uint64_t) -> kernels::OpSpec {
+      return kernels::Conv2dOptions{
+          .in_channels = layer.in.channels,
+          .in_height = layer.in.height,
+          .in_width = layer.in.width,
+          .out_channels = layer.out.channels,
+          .kernel = layer.config.kernel,
+          .stride = layer.config.stride,
+          .padding = layer.config.padding,
+          .bias = layer.config.bias,
+          .input_gradient = options.input_gradient,
+          .precision = options.precision};
+    },
+    .flops =
+        [](const Layer& layer) {
+          const int64_t window = int64_t{layer.config.kernel} * layer.config.kernel;
+          return 2 * layer.in.channels * window * layer.out.element_count();
+        },
+    .traits = {.takes_relu = true},
+};
+
+}  // namespace ps::worker
