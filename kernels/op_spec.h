@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <variant>
 
+#include "kernels/portable_ops_generated.h"
+
 namespace ps::kernels {
 
 // What an op computes, as every backend knows it. Inputs and outputs are NHWC (kernels/op.h);
@@ -144,7 +146,9 @@ struct AttentionOptions {
   Precision precision = Precision::kF32;  // of q, k, v, dy, the softmax and its gradient
 };
 
-using OpSpec = std::variant<
+/// Ops with an implementation for each device, and those of kernels/ops.
+template <typename... Portable>
+std::variant<
     LinearOptions,
     Conv2dOptions,
     BatchNormOptions,
@@ -156,7 +160,11 @@ using OpSpec = std::variant<
     ChannelsLastOptions,
     EmbeddingOptions,
     LayerNormOptions,
-    AttentionOptions>;
+    AttentionOptions,
+    Portable...>
+    SpecWith(PortableOps<Portable...>);
+
+using OpSpec = decltype(SpecWith(AllPortableOps()));
 
 /// The size of a window's output along one axis.
 constexpr int64_t WindowCount(int64_t in, int64_t kernel, int64_t stride, int64_t padding) {

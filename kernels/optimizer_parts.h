@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "kernels/device_code.h"
 #include "kernels/optimizer.h"
 
 // What the rules in kernels/optimizers are made of. A rule K is a struct with
@@ -20,14 +21,6 @@
 // with what the elements have in common worked out before, once and on the host. All is inlined and
 // nothing has a constructor: clang 19 compiles none that only functions for several processors
 // (PS_VECTOR_CLONES) call.
-
-#ifdef __CUDACC__
-#define PS_INLINED __forceinline__
-#define PS_ELEMENTWISE __host__ __device__ __forceinline__
-#else
-#define PS_INLINED [[gnu::always_inline]] inline
-#define PS_ELEMENTWISE [[gnu::always_inline]]
-#endif
 
 namespace ps::kernels {
 

@@ -14,6 +14,7 @@
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/optimizer.h"
 #include "kernels/cpu/pictures.h"
+#include "kernels/cpu/portable_device.h"
 #include "kernels/cpu/vector.h"
 #include "kernels/cpu/workspace.h"
 #include "ps/base/buffer.h"
@@ -74,6 +75,12 @@ struct OpMaker {
 
   std::unique_ptr<Op> operator()(const AttentionOptions& o) const {
     return MakeAttention(o, workspace);
+  }
+
+  template <PortableOptions Options>
+  std::unique_ptr<Op> operator()(const Options& o) const {
+    using PortableOp = typename Options::template On<CpuDevice>;
+    return std::make_unique<PortableOp>(o, CpuDevice(workspace));
   }
 
   Workspace* workspace;

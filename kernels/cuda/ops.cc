@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/fused_ops.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/portable_ops.h"
 #include "kernels/cuda/sequence_ops.h"
 #include "kernels/cuda/stream.h"
 #include "ps/base/check.h"
@@ -193,6 +194,8 @@ struct OpMaker {
   MadeOp operator()(const LayerNormOptions& o) const { return MakeCudaLayerNorm(o, stream); }
 
   MadeOp operator()(const AttentionOptions& o) const { return MakeCudaAttention(o, stream); }
+
+  MadeOp operator()(const PortableOptions auto& o) const { return MakePortableCudaOp(o, stream); }
 
   template <typename T, typename... Args>
   static MadeOp Make(const Args&... args) {

@@ -192,3 +192,27 @@ ${entries}};
 
 }  // namespace ps::worker
 " @ONLY)
+
+# Kinds of layers whose op is written once for all devices.
+set(includes "")
+set(options "")
+foreach(kind IN LISTS kinds)
+  if(EXISTS "${PROJECT_SOURCE_DIR}/kernels/ops/${kind}.h")
+    ps_camel_case("${kind}" camel)
+    string(APPEND includes "#include \"kernels/ops/${kind}.h\"\n")
+    list(APPEND options "${camel}Options")
+  endif()
+endforeach()
+list(JOIN options ", " options)
+file(CONFIGURE OUTPUT "${PS_MADE_DIR}/kernels/portable_ops_generated.h"
+  CONTENT "// Made from the enum LayerKind of configs/job.fbs and the headers in kernels/ops.
+#pragma once
+
+#include \"kernels/portable_op.h\"
+${includes}
+namespace ps::kernels {
+
+using AllPortableOps = PortableOps<${options}>;
+
+}  // namespace ps::kernels
+" @ONLY)
