@@ -82,11 +82,12 @@ Status FleetDesk::CheckWanted(const std::vector<uint32_t>& wanted) const {
     return Status::InvalidArgument(
         fmt::format("that would be {} workers; allowed: {} in all", sum, job_->options.seats_max));
   }
-  if (job_->shards.are_all_ready() && sum > job_->MembersMax()) {
+  const uint64_t room = job_->MembersMax(LargestBytesToCome(*job_));
+  if (job_->shards.are_all_ready() && sum > room) {
     return Status::InvalidArgument(fmt::format(
         "under bsp the shards have room for the gradients of {} workers, and that would be {}; "
         "raise servers.queue_mib or use more shards",
-        job_->MembersMax(),
+        room,
         sum));
   }
   return Status::Ok();

@@ -134,6 +134,28 @@ Member* Job::MemberOf(const Call& call, Incarnation incarnation) {
   return member;
 }
 
+uint64_t Job::LargestBytes() const {
+  const std::optional<proto::ChunkMove>& move = state.servers.chunks;
+  if (!move) {
+    return shards.largest_bytes();
+  }
+  const std::set<ChunkKey> keys(move->keys.begin(), move->keys.end());
+  uint64_t bytes = 0;
+  for (const proto::ChunkAssignment& chunk : state.placement.chunks) {
+    const bool is_there = chunk.shard == move->to || keys.contains(chunk.key);
+    bytes += is_there ? chunk.element_count * sizeof(float) : 0;
+  }
+  return std::max(bytes, shards.largest_bytes());
+}
+
+uint64_t Job::WorkersToExpect() const {
+  uint64_t wanted = 0;
+  for (const uint32_t count : state.wanted) {
+    wanted += count;
+  }
+  return std::max<uint64_t>(wanted, membership.members().size());  // some were not asked for
+}
+
 uint64_t Job::RoundRoom(uint64_t shard_bytes) const {
   const uint64_t queue_bytes = uint64_t{options.config.servers.queue_mib} << 20U;
   return shard_bytes > 0 ? queue_bytes / shard_bytes : kSeatsMax;

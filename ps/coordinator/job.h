@@ -136,13 +136,17 @@ class Job {
   proto::ModesStatus ModesNow() const;
 
   /// bsp: shards keep a gradient of each member until the round is committed; so many have room.
-  uint64_t MembersMax() const { return MembersMax(shards.largest_bytes()); }
+  uint64_t MembersMax() const { return MembersMax(LargestBytes()); }
 
   /// The same where the largest shard has `shard_bytes` of parameters.
   uint64_t MembersMax(uint64_t shard_bytes) const {
     return needs_round_room() ? RoundRoom(shard_bytes) : kSeatsMax;
   }
 
+  /// Parameters of the shard that has most of them, with those that are on their way to it.
+  uint64_t LargestBytes() const;
+  /// Workers that are wanted, or there.
+  uint64_t WorkersToExpect() const;
   /// Members for whose gradients shards of `shard_bytes` have room.
   uint64_t RoundRoom(uint64_t shard_bytes) const;
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ps/coordinator/servers_wanted.h"
+
 namespace ps::coordinator {
 namespace {
 
@@ -61,18 +63,12 @@ Status ModeDesk::CheckWanted(const proto::ModeChoice& wanted) const {
                      kStalenessMax)
                : "only ssp has a staleness bound");
   }
-  uint64_t workers = 0;
-  for (const uint32_t count : job_->state.wanted) {
-    workers += count;
-  }
-  workers =
-      std::max<uint64_t>(workers, job_->membership.members().size());  // some were not asked for
-  const uint64_t room = job_->RoundRoom(job_->shards.largest_bytes());
+  const uint64_t workers = job_->WorkersToExpect();
+  const uint64_t room = job_->RoundRoom(LargestBytesToCome(*job_));
   if (wanted.mode == proto::Mode::kBsp && job_->shards.are_all_ready() && workers > room) {
     return Status::InvalidArgument(fmt::format(
         "under bsp the shards have room for the gradients of {} workers, and {} are wanted or "
-        "there; "
-        "use more servers or fewer workers (psctl scale), or resume with a larger "
+        "there; use more servers or fewer workers (psctl scale), or resume with a larger "
         "servers.queue_mib",
         room,
         workers));

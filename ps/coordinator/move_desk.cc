@@ -3,6 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "ps/coordinator/placement.h"
@@ -17,6 +21,10 @@ constexpr uint64_t kBytesAtATime = uint64_t{16} << 20;
 /// For so many workers, and for twice as many as there are, a move leaves room in its offer: they
 /// can join while it is under way.
 constexpr uint64_t kMembersMin = 1024;
+
+/// How the trouble ends that a move waits for.
+constexpr std::string_view kStuckRemedy =
+    "; they go on when there are fewer workers, or in another mode (psctl scale, psctl mode)";
 
 /// How many chunks the offer of one move can name.
 uint64_t KeysAtATime(const Membership& membership) {
@@ -39,48 +47,89 @@ bool MoveDesk::MayBegin(const Call& call) const {
          job_->rounds.is_commit_acknowledged() && !job_->rounds.has_contributions();
 }
 
-bool MoveDesk::Spread(const Wish& wish, const Call& call) {
-  if (job_->state.servers.chunks) {
-    return false;
+/// Parameters that a shard may have: under bsp it keeps a gradient of everybody for them.
+uint64_t MoveDesk::RoomOfShard() const {
+  if (!job_->needs_round_room()) {
+    return std::numeric_limits<uint64_t>::max();
   }
+  const uint64_t present = job_->membership.members().size() + job_->membership.departures().size();
+  const uint64_t workers = std::max<uint64_t>({present, job_->WorkersToExpect(), 1});
+  return (uint64_t{job_->options.config.servers.queue_mib} << 20U) / workers;
+}
+
+/// The first chunks that are not where they are to be and that have room there. Without keys: none
+/// has.
+std::optional<proto::ChunkMove> MoveDesk::NextMove() const {
   const proto::Placement& present = job_->state.placement;
-  if (wish_ != wish) {
-    wish_ = wish;
-    target_ = PlaceAgain(present, wish.shares, wish.pinned);
-  }
-  proto::ChunkMove move;
+  std::map<ShardId, uint64_t> bytes_of = BytesByShard(present);
+  const uint64_t room = RoomOfShard();
   const uint64_t keys_max = KeysAtATime(job_->membership);
+  std::optional<proto::ChunkMove> move;
   uint64_t bytes = 0;
-  bool is_there = true;
   for (size_t i = 0; i < present.chunks.size(); ++i) {
     const proto::ChunkAssignment& chunk = present.chunks[i];
     const ShardId to = target_.chunks[i].shard;
     if (chunk.shard == to) {
       continue;
     }
+    if (!move || move->keys.empty()) {
+      move = proto::ChunkMove{present.version + 1, chunk.shard, to, {}};
+    }
     const uint64_t size = uint64_t{chunk.element_count} * sizeof(float);
-    if (is_there) {
-      is_there = false;
-      move.from = chunk.shard;
-      move.to = to;
-    } else if (
-        chunk.shard != move.from || to != move.to || bytes + size > kBytesAtATime ||
-        move.keys.size() >= keys_max) {
+    const bool is_first = move->keys.empty();
+    const bool is_of_move = chunk.shard == move->from && to == move->to;
+    const bool is_enough = bytes + size > kBytesAtATime || move->keys.size() >= keys_max;
+    if (bytes_of[to] + size > room || (!is_first && (!is_of_move || is_enough))) {
       continue;
     }
-    move.keys.push_back(chunk.key);
+    move->keys.push_back(chunk.key);
     bytes += size;
+    bytes_of[to] += size;
   }
-  if (is_there) {
+  return move;
+}
+
+bool MoveDesk::Spread(const Wish& wish, const Call& call) {
+  if (job_->state.servers.chunks) {
+    return false;
+  }
+  if (wish_ != wish) {
+    wish_ = wish;
+    target_ = PlaceAgain(job_->state.placement, wish.shares, wish.pinned);
+  }
+  std::optional<proto::ChunkMove> move = NextMove();
+  is_stuck_ = move && move->keys.empty();
+  SayStuck(is_stuck_ ? std::optional(move->to) : std::nullopt);
+  if (!move) {
     return true;
   }
-  if (MayBegin(call) && CanAsk(move)) {
-    move.version = present.version + 1;
+  if (!is_stuck_ && MayBegin(call) && CanAsk(*move)) {
     job_->edit.servers.chunks = std::move(move);
     timer_.Start(call.now, &job_->random);
     Ask(call);
   }
   return false;
+}
+
+/// Once, until they go on. More workers than were wanted may have joined since the move was asked
+/// for.
+void MoveDesk::SayStuck(const std::optional<ShardId>& full) {
+  const std::string& trouble = job_->state.servers.trouble;
+  if (!full) {
+    if (trouble.ends_with(kStuckRemedy)) {
+      job_->edit.servers.trouble.clear();
+    }
+    return;
+  }
+  std::string text = fmt::format(
+      "server {} has no room for more chunks: under bsp it keeps a gradient of each worker "
+      "(servers.queue_mib){}",
+      job_->shards.ServerOf(*full),
+      kStuckRemedy);
+  if (trouble != text) {
+    job_->log->Warning("chunks_wait", {{"why", text}});
+    job_->edit.servers.trouble = std::move(text);
+  }
 }
 
 /// Both are there to be asked: after others have joined, all shards connect again.

@@ -35,6 +35,10 @@ class MoveDesk {
   bool Spread(const Wish& wish, const Call& call);
   /// Whether the next can set off now.
   bool MayBegin(const Call& call) const;
+
+  /// All that are not where they are to be wait for room on their servers.
+  bool is_stuck() const { return is_stuck_; }
+
   void On(const Call& call, const proto::ChunksGiven& message);
   /// Asks again.
   void OnTick(const Call& call);
@@ -43,6 +47,9 @@ class MoveDesk {
   void OnMemberHeartbeat(const Call& call, uint64_t known) const;
 
  private:
+  std::optional<proto::ChunkMove> NextMove() const;
+  uint64_t RoomOfShard() const;
+  void SayStuck(const std::optional<ShardId>& full);
   bool CanAsk(const proto::ChunkMove& move) const;
   void Ask(const Call& call) const;
 
@@ -51,6 +58,7 @@ class MoveDesk {
   Wish wish_;  // that the target is for
   proto::Placement target_;
   RetryTimer timer_;
+  bool is_stuck_ = false;
 };
 
 }  // namespace ps::coordinator

@@ -184,11 +184,18 @@ bool IsSpread(const proto::Placement& placement, const std::vector<uint32_t>& sh
   return true;
 }
 
-uint64_t LargestBytes(const proto::Placement& placement) {
+std::map<ShardId, uint64_t> BytesByShard(const proto::Placement& placement) {
   std::map<ShardId, uint64_t> bytes;
-  uint64_t largest = 0;
   for (const proto::ChunkAssignment& chunk : placement.chunks) {
-    largest = std::max(largest, bytes[chunk.shard] += chunk.element_count * sizeof(float));
+    bytes[chunk.shard] += chunk.element_count * sizeof(float);
+  }
+  return bytes;
+}
+
+uint64_t LargestBytes(const proto::Placement& placement) {
+  uint64_t largest = 0;
+  for (const auto& [shard, bytes] : BytesByShard(placement)) {
+    largest = std::max(largest, bytes);
   }
   return largest;
 }

@@ -253,7 +253,8 @@ void ServersDesk::GoOn(const Call& call) {
   wants_other_shards_ = false;
   const proto::ServersState& state = job_->state.servers;
   const bool may_join = state.wanted > job_->shards.server_count() && HaveAllCome() && MayResize();
-  if (MayAdvance() && (may_join || (state.is_spreading && moves_->MayBegin(call)))) {
+  if (MayAdvance() &&
+      (may_join || (state.is_spreading && !moves_->is_stuck() && moves_->MayBegin(call)))) {
     Advance(call);
   }
 }

@@ -62,6 +62,42 @@ Status PinChunks(const Job& job, const proto::ScaleChange& change, ServersWanted
   return Status::Ok();
 }
 
+/// Where all chunks are when what is wanted is done.
+proto::Placement PlacementOf(const Job& job, const ServersWanted& wanted) {
+  const uint32_t shards_per_server = job.options.config.servers.shards_per_server;
+  proto::ServersState then;
+  then.wanted = static_cast<uint32_t>(wanted.count);
+  then.shares = wanted.shares;
+  then.pins = wanted.pins;
+  return PlaceAgain(
+      job.state.placement,
+      ShardShares(then, shards_per_server),
+      PinnedShards(then, shards_per_server));
+}
+
+/// bsp: each shard is to have room for a gradient of everybody.
+Status CheckRoundRoom(const Job& job, const ServersWanted& wanted) {
+  ShardId fullest;
+  uint64_t most = 0;
+  for (const auto& [shard, bytes] : BytesByShard(PlacementOf(job, wanted))) {
+    fullest = bytes > most ? shard : fullest;
+    most = std::max(most, bytes);
+  }
+  const uint64_t workers = job.WorkersToExpect();
+  const uint64_t room = job.MembersMax(most);
+  return workers <= room
+             ? Status::Ok()
+             : Status::InvalidArgument(fmt::format(
+                   "server {} would have {:.2f} MiB of parameters, and under bsp room for the "
+                   "gradients of {} (servers.queue_mib), and {} are wanted or there; put less on "
+                   "it, want more servers or fewer workers, or resume with a larger "
+                   "servers.queue_mib",
+                   fullest.value / job.options.config.servers.shards_per_server,
+                   static_cast<double>(most) / (1 << 20U),
+                   Plural(room, "worker"),
+                   workers));
+}
+
 Status CheckServers(const Job& job, bool makes_checkpoints, const ServersWanted& wanted) {
   const int64_t servers = wanted.count;
   const proto::ServerConfig& config = job.options.config.servers;
@@ -90,30 +126,7 @@ Status CheckServers(const Job& job, bool makes_checkpoints, const ServersWanted&
     return Status::InvalidArgument(
         "the run makes no checkpoints (checkpoint.enabled), and servers take over from one");
   }
-  if (!job.needs_round_room()) {
-    return Status::Ok();
-  }
-  proto::ServersState then;
-  then.wanted = static_cast<uint32_t>(servers);
-  then.shares = wanted.shares;
-  then.pins = wanted.pins;
-  const proto::Placement placement = PlaceAgain(
-      job.state.placement,
-      ShardShares(then, config.shards_per_server),
-      PinnedShards(then, config.shards_per_server));
-  uint64_t workers = 0;
-  for (const uint32_t count : job.state.wanted) {
-    workers += count;
-  }
-  const uint64_t room = job.MembersMax(LargestBytes(placement));
-  return workers <= room ? Status::Ok()
-                         : Status::InvalidArgument(fmt::format(
-                               "under bsp the shards of {} servers have room for the gradients of "
-                               "{} workers, and {} are wanted; raise servers.queue_mib, or want "
-                               "more servers or fewer workers",
-                               servers,
-                               room,
-                               workers));
+  return job.needs_round_room() ? CheckRoundRoom(job, wanted) : Status::Ok();
 }
 
 }  // namespace
@@ -135,6 +148,17 @@ Result<ServersWanted> ServersWantedAfter(
     PS_TRY(CheckServers(job, makes_checkpoints, wanted));
   }
   return wanted;
+}
+
+uint64_t LargestBytesToCome(const Job& job) {
+  const proto::ServersState& servers = job.state.servers;
+  const bool is_changing = servers.is_spreading || servers.wanted != job.shards.server_count();
+  const uint64_t largest = job.LargestBytes();
+  return is_changing
+             ? std::max(
+                   largest,
+                   LargestBytes(PlacementOf(job, {servers.wanted, servers.shares, servers.pins})))
+             : largest;
 }
 
 void ResizeShards(uint32_t shards_per_server, JobState* state) {

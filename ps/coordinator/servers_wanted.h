@@ -19,6 +19,9 @@ struct ServersWanted {
 Result<ServersWanted> ServersWantedAfter(
     const Job& job, bool makes_checkpoints, const std::vector<proto::ScaleChange>& changes);
 
+/// Parameters of the shard that has most of them, now or when all chunks are where they are wanted.
+uint64_t LargestBytesToCome(const Job& job);
+
 /// The shards that are wanted, in the state of a job that goes on: new ones, without chunks, that
 /// chunks are to be spread over, or fewer, where those that go have none.
 void ResizeShards(uint32_t shards_per_server, JobState* state);

@@ -70,6 +70,7 @@ constexpr std::array kTellings = {
         "chunks_moved",
         "scale",
         "chunks moved from shard {from} to shard {to}: {chunks}, placement {placement}"},
+    Telling{"chunks_wait", "scale", "chunks don't move yet: {why}"},
     Telling{"shards_changed", "scale", "{servers} servers with {shards} shards take part"},
     Telling{"servers_not_scaled", "give-up", "there will be no {servers} servers: {why}"},
     Telling{"no_seat_left", "give-up", "{missing} workers can't be started: no seat is left"},

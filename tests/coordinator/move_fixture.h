@@ -13,7 +13,7 @@ namespace ps::coordinator {
 /// A job whose chunks move to other servers.
 class MovingTest : public FallbackTest {
  protected:
-  explicit MovingTest(proto::Mode mode) : FallbackTest(mode) {}
+  using FallbackTest::FallbackTest;
 
   /// Two servers train, and so many are asked for.
   void BeginAndAsk(int32_t servers) {

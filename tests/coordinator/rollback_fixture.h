@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "tests/coordinator/checkpoint_fixture.h"
@@ -18,6 +19,9 @@ class RollbackTest : public CheckpointTest {
       proto::Mode mode = proto::Mode::kBsp,
       proto::RecoveryKind recovery = proto::RecoveryKind::kAuto)
       : CheckpointTest(mode, recovery) {}
+
+  RollbackTest(const std::function<void(CoordinatorOptions*)>& change, proto::Mode mode)
+      : CheckpointTest(change, mode) {}
 
   /// Everybody does what he was granted and asks for more.
   void Round() {

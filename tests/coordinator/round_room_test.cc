@@ -1,0 +1,135 @@
+// bsp: a shard keeps a gradient of everybody until the round is committed. Whatever is asked for,
+// no shard gets more chunks than it has room for then.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/coordinator/move_fixture.h"
+
+namespace ps::coordinator {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// Each of the two servers has room for the gradients of six workers; one that had all chunks would
+/// have room for three. Three train.
+class RoundRoomTest : public MovingTest {
+ protected:
+  explicit RoundRoomTest(proto::Mode mode = proto::Mode::kBsp)
+      : MovingTest(
+            [](CoordinatorOptions* options) {
+              options->config.servers.queue_mib = 1;
+              options->config.servers.chunk_kib = 64;
+              options->tensors = {{"w", {80000}}};
+            },
+            mode) {}
+
+  void Begin() {
+    MovingTest::Begin();
+    control_ = harness_.Connect(proto::Role::kControl);
+  }
+
+  /// A person wants all chunks on server 1.
+  void AskForOneServer() {
+    proto::ScaleChange change;
+    change.tensor = "w";
+    change.count = 1;
+    harness_.Give(control_, proto::ScaleRequest{{change}});
+  }
+
+  void JoinByHand() { workers_.push_back(harness_.Join()); }
+
+  std::string RefusalText() {
+    const auto refusal = harness_.Take<proto::Refusal>(control_);
+    return refusal ? refusal->message : "";
+  }
+
+  uint64_t BytesOf(uint32_t shard) const {
+    uint64_t bytes = 0;
+    for (const auto& chunk : harness_.core->StateAt(harness_.now).placement.chunks) {
+      bytes += chunk.shard == ShardId(shard) ? chunk.element_count * sizeof(float) : 0;
+    }
+    return bytes;
+  }
+};
+
+class RoundRoomOfAsyncTest : public RoundRoomTest {
+ protected:
+  RoundRoomOfAsyncTest() : RoundRoomTest(proto::Mode::kAsync) {}
+};
+
+TEST_F(RoundRoomTest, AMoveCountsWorkersThatNobodyAskedFor) {
+  Begin();
+  JoinByHand();
+  AskForOneServer();
+  const std::string why = RefusalText();
+  EXPECT_THAT(why, HasSubstr("server 1 would have 0.31 MiB of parameters"));
+  EXPECT_THAT(why, HasSubstr("room for the gradients of 3 workers (servers.queue_mib)"));
+  EXPECT_THAT(why, HasSubstr("4 are wanted or there; put less on it"));
+  Tick();
+  EXPECT_FALSE(status().is_moving);
+}
+
+TEST_F(RoundRoomTest, WorkersAreCountedWhereTheChunksAreToBe) {
+  Begin();
+  harness_.Work(&workers_[0], grants_[0]);  // so that nothing sets off yet
+  AskForOneServer();
+  ASSERT_TRUE(harness_.Take<proto::ScaleReply>(control_).has_value());
+  ASSERT_TRUE(status().is_moving);
+  harness_.Give(control_, proto::ScaleRequest{{{"", 4, false}}});
+  EXPECT_THAT(RefusalText(), HasSubstr("room for the gradients of 3 workers, and that would be 4"));
+}
+
+TEST_F(RoundRoomTest, NobodyJoinsWhomTheChunksOnTheirWayLeaveNoRoomFor) {
+  Begin();
+  AskForOneServer();
+  Tick();
+  ASSERT_TRUE(move().has_value());
+  const proto::PeerId fourth = harness_.AskToJoin(std::nullopt);
+  const auto refusal = harness_.Take<proto::Refusal>(fourth);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_THAT(refusal->message, HasSubstr("room for the gradients of 3 workers"));
+}
+
+TEST_F(RoundRoomTest, ChunksWaitForTheRoomOfWorkersThatHaveJoinedMeanwhile) {
+  Begin();
+  harness_.Work(&workers_[0], grants_[0]);
+  AskForOneServer();
+  JoinByHand();
+  harness_.Work(&workers_[1], grants_[1]);
+  harness_.Work(&workers_[2], grants_[2]);
+  for (int i = 0; i < 10; ++i) {
+    Tick();
+    if (move()) {
+      Given();
+    }
+  }
+  EXPECT_TRUE(status().is_moving);
+  EXPECT_FALSE(move().has_value());
+  EXPECT_EQ(BytesOf(1), 4U << 16U) << "for four workers a shard may have so much";
+  EXPECT_THAT(status().trouble, HasSubstr("server 1 has no room for more"));
+  const FakeWorker& fourth = workers_.back();
+  harness_.Give(fourth.peer, proto::Goodbye{fourth.incarnation, "notice", {}});
+  for (int i = 0; i < 10 && status().is_moving; ++i) {
+    Tick();
+    if (move()) {
+      Given();
+    }
+  }
+  EXPECT_FALSE(status().is_moving);
+  EXPECT_EQ(BytesOf(1), 80000 * sizeof(float));
+  EXPECT_THAT(status().trouble, IsEmpty());
+}
+
+TEST_F(RoundRoomOfAsyncTest, BspIsRefusedWhereChunksAreOnTheirWayToTooLittleRoom) {
+  Begin();
+  JoinByHand();
+  AskForOneServer();
+  ASSERT_TRUE(harness_.Take<proto::ScaleReply>(control_).has_value()) << "async needs no room";
+  harness_.Give(control_, proto::ModeRequest{{proto::Mode::kBsp}});
+  EXPECT_THAT(RefusalText(), HasSubstr("gradients of 3 workers, and 4 are wanted or there"));
+}
+
+}  // namespace
+}  // namespace ps::coordinator
