@@ -28,7 +28,17 @@ CheckpointDesk::CheckpointDesk(Job* job)
     : job_(job),
       disk_(job->options.manifests),
       ask_timer_(job->timing.retry_limit, job->timing.lease),
-      set_aside_(job->options.set_aside) {}
+      set_aside_(job->options.set_aside) {
+  // The state has none whose manifest can't be read, unless it knew it. It may be readable one day.
+  for (const proto::KeptCheckpoint& found : job->options.checkpoints) {
+    if (found.shards == 0 &&
+        std::ranges::find(
+            job->state.checkpoints.kept, found.checkpoint, &proto::KeptCheckpoint::checkpoint) ==
+            job->state.checkpoints.kept.end()) {
+      set_aside_.push_back({found.checkpoint, false, "its manifest can't be read"});
+    }
+  }
+}
 
 Duration CheckpointDesk::Every() const {
   return FromSeconds(static_cast<double>(job_->options.config.checkpoint.every_s));

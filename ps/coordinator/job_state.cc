@@ -238,6 +238,13 @@ std::optional<uint32_t> EpochInProgress(const proto::LedgerState& ledger, uint64
   return std::nullopt;
 }
 
+/// Those whose manifests can't be read: nobody knows what they count, so what going back to one of
+/// them undoes could not be said. CheckpointDesk sets them aside.
+void LeaveOutUnknown(proto::CheckpointsState* checkpoints) {
+  std::erase_if(
+      checkpoints->kept, [](const proto::KeptCheckpoint& kept) { return kept.shards == 0; });
+}
+
 /// What was trained, by a run whose workers and servers are gone. Placement and processes are this
 /// run's own; as many servers have the shares that they had.
 void TakeOver(const ResumeFrom& resume, uint64_t train_samples, JobState* state) {
@@ -290,6 +297,7 @@ JobState MakeJobState(const CoordinatorOptions& options) {
     state.wanted.push_back(group.count);
   }
   state.checkpoints.kept = options.checkpoints;
+  LeaveOutUnknown(&state.checkpoints);
   state.checkpoints.next = options.next_checkpoint;
   if (options.resume) {
     TakeOver(*options.resume, options.train_samples, &state);
@@ -308,6 +316,7 @@ void TakeCheckpointsOf(const CoordinatorOptions& options, JobState* state) {
       kept = *it;  // its manifest can't be read any more
     }
   }
+  LeaveOutUnknown(checkpoints);
   checkpoints->next = std::max(checkpoints->next, options.next_checkpoint);
   checkpoints->committed += checkpoints->newest().checkpoint > known ? 1 : 0;
 }

@@ -72,5 +72,35 @@ TEST_F(PartialFallbackTest, TheLostServerAloneGoesBackToTheCheckpointBefore) {
   FinishRun();
 }
 
+/// Its coordinator had ended before it wrote down that the checkpoint exists.
+TEST_F(PartialFallbackTest, OneThatNobodyKnowsAndWhoseManifestIsDamagedIsNotGoneBackTo) {
+  Begin();
+  harness_.Work(&workers_[1], grants_[1]);
+  Wait(kEvery);
+  Written();
+  const uint64_t counted_before = harness_.status().steps_counted;
+  harness_.Work(&workers_[0], grants_[0]);
+  const uint64_t counted = harness_.status().steps_counted;
+  ASSERT_GT(counted_before, 0U);
+  ASSERT_GT(counted, counted_before);
+  CoordinatorOptions options = harness_.options;
+  options.checkpoints = {harness_.core->StateAt(harness_.now).checkpoints.newest(), {2, 0, 0, 0}};
+  options.next_checkpoint = 3;
+  proto::JobState state = harness_.core->StateAt(harness_.now);
+  TakeCheckpointsOf(options, &state);
+  FakeFleet fleet;
+  const LaunchId launch = state.shards[1].launch;
+  const auto core =
+      CoordinatorCore::Load(std::move(state), options, &fleet, &NullLogger(), harness_.now);
+  ASSERT_TRUE(core.ok()) << core.status();
+  (*core)->OnProcessExited(
+      {ProcessKind::kServer, 1, launch, "killed", false, ""}, harness_.now, harness_.out());
+  const proto::JobState then = (*core)->StateAt(harness_.now);
+  EXPECT_EQ(then.checkpoints.newest().checkpoint, 1U);
+  EXPECT_EQ(then.checkpoints.next, 3U);
+  EXPECT_EQ(then.shards[1].restore.checkpoint, 1U);
+  EXPECT_EQ(then.checkpoints.steps_undone, counted - counted_before);
+}
+
 }  // namespace
 }  // namespace ps::coordinator
