@@ -73,57 +73,60 @@ bool IsRefusal(const Status& status) {
 
 }  // namespace
 
-void FuzzManifest(std::span<const uint8_t> input) {
+bool FuzzManifest(std::span<const uint8_t> input) {
   const Bytes bytes = PutRight(input, input.size());
   const uint64_t id = NumberAt(bytes, kIdAt);
   const auto manifest = checkpoint::DecodeManifest(id, bytes);
   if (!manifest.ok()) {
     PS_CHECK(IsRefusal(manifest.status())) << manifest.status();
-    return;
+    return false;
   }
   const Bytes saved = checkpoint::EncodeManifest(*manifest);
   const auto again = checkpoint::DecodeManifest(id, saved);
   PS_CHECK(again.ok()) << again.status();
   PS_CHECK(checkpoint::EncodeManifest(*again) == saved) << "encoding loses something";
+  return true;
 }
 
-void FuzzPart(std::span<const uint8_t> input) {
+bool FuzzPart(std::span<const uint8_t> input) {
   const Bytes bytes = PutRight(input, input.size());
   const uint64_t id = NumberAt(bytes, kIdAt);
   const auto part = checkpoint::DecodePart(id, bytes);
   if (!part.ok()) {
     PS_CHECK(IsRefusal(part.status())) << part.status();
-    return;
+    return false;
   }
   const Bytes saved = checkpoint::EncodePart(id, *part);
   const auto again = checkpoint::DecodePart(id, saved);
   PS_CHECK(again.ok()) << again.status();
   PS_CHECK(checkpoint::EncodePart(id, *again) == saved) << "encoding loses something";
+  return true;
 }
 
-void FuzzShardState(std::span<const uint8_t> input) {
+bool FuzzShardState(std::span<const uint8_t> input) {
   const auto state = proto::DecodeShardState(std::as_bytes(input));
   if (!state.ok()) {
     PS_CHECK(IsRefusal(state.status())) << state.status();
-    return;
+    return false;
   }
   const Bytes saved = proto::EncodeShardState(*state);
   const auto again = proto::DecodeShardState(saved);
   PS_CHECK(again.ok()) << again.status();
   PS_CHECK(proto::EncodeShardState(*again) == saved) << "encoding loses something";
+  return true;
 }
 
-void FuzzChunkRecord(std::span<const uint8_t> input) {
+bool FuzzChunkRecord(std::span<const uint8_t> input) {
   const Bytes bytes = PutRight(input, checkpoint::kChunkHeadBytes);
   const ChunkKey key(NumberAt(bytes, kEnvelopeBytes));
   const auto view = checkpoint::ViewChunkRecord(key, NumberAt(bytes, kIdAt), bytes);
   if (!view.ok()) {
     PS_CHECK(IsRefusal(view.status())) << view.status();
-    return;
+    return false;
   }
   constexpr uint32_t kElementsMax = 4096;
   if (view->head.element_count > kElementsMax) {
-    return;
+    return false;
   }
   checkpoint::ChunkCodec codec;
   std::vector<float> target(view->head.element_count);
@@ -132,27 +135,29 @@ void FuzzChunkRecord(std::span<const uint8_t> input) {
         view->head.encodings[i], view->stored[i], std::as_writable_bytes(std::span(target)));
     PS_CHECK(decoded.ok() || decoded.code() == StatusCode::kCorruption) << decoded;
   }
+  return true;
 }
 
-void FuzzCopyIndex(std::span<const uint8_t> input) {
+bool FuzzCopyIndex(std::span<const uint8_t> input) {
   const Bytes bytes = PutRight(input, input.size());
   const uint64_t id = NumberAt(bytes, kIdAt);
   const auto index = checkpoint::DecodeIndex(id, bytes);
   if (!index.ok()) {
     PS_CHECK(IsRefusal(index.status())) << index.status();
-    return;
+    return false;
   }
   const auto again = checkpoint::DecodeIndex(id, checkpoint::EncodeIndex(*index));
   PS_CHECK(again.ok() && *again == *index) << "encoding loses something";
+  return true;
 }
 
-void FuzzS3Reply(std::span<const uint8_t> input) {
+bool FuzzS3Reply(std::span<const uint8_t> input) {
   const auto body = std::as_bytes(input);
   checkpoint::ParseS3Error(body);
   const auto page = checkpoint::ParseS3Page(body);
   if (!page.ok()) {
     PS_CHECK(page.status().code() == StatusCode::kCorruption) << page.status();
-    return;
+    return false;
   }
   for (const checkpoint::ObjectInfo& object : page->objects) {
     const std::string prefix = object.key + "/";
@@ -163,6 +168,7 @@ void FuzzS3Reply(std::span<const uint8_t> input) {
   const auto again = checkpoint::ParseS3Page(std::as_bytes(std::span(xml)));
   PS_CHECK(again.ok()) << again.status();
   PS_CHECK(again->objects == page->objects && again->next == page->next) << "what was read differs";
+  return true;
 }
 
 }  // namespace ps::fuzz

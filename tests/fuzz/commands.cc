@@ -34,17 +34,18 @@ void CheckMisuse(const Status& status) {
 
 /// Of a list of arguments of one kind: misuse, or values that `is_good` takes.
 template <typename T, typename F>
-void CheckAll(const Result<std::vector<T>>& values, F is_good) {
+bool CheckAll(const Result<std::vector<T>>& values, F is_good) {
   if (!values.ok()) {
     CheckMisuse(values.status());
-    return;
+    return false;
   }
   PS_CHECK(!values->empty() && std::ranges::all_of(*values, is_good));
+  return true;
 }
 
 }  // namespace
 
-void FuzzArguments(std::span<const uint8_t> input) {
+bool FuzzArguments(std::span<const uint8_t> input) {
   const std::vector<std::string> texts = Lines(input);
   const Result<double> seconds = psctl::ParseDuration("--within", texts.front());
   if (seconds.ok()) {
@@ -52,22 +53,26 @@ void FuzzArguments(std::span<const uint8_t> input) {
   } else {
     CheckMisuse(seconds.status());
   }
-  CheckAll(psctl::ParseTypeCounts("--fleet", texts), [](const provisioner::TypeCount& type) {
-    return !type.instance_type.empty() && type.count >= 0 && type.minibatch >= 0;
-  });
-  CheckAll(
+  bool is_taken = seconds.ok();
+  is_taken |=
+      CheckAll(psctl::ParseTypeCounts("--fleet", texts), [](const provisioner::TypeCount& type) {
+        return !type.instance_type.empty() && type.count >= 0 && type.minibatch >= 0;
+      });
+  is_taken |= CheckAll(
       psctl::ParseTypes("--types", texts), [](const std::string& type) { return !type.empty(); });
-  CheckAll(psctl::ParseServerRanges("--servers", texts), [](const provisioner::ServerRange& range) {
-    return !range.instance_type.empty() && range.hosts_min >= 1 &&
-           range.hosts_min <= range.hosts_max;
-  });
+  is_taken |= CheckAll(
+      psctl::ParseServerRanges("--servers", texts), [](const provisioner::ServerRange& range) {
+        return !range.instance_type.empty() && range.hosts_min >= 1 &&
+               range.hosts_min <= range.hosts_max;
+      });
+  return is_taken;
 }
 
-void FuzzCommandLine(std::span<const uint8_t> input) {
+bool FuzzCommandLine(std::span<const uint8_t> input) {
   const Result<psctl::Command> command = psctl::ParseCommandLine(Lines(input));
   if (!command.ok()) {
     CheckMisuse(command.status());
-    return;
+    return false;
   }
   if (const auto* const notice = std::get_if<psctl::NoticeCommand>(&*command)) {
     PS_CHECK(notice->grace_s > 0 && notice->grace_s <= 3600) << notice->grace_s;
@@ -75,6 +80,7 @@ void FuzzCommandLine(std::span<const uint8_t> input) {
   if (const auto* const plan = std::get_if<psctl::PlanCommand>(&*command)) {
     PS_CHECK(!(plan->budget_usd < 0) && !std::isnan(plan->budget_usd)) << plan->budget_usd;
   }
+  return true;
 }
 
 }  // namespace ps::fuzz

@@ -15,17 +15,18 @@ namespace ps::fuzz {
 namespace {
 
 template <typename Parse, typename Print>
-void Check(std::string_view text, const Parse& parse, const Print& print) {
+bool Check(std::string_view text, const Parse& parse, const Print& print) {
   const auto value = parse(text, "file.json");
   if (value.ok()) {
     const auto again = parse(print(*value), "printed.json");
     PS_CHECK(again.ok()) << again.status();
     PS_CHECK(*again == *value) << "printing loses something";
-    return;
+    return true;
   }
   const std::string_view message = value.status().message();
   PS_CHECK(message.starts_with("file.json:")) << message;
   PS_CHECK(message.find('\n') == std::string_view::npos) << message;
+  return false;
 }
 
 /// What spot price histories are laid over.
@@ -42,14 +43,14 @@ proto::Catalog BaseCatalog() {
 
 }  // namespace
 
-void FuzzJob(std::span<const uint8_t> input) {
+bool FuzzJob(std::span<const uint8_t> input) {
   const auto parse = [](std::string_view text, const std::string& file) {
     return proto::ParseJobConfig(text, file);
   };
-  Check(Text(input), parse, proto::PrintJobConfig);
+  return Check(Text(input), parse, proto::PrintJobConfig);
 }
 
-void FuzzOverrides(std::span<const uint8_t> input) {
+bool FuzzOverrides(std::span<const uint8_t> input) {
   constexpr std::string_view kJob =
       R"({"name": "fuzz", "model": {"name": "mlp"}, "data": {"directory": "."},
           "workers": [{"count": 2}]})";
@@ -67,28 +68,29 @@ void FuzzOverrides(std::span<const uint8_t> input) {
     const auto again = proto::ParseJobConfig(proto::PrintJobConfig(*config), "printed.json");
     PS_CHECK(again.ok()) << again.status();
     PS_CHECK(*again == *config) << "printing loses something";
-    return;
+    return true;
   }
   const std::string_view message = config.status().message();
   PS_CHECK(message.starts_with("--set:") || message.starts_with("file.json:")) << message;
   PS_CHECK(message.find('\n') == std::string_view::npos) << message;
+  return false;
 }
 
-void FuzzCatalog(std::span<const uint8_t> input) {
-  Check(Text(input), proto::ParseCatalog, proto::PrintCatalog);
+bool FuzzCatalog(std::span<const uint8_t> input) {
+  return Check(Text(input), proto::ParseCatalog, proto::PrintCatalog);
 }
 
-void FuzzProfile(std::span<const uint8_t> input) {
-  Check(Text(input), proto::ParseProfile, proto::PrintProfile);
+bool FuzzProfile(std::span<const uint8_t> input) {
+  return Check(Text(input), proto::ParseProfile, proto::PrintProfile);
 }
 
-void FuzzPlan(std::span<const uint8_t> input) {
-  Check(Text(input), proto::ParsePlan, proto::PrintPlan);
+bool FuzzPlan(std::span<const uint8_t> input) {
+  return Check(Text(input), proto::ParsePlan, proto::PrintPlan);
 }
 
-void FuzzImport(std::span<const uint8_t> input) {
+bool FuzzImport(std::span<const uint8_t> input) {
   if (input.empty()) {
-    return;
+    return false;
   }
   const auto formats = provisioner::ImportFormats();
   provisioner::ImportOptions options;
@@ -104,11 +106,12 @@ void FuzzImport(std::span<const uint8_t> input) {
   if (!imported.ok()) {
     const std::string_view message = imported.status().message();
     PS_CHECK(!message.empty() && message.find('\n') == std::string_view::npos) << message;
-    return;
+    return false;
   }
   for (const std::string& note : imported->notes) {
     PS_CHECK(note.find('\n') == std::string::npos) << note;
   }
+  return true;
 }
 
 }  // namespace ps::fuzz

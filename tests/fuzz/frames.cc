@@ -96,9 +96,9 @@ void CheckAgain(const proto::Message& message) {
 
 }  // namespace
 
-void FuzzFrames(std::span<const uint8_t> input) {
+bool FuzzFrames(std::span<const uint8_t> input) {
   if (input.empty()) {
-    return;
+    return false;
   }
   const uint8_t how = input[0];
   std::span<const std::byte> bytes = std::as_bytes(input.subspan(1));
@@ -111,15 +111,17 @@ void FuzzFrames(std::span<const uint8_t> input) {
   // So small that a wrong length is refused, not allocated.
   const proto::FrameLimits limits{.header_bytes_max = 1U << 16, .payload_bytes_max = 1U << 16};
   net::FrameReader reader(limits, std::make_shared<net::BufferPool>(1U << 16));
+  bool is_taken = false;
   while (true) {
     const Result<std::optional<net::FrameReader::Frame>> frame = reader.Next();
     if (!frame.ok()) {
-      return;
+      return is_taken;
     }
     if (frame->has_value()) {
+      is_taken = true;
       CheckAgain((*frame)->message);
     } else if (bytes.empty()) {
-      return;
+      return is_taken;
     } else {
       bytes = Feed(reader, bytes, piece);
     }

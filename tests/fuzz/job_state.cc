@@ -37,9 +37,9 @@ Result<proto::JobState> Merge(const Rows& rows) {
 
 }  // namespace
 
-void FuzzJobRows(std::span<const uint8_t> input) {
+bool FuzzJobRows(std::span<const uint8_t> input) {
   if (input.size() < 2) {
-    return;
+    return false;
   }
   Rows rows = RowsOf(proto::JobState{});
   const auto kind = static_cast<proto::RowKind>(input[0] % proto::kRowKinds);
@@ -51,11 +51,12 @@ void FuzzJobRows(std::span<const uint8_t> input) {
         state.status().code() == StatusCode::kCorruption &&
         state.status().message().find("row ") != std::string_view::npos)
         << state.status();
-    return;
+    return false;
   }
   const Result<proto::JobState> again = Merge(RowsOf(*state));
   PS_CHECK(again.ok()) << again.status();
   PS_CHECK(proto::EncodeJobState(*again) == proto::EncodeJobState(*state)) << "rows lose something";
+  return true;
 }
 
 std::vector<std::byte> WithStateChecksum(std::span<const uint8_t> input) {
@@ -68,19 +69,20 @@ std::vector<std::byte> WithStateChecksum(std::span<const uint8_t> input) {
   return bytes;
 }
 
-void FuzzJobState(std::span<const uint8_t> input) {
+bool FuzzJobState(std::span<const uint8_t> input) {
   const Result<proto::JobState> state = proto::DecodeJobState(WithStateChecksum(input));
   if (!state.ok()) {
     PS_CHECK(
         state.status().code() == StatusCode::kCorruption ||
         state.status().code() == StatusCode::kUnsupported)
         << state.status();
-    return;
+    return false;
   }
   const std::vector<std::byte> saved = proto::EncodeJobState(*state);
   const Result<proto::JobState> again = proto::DecodeJobState(saved);
   PS_CHECK(again.ok()) << again.status();
   PS_CHECK(proto::EncodeJobState(*again) == saved) << "saving loses something";
+  return true;
 }
 
 }  // namespace ps::fuzz

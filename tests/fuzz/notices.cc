@@ -22,9 +22,9 @@ Result<std::optional<notice::ProviderNotice>> Read(const HttpReply& reply, bool 
 
 }  // namespace
 
-void FuzzNotice(std::span<const uint8_t> input) {
+bool FuzzNotice(std::span<const uint8_t> input) {
   if (input.empty()) {
-    return;
+    return false;
   }
   const bool is_azure = input.front() % 2 == 1;
   const auto rest = input.subspan(1);
@@ -38,7 +38,7 @@ void FuzzNotice(std::span<const uint8_t> input) {
   if (!notice.ok()) {
     const std::string_view message = notice.status().message();
     PS_CHECK(!message.empty() && message.find('\n') == std::string_view::npos) << message;
-    return;
+    return false;
   }
   PS_CHECK(is_azure || notice->has_value()) << "an action of EC2 that says nothing";
   if (notice->has_value()) {
@@ -46,6 +46,7 @@ void FuzzNotice(std::span<const uint8_t> input) {
     PS_CHECK((*notice)->grace >= notice::kAtOnce) << "less time than none";
     PS_CHECK((*notice)->grace <= std::chrono::hours(24)) << "nobody announces more";
   }
+  return true;
 }
 
 }  // namespace ps::fuzz

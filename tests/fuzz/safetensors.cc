@@ -35,9 +35,9 @@ void CheckSame(const SafetensorsHeader& a, const SafetensorsHeader& b) {
 
 }  // namespace
 
-void FuzzSafetensors(std::span<const uint8_t> input) {
+bool FuzzSafetensors(std::span<const uint8_t> input) {
   if (input.size() < 2) {
-    return;
+    return false;
   }
   const uint64_t data_bytes = input[0] + 256U * input[1];
   const MemoryFile file(FileOf(input.subspan(2), data_bytes));
@@ -46,7 +46,7 @@ void FuzzSafetensors(std::span<const uint8_t> input) {
     const StatusCode code = reader.status().code();
     PS_CHECK(code == StatusCode::kCorruption || code == StatusCode::kUnsupported)
         << reader.status();
-    return;
+    return false;
   }
   const std::string printed = checkpoint::PrintSafetensorsHeader(reader->header());
   const auto again =
@@ -60,6 +60,7 @@ void FuzzSafetensors(std::span<const uint8_t> input) {
     std::vector<float> values(static_cast<size_t>(tensor.element_count));
     PS_CHECK(reader->Read(tensor, 0, values).ok());
   }
+  return true;
 }
 
 }  // namespace ps::fuzz

@@ -8,8 +8,9 @@
 
 namespace ps::fuzz {
 
-/// Gives bytes from outside to one parser. A broken promise ends the process.
-using TargetFunction = void (*)(std::span<const uint8_t> input);
+/// Gives bytes from outside to one parser, and returns whether it took them. A broken promise ends
+/// the process.
+using TargetFunction = bool (*)(std::span<const uint8_t> input);
 
 struct Target {
   std::string_view name;  // its corpus is tests/fuzz/corpus/NAME
@@ -25,62 +26,63 @@ const Target* FindTarget(std::string_view name);
 
 /// Frames as a connection reads them. The first byte says how: in what pieces the bytes arrive, and
 /// whether lengths and checksums are put right first, so that damage reaches the codecs.
-void FuzzFrames(std::span<const uint8_t> input);
+bool FuzzFrames(std::span<const uint8_t> input);
 
 /// A saved coordinator, its checksum put right.
-void FuzzJobState(std::span<const uint8_t> input);
+bool FuzzJobState(std::span<const uint8_t> input);
 /// `input` as the bytes of a saved coordinator whose checksum is right.
 std::vector<std::byte> WithStateChecksum(std::span<const uint8_t> input);
-/// The same, taken up by a core of the corpus's job, to which nobody comes back.
-void FuzzCoordinator(std::span<const uint8_t> input);
+/// A saved coordinator of a small job with some bytes changed, taken up by a core to which nobody
+/// comes back.
+bool FuzzCoordinator(std::span<const uint8_t> input);
 
 /// Rows of a coordinator's journal: an empty job's, and one more. The first two bytes say of which
 /// kind and number it is.
-void FuzzJobRows(std::span<const uint8_t> input);
+bool FuzzJobRows(std::span<const uint8_t> input);
 
 // The files that people write: one line of error that names the file, or a value that prints and
 // parses back the same.
-void FuzzJob(std::span<const uint8_t> input);
+bool FuzzJob(std::span<const uint8_t> input);
 /// Settings of the command line, KEY=VALUE, a line each, over a small job.
-void FuzzOverrides(std::span<const uint8_t> input);
-void FuzzCatalog(std::span<const uint8_t> input);
-void FuzzProfile(std::span<const uint8_t> input);
-void FuzzPlan(std::span<const uint8_t> input);
+bool FuzzOverrides(std::span<const uint8_t> input);
+bool FuzzCatalog(std::span<const uint8_t> input);
+bool FuzzProfile(std::span<const uint8_t> input);
+bool FuzzPlan(std::span<const uint8_t> input);
 /// Tables of prices. The first byte chooses the format; a zero byte parts two files.
-void FuzzImport(std::span<const uint8_t> input);
+bool FuzzImport(std::span<const uint8_t> input);
 
 /// Datasets, plain and gzip. For IDX the first byte says at what 256th the labels begin.
-void FuzzIdx(std::span<const uint8_t> input);
-void FuzzCifar(std::span<const uint8_t> input);
-void FuzzText(std::span<const uint8_t> input);
+bool FuzzIdx(std::span<const uint8_t> input);
+bool FuzzCifar(std::span<const uint8_t> input);
+bool FuzzText(std::span<const uint8_t> input);
 /// vocab.json, merges.txt and a text, a zero byte between.
-void FuzzBpe(std::span<const uint8_t> input);
-void FuzzNpy(std::span<const uint8_t> input);
+bool FuzzBpe(std::span<const uint8_t> input);
+bool FuzzNpy(std::span<const uint8_t> input);
 /// A table, plain and gzip. The first byte says whether it has tabs, and a header.
-void FuzzTable(std::span<const uint8_t> input);
+bool FuzzTable(std::span<const uint8_t> input);
 
 /// Records of checkpoints, their checksums put right.
-void FuzzManifest(std::span<const uint8_t> input);
-void FuzzPart(std::span<const uint8_t> input);
+bool FuzzManifest(std::span<const uint8_t> input);
+bool FuzzPart(std::span<const uint8_t> input);
 /// What a part has beside its chunks.
-void FuzzShardState(std::span<const uint8_t> input);
-void FuzzChunkRecord(std::span<const uint8_t> input);
-void FuzzCopyIndex(std::span<const uint8_t> input);
+bool FuzzShardState(std::span<const uint8_t> input);
+bool FuzzChunkRecord(std::span<const uint8_t> input);
+bool FuzzCopyIndex(std::span<const uint8_t> input);
 /// What an object store answers: a page of a list, or an error.
-void FuzzS3Reply(std::span<const uint8_t> input);
+bool FuzzS3Reply(std::span<const uint8_t> input);
 
 /// What EC2 and Azure say of a machine. The first byte chooses; the first line is the reply's date.
-void FuzzNotice(std::span<const uint8_t> input);
+bool FuzzNotice(std::span<const uint8_t> input);
 
 /// A safetensors file. The first two bytes say how many bytes of data follow the header.
-void FuzzSafetensors(std::span<const uint8_t> input);
+bool FuzzSafetensors(std::span<const uint8_t> input);
 
-void FuzzHostPort(std::span<const uint8_t> input);
+bool FuzzHostPort(std::span<const uint8_t> input);
 /// The words of a command line, a line each.
-void FuzzFlags(std::span<const uint8_t> input);
+bool FuzzFlags(std::span<const uint8_t> input);
 /// The same for psctl.
-void FuzzCommandLine(std::span<const uint8_t> input);
+bool FuzzCommandLine(std::span<const uint8_t> input);
 /// Durations, counts and ranges as psctl takes them, a line each.
-void FuzzArguments(std::span<const uint8_t> input);
+bool FuzzArguments(std::span<const uint8_t> input);
 
 }  // namespace ps::fuzz

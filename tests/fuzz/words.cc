@@ -9,7 +9,7 @@
 
 namespace ps::fuzz {
 
-void FuzzHostPort(std::span<const uint8_t> input) {
+bool FuzzHostPort(std::span<const uint8_t> input) {
   const Result<HostPort> parsed = ParseHostPort(Text(input));
   if (parsed.ok()) {
     PS_CHECK(!parsed->host.empty() && parsed->port < 65536) << parsed->host << " " << parsed->port;
@@ -17,9 +17,10 @@ void FuzzHostPort(std::span<const uint8_t> input) {
     PS_CHECK(again.ok()) << again.status();
     PS_CHECK(again->host == parsed->host && again->port == parsed->port);
   }
+  return parsed.ok();
 }
 
-void FuzzFlags(std::span<const uint8_t> input) {
+bool FuzzFlags(std::span<const uint8_t> input) {
   std::vector<std::string> words = {"program"};
   std::string_view text = Text(input);
   while (!text.empty()) {
@@ -44,6 +45,7 @@ void FuzzFlags(std::span<const uint8_t> input) {
     PS_CHECK(!port.ok() || (*port >= 1 && *port <= 65535));
     PS_CHECK(flags->Has("name") == flags->Text("name").ok());
   }
+  return flags.ok();
 }
 
 }  // namespace ps::fuzz
