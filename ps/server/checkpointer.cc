@@ -9,7 +9,8 @@
 namespace ps::server {
 namespace {
 
-/// Of copies on their way to the disk: enough to keep it busy, little enough for one event.
+/// Copies that may be on their way to the disk: enough to keep it busy, little enough for one
+/// event.
 constexpr uint64_t kOutBytesMax = uint64_t{8} << 20;
 
 }  // namespace

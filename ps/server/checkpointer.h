@@ -9,8 +9,8 @@
 #include "ps/base/ids.h"
 #include "ps/base/time.h"
 #include "ps/proto/messages.h"
-#include "ps/server/chunk_move.h"
 #include "ps/server/chunk_store.h"
+#include "ps/server/reindexing.h"
 #include "ps/server/shard_disk.h"
 #include "ps/server/snapshot.h"
 

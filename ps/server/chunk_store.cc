@@ -30,6 +30,7 @@ Result<ChunkStore> ChunkStore::Make(
   store.weight_decay_ = settings.optimizer.weight_decay;
   store.tensors_ = setup.tensors;
   store.model_ = setup.placement.chunks;
+  store.placement_ = setup.placement.version;
   std::vector<int64_t> tensor_elements;
   for (const TensorSpec& tensor : setup.tensors) {
     tensor_elements.push_back(tensor.element_count());
@@ -102,16 +103,21 @@ Result<Chunk> ChunkStore::MakeChunk(ChunkKey key, size_t first_part) const {
   return chunk;
 }
 
-void ChunkStore::Insert(std::vector<Chunk> chunks) {
+void ChunkStore::Insert(std::vector<Chunk> chunks, uint64_t version) {
+  placement_ = std::max(placement_, version);
   std::ranges::move(chunks, std::back_inserter(chunks_));
   std::ranges::sort(chunks_, {}, &Chunk::key);
   Renumber();
 }
 
-void ChunkStore::Remove(std::span<const ChunkKey> keys) {
+void ChunkStore::Remove(std::span<const ChunkKey> keys, uint64_t version) {
+  placement_ = version;
   std::erase_if(chunks_, [&](const Chunk& chunk) {
     return std::ranges::find(keys, chunk.key) != keys.end();
   });
+  for (Chunk& chunk : chunks_) {
+    chunk.is_leaving = false;
+  }
   Renumber();
 }
 

@@ -31,10 +31,26 @@ struct Chunk {
   size_t first_part = 0;   // of the parts of all chunks, in order: those it travels in
   uint32_t part_count = 1;
 
-  Buffer value;                                           // [element_count] f32
+  bool is_leaving = false;  // on its way to another shard: it stays as it is
+  Buffer value;             // [element_count] f32
   std::array<Buffer, kernels::kOptimizerSlotsMax> slots;  // the same, those that the rule needs
   Version version = 0;
 };
+
+/// The value of a chunk and the buffers of its optimizer.
+constexpr uint32_t kBuffersMax = 1 + kernels::kOptimizerSlotsMax;
+
+/// A chunk's value, and those buffers of its optimizer that it has.
+template <typename C>
+auto BuffersOf(C& chunk) {
+  std::vector<decltype(&chunk.value)> buffers = {&chunk.value};
+  for (auto& slot : chunk.slots) {
+    if (slot.size() > 0) {
+      buffers.push_back(&slot);
+    }
+  }
+  return buffers;
+}
 
 /// The parameters of one shard. Thread: the shard's.
 class ChunkStore {
@@ -52,16 +68,30 @@ class ChunkStore {
   /// A chunk of the model that is not here, with room for its values; its parts are counted from
   /// `first_part` on. Errors: kInvalidArgument when there is none, or it is here.
   Result<Chunk> MakeChunk(ChunkKey key, size_t first_part) const;
-  /// Takes chunks of MakeChunk, which have their values now. Indices are others afterwards, as they
-  /// are after Remove.
-  void Insert(std::vector<Chunk> chunks);
-  /// Requires: all are here.
-  void Remove(std::span<const ChunkKey> keys);
+  /// Takes chunks of MakeChunk, which have their values now, by the placement `version`. Indices
+  /// are others afterwards, as they are after Remove.
+  void Insert(std::vector<Chunk> chunks, uint64_t version);
+  /// Requires: all are here. No other chunk is on its way any more.
+  void Remove(std::span<const ChunkKey> keys, uint64_t version);
+
+  void SetLeaving(size_t index) { chunks_[index].is_leaving = true; }
+
+  /// The placement in which chunks came or left last.
+  uint64_t placement() const { return placement_; }
+
+  /// Whether a chunk that is not here may have been here in the placement that a sender knows.
+  bool MayHaveMoved(uint64_t known_placement) const { return known_placement < placement_; }
 
   /// By key, ascending.
   const std::vector<Chunk>& chunks() const { return chunks_; }
 
   std::optional<size_t> IndexOf(ChunkKey key) const;
+
+  /// Null when it is not here.
+  const Chunk* Find(ChunkKey key) const {
+    const std::optional<size_t> index = IndexOf(key);
+    return index ? &chunks_[*index] : nullptr;
+  }
 
   std::span<const float> ValuesOf(size_t index) const { return chunks_[index].value.floats(); }
 
@@ -131,6 +161,7 @@ class ChunkStore {
   kernels::OptimizerRule rule_;
   float momentum_ = 0;  // of the config
   std::vector<Chunk> chunks_;
+  uint64_t placement_ = 0;
   uint64_t parameter_bytes_ = 0;
   std::function<void(size_t)> before_update_;
   Buffer mean_;  // of the longest piece's size, once needed

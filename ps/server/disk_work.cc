@@ -67,7 +67,7 @@ Result<ShardStore*> DiskWork::Own() {
   return own_.get();
 }
 
-/// Of its directories the newest that has it.
+/// The newest directory of the shard that has the checkpoint.
 Result<DiskWork::FoundPart> DiskWork::FindPart(ShardId from, CheckpointId checkpoint) {
   PS_ASSIGN(const std::vector<std::string> names, storage_->List(place_.path));
   Status why = Status::NotFound(fmt::format(

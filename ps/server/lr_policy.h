@@ -15,15 +15,15 @@ class LrPolicy {
   LrPolicy() = default;
   explicit LrPolicy(const proto::JobConfig& config);
 
-  /// Of a step that is made now, in `mode`, `workers` taking part.
+  /// The factor of a step that `workers` make now, in `mode`.
   double Factor(proto::Mode mode, size_t workers) const {
     return ModeFactor(mode) * FleetFactor(workers);
   }
 
-  /// Of a push whose parameters had got `missed_steps` steps since its worker read them.
+  /// The factor of a push whose parameters had got `missed_steps` since its worker read them.
   double FactorOf(proto::Mode mode, size_t workers, uint64_t missed_steps) const;
 
-  /// Of the optimizer's momentum.
+  /// The factor of the optimizer's momentum.
   float MomentumFactor(proto::Mode mode) const { return IsOther(mode) ? momentum_factor_ : 1.0F; }
 
   /// The step was made: the next one goes on from its factor.

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "ps/base/ids.h"
@@ -15,6 +15,31 @@
 #include "ps/server/staging.h"
 
 namespace ps::server {
+
+/// A worker's, or the coordinator's, question for values.
+struct Pull {
+  proto::PeerId peer;
+  uint64_t request_id = 0;
+  uint64_t min_round = 0;
+  bool is_evaluation = false;
+  std::vector<proto::ChunkVersion> held;
+  uint64_t held_life = 0;
+  TimePoint since{};      // when it began to wait
+  Generation generation;  // and by which membership
+
+  static Pull Of(
+      proto::PeerId peer,
+      uint64_t request_id,
+      std::vector<proto::ChunkVersion> held,
+      uint64_t held_life) {
+    Pull pull;
+    pull.peer = peer;
+    pull.request_id = request_id;
+    pull.held = std::move(held);
+    pull.held_life = held_life;
+    return pull;
+  }
+};
 
 /// The step that is coming in from one incarnation: what of its chunks is here.
 struct Intake {
@@ -35,34 +60,12 @@ struct Intake {
   bool is_void = false;  // bsp: a chunk was not finite, one that has gone since, perhaps
   // async, ssp: the parts of chunks in parts that are not whole yet, by chunk.
   std::map<size_t, std::vector<StagedPart>> unfinished;
+  std::optional<Pull> fused;  // to be answered when the step is complete
 };
 
-/// A pull that waits, or that waits for its step to be complete.
-struct Pull {
-  proto::PeerId peer;
-  uint64_t request_id = 0;
-  uint64_t min_round = 0;
-  bool is_evaluation = false;
-  std::vector<proto::ChunkVersion> held;
-  uint64_t held_life = 0;
-  TimePoint since{};
-  Generation generation;
-};
-
-/// A pull's answer that is leaving, frame by frame, as fast as the worker takes it.
-struct PullAnswer {
-  proto::PeerId peer;
-  uint64_t request_id = 0;
-  uint64_t staleness_steps = 0;
-  std::vector<uint32_t> chunks;  // by index, fixed when the answer began, less those that left
-  uint32_t total = 0;            // when it began: the worker has counted those that left
-  size_t next = 0;               // the first of them that was not sent in full
-  uint32_t next_part = 0;        // the first part of it that was not sent
-};
-
-/// One incarnation that takes part. All that a shard remembers of a worker, so it is bounded by
-/// members times chunks: steps come in order, hence the last complete one and the one under way say
-/// which chunks of which steps were applied.
+/// One incarnation that takes part. What a shard remembers of its steps is bounded by members times
+/// chunks: steps come in order, hence the last complete one and the one under way say which chunks
+/// of which steps were applied.
 struct Member {
   WorkerId worker;
   Incarnation incarnation;
@@ -77,18 +80,10 @@ struct Member {
   proto::PushOutcome last_outcome = proto::PushOutcome::kApplied;
   uint32_t last_rejected_chunks = 0;
   uint64_t last_round = 0;
-  // Steps of all that the shard had when it began to answer the last pulls for training, newest
-  // first; as many as are needed to know what a push was computed from.
-  std::array<uint64_t, 2> read_at{};
-  uint32_t reads = 0;
   float staleness = 0;  // as proto::WorkerAtShard
   Intake intake;
   // Chunks, by index, that had the step after last_step when they were restored, or came.
   std::vector<size_t> restored;
-  std::optional<Pull> fused;         // asked for by the step under way
-  std::optional<Pull> waiting;       // held back
-  std::optional<PullAnswer> answer;  // under way
-  uint64_t newest_pull_id = 0;  // request ids of an incarnation grow; older pulls were overtaken
 
   bool is_step_under_way() const { return intake.step > last_step; }
 

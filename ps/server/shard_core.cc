@@ -1,27 +1,15 @@
-// The shard's life: registration, set-up, timers, end. Pushes, pulls, rounds, reports and the model
-// from and to the coordinator have their own files.
-//
-// Invariants:
-// - Nothing of a frame is applied unless all of it is valid.
-// - A chunk of a step is applied (staged) at most once, whatever is repeated, lost or reordered.
-// - An incarnation that a membership does not list never changes anything again.
-// - Every request gets an answer or a refusal, apart from those that a later one has overtaken.
-
 #include "ps/server/shard_core.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <iterator>
-#include <string>
 #include <utility>
 
 namespace ps::server {
 namespace {
 
-std::string SilenceText(const char* state, Duration silence) {
-  return fmt::format("the coordinator is {} for {:.1f} s", state, Seconds(silence));
-}
+/// A heartbeat has to fit into a frame, however many members there are.
+constexpr size_t kWorkersMax = 16384;
 
 Status NotTaken(const proto::Message& message, const char* role) {
   return Status::InvalidArgument(fmt::format(
@@ -38,64 +26,30 @@ ShardCore::ShardCore(
     ShardDisk* disk,
     ShardDialer* dialer,
     const Logger* log)
-    : shard_(self.shard),
-      self_(std::move(self)),
-      read_settings_(std::move(read_settings)),
+    : read_settings_(std::move(read_settings)),
       disk_(disk),
-      dialer_(dialer),
-      log_(log),
-      checkpointer_(shard_, disk) {
-  stats_.staleness_histogram.assign(kStalenessBuckets, 0);
-}
-
-void ShardCore::OnCoordinatorConnected(
-    proto::PeerId peer, proto::Term term, TimePoint now, proto::Outbox* out) {
-  if (term < term_) {
-    log_->Error("coordinator_of_earlier_term", {{"term", term}, {"known", term_}});
-    out->Close(peer);
-    return;
-  }
-  term_ = term;
-  coordinator_ = peer;
-  silence_.Heard(now);
-  is_registered_ = false;
-  next_heartbeat_ = now + settings_.timing.heartbeat;
-  Register(now, out);
-}
-
-void ShardCore::Register(TimePoint now, proto::Outbox* out) {
-  // Small and idempotent, and until it is through the coordinator counts this shard as silent.
-  next_register_ = now + settings_.timing.retry_first;
-  proto::RegisterShard registration = self_;
-  registration.life = life_;
-  out->Send(coordinator_, ++last_request_id_, std::move(registration));
-}
-
-void ShardCore::OnNotice(
-    TimePoint due, const std::string& what, TimePoint now, proto::Outbox* out) {
-  if (!notice_ || due < notice_->due) {
-    log_->Info("notice", {{"reason", what}, {"grace_s", Seconds(due - now)}});
-    notice_ = Notice{due, what, false, now};
-    SendNotice(now, out);
-  }
-}
-
-void ShardCore::SendNotice(TimePoint now, proto::Outbox* out) {
-  if (!notice_ || notice_->is_known || !is_registered_ || coordinator_ == proto::PeerId() ||
-      now < notice_->next_try) {
-    return;
-  }
-  notice_->next_try = now + settings_.timing.retry_first;
-  const auto left_ms =
-      std::chrono::duration_cast<std::chrono::milliseconds>(notice_->due - now).count();
-  out->Send(
-      coordinator_,
-      ++last_request_id_,
-      proto::ServerNotice{
-          shard_,
-          static_cast<uint32_t>(std::clamp<int64_t>(left_ms, 0, UINT32_MAX)),
-          notice_->what});
-}
+      log_(*log),
+      life_(self.shard),
+      coordinator_(std::move(self), life_, log_),
+      rounds_(life_, store_, staging_, schedule_, counters_, log_),
+      steps_(store_, roster_, staging_, rounds_),
+      pulls_(life_, store_, roster_, rounds_, counters_),
+      pushes_(life_, store_, roster_, staging_, rounds_, schedule_, steps_, pulls_, counters_),
+      giver_(
+          life_,
+          store_,
+          roster_,
+          staging_,
+          rounds_,
+          schedule_,
+          steps_,
+          pulls_,
+          counters_,
+          dialer,
+          log_),
+      taker_(life_, store_, roster_, staging_, rounds_, schedule_, steps_, counters_, log_),
+      checkpoints_(life_, store_, rounds_, schedule_, steps_, coordinator_, disk, log_),
+      start_(life_, store_, rounds_, schedule_, coordinator_, disk, log_) {}
 
 void ShardCore::OnMessage(
     proto::PeerId peer,
@@ -106,22 +60,26 @@ void ShardCore::OnMessage(
   if (is_shut_down_) {
     return;
   }
-  const Call call{peer, request_id, now, out};
-  if (peer == coordinator_) {
-    silence_.Heard(now);
+  const Call call{peer, request_id, now, out, timing().retry_first};
+  if (peer == coordinator_.peer()) {
+    coordinator_.OnHeard(now);
     OnCoordinatorMessage(call, message);
-  } else if (IsReceiver(peer)) {
-    OnReceiver(call, message);
+  } else if (giver_.IsReceiver(peer)) {
+    giver_.OnReceiver(call, message);
+    TakeGivenAway(now, out);
   } else if (auto* push = std::get_if<proto::PushRequest>(&message)) {
-    OnPush(call, *push);
+    pushes_.OnPush(call, *push);
   } else if (auto* pull = std::get_if<proto::PullRequest>(&message)) {
-    OnPull(call, *pull);
+    pulls_.OnPull(call, *pull);
   } else if (auto* offer = std::get_if<proto::ChunksOffer>(&message)) {
-    OnOffer(call, *offer);
+    taker_.OnOffer(call, *offer);
   } else if (auto* part = std::get_if<proto::ChunkPart>(&message)) {
-    OnChunkPart(call, *part);
+    if (taker_.OnPart(call, *part)) {
+      Reindex(taker_.Insert());
+      taker_.Finish(out);
+    }
   } else if (!std::holds_alternative<proto::Refusal>(message)) {
-    Refuse(call, NotTaken(message, "worker"), 0);
+    call.Refuse(NotTaken(message, "worker"));
   }
 }
 
@@ -133,35 +91,63 @@ void ShardCore::OnCoordinatorMessage(const Call& call, proto::Message& message) 
   } else if (const auto* commit = std::get_if<proto::CommitRound>(&message)) {
     OnCommit(call, *commit);
   } else if (auto* const pull = std::get_if<proto::PullRequest>(&message)) {
-    OnModelPull(call, *pull);
+    pulls_.OnModelPull(call, *pull);
   } else if (const auto* values = std::get_if<proto::PullReply>(&message)) {
-    OnValues(call, *values);
+    if (start_.OnValues(call, *values)) {
+      BeginLife(call.now, call.out);
+    }
   } else if (const auto* checkpoint = std::get_if<proto::CheckpointRequest>(&message)) {
-    OnCheckpoint(call, *checkpoint);
+    checkpoints_.OnRequest(call, *checkpoint);
   } else if (const auto* give = std::get_if<proto::GiveChunks>(&message)) {
-    OnGiveChunks(call, *give);
+    giver_.OnGiveChunks(call, *give);
   } else if (const auto* refusal = std::get_if<proto::Refusal>(&message)) {
-    OnCoordinatorRefusal(*refusal);
+    if (Status status = CoordinatorLink::Weigh(*refusal); !status.ok()) {
+      ShutDown(std::move(status));
+    }
   } else if (const auto* shutdown = std::get_if<proto::Shutdown>(&message)) {
-    log_->Info("shutdown", {{"reason", shutdown->reason}});
+    log_.Info("shutdown", {{"reason", shutdown->reason}});
     ShutDown(Status::Ok());
   } else if (std::holds_alternative<proto::NoticeReply>(message)) {
-    if (notice_) {
-      notice_->is_known = true;
-    }
+    coordinator_.OnNoticeKnown();
   } else if (!std::holds_alternative<proto::HeartbeatReply>(message)) {
-    Refuse(call, NotTaken(message, "coordinator"), 0);
+    call.Refuse(NotTaken(message, "coordinator"));
+  }
+}
+
+void ShardCore::OnSetup(const Call& call, const proto::ShardSetup& setup) {
+  if (setup.life < life_.number) {
+    return;  // overtaken
+  }
+  coordinator_.OnRegistered();
+  if (life_.is_set_up && setup.life == life_.number) {
+    TakeMembership(setup.membership, call.now, call.out);
+    call.Answer(proto::ShardReady{life_.shard, life_.number});
+    return;
+  }
+  if (!start_.IsOpen(setup.life)) {
+    giver_.CloseAll(call.out);
+    HeldPart held = checkpoints_.TakeHeld(setup.restore.checkpoint);
+    EndLife();
+    if (const Status status = TakeSetup(setup); !status.ok()) {
+      log_.Error("setup_refused", {{"why", status}});
+      call.Refuse(status);
+      return;
+    }
+    coordinator_.RestartHeartbeats(call.now);
+    start_.Open(std::move(held));
+  }
+  if (start_.Ask(call, setup)) {
+    BeginLife(call.now, call.out);
   }
 }
 
 Status ShardCore::TakeSetup(const proto::ShardSetup& setup) {
   PS_ASSIGN(ShardSettings settings, read_settings_(setup.config_json));
-  PS_ASSIGN(store_, ChunkStore::Make(shard_, settings, setup));
-  settings_ = std::move(settings);
-  lr_policy_ = settings_.lr_policy;
-  total_samples_ = setup.total_samples;
-  if (disk_ != nullptr && !settings_.checkpoints.path.empty()) {
-    disk_->Use(settings_.checkpoints);
+  PS_ASSIGN(store_, ChunkStore::Make(life_.shard, settings, setup));
+  life_.settings = std::move(settings);
+  schedule_.Begin(life_.settings, setup.total_samples);
+  if (disk_ != nullptr && !life_.settings.checkpoints.path.empty()) {
+    disk_->Use(life_.settings.checkpoints);
   } else if (setup.restore.checkpoint != 0) {
     return Status::InvalidArgument(
         "a checkpoint is to be restored, and the job has no path for them");
@@ -169,87 +155,153 @@ Status ShardCore::TakeSetup(const proto::ShardSetup& setup) {
   return Status::Ok();
 }
 
-void ShardCore::OnSetup(const Call& call, const proto::ShardSetup& setup) {
-  if (setup.life < life_) {
-    return;  // overtaken
-  }
-  is_registered_ = true;
-  if (is_set_up_ && setup.life == life_) {
-    TakeMembership(setup.membership, call.now, call.out);
-    call.out->Send(call.peer, call.request_id, proto::ShardReady{shard_, life_});
-    return;
-  }
-  const bool is_repeated = open_setup_ && open_setup_->setup.life == setup.life;
-  if (!is_repeated) {
-    CloseReceivers(call.out);
-    HeldPart held = checkpointer_.TakeHeld(setup.restore.checkpoint, &store_);
-    EndLife();
-    if (const Status status = TakeSetup(setup); !status.ok()) {
-      log_->Error("setup_refused", {{"why", status}});
-      Refuse(call, status, 0);
-      return;
-    }
-    next_heartbeat_ = call.now + settings_.timing.heartbeat;
-    open_setup_.emplace();
-    open_setup_->held = std::move(held);
-  }
-  open_setup_->request_id = call.request_id;
-  open_setup_->setup = setup;
-  if (store_.size() == 0) {
-    FinishSetup(call, ChunkRefs());
-  } else if (setup.restore.checkpoint != 0) {
-    if (!is_repeated) {
-      BeginRestore(setup);
-    }
-  } else if (setup.has_values) {
-    if (!is_repeated) {
-      BeginValues(setup);
-    }
-    AskForValues(call.now, call.out);
-  } else {
-    FinishSetup(call, ChunkRefs(store_.size()));
-  }
-}
-
-/// The chunks have their values: a life begins.
-void ShardCore::FinishSetup(const Call& call, ChunkRefs refs) {
-  OpenSetup open = std::move(*open_setup_);
-  open_setup_.reset();
-  is_set_up_ = true;
-  life_ = open.setup.life;
-  placement_version_ = open.setup.placement.version;
-  checkpointer_.BeginLife(
-      life_, open.setup.restore.checkpoint, std::move(refs), std::move(open.state));
-  store_.SetBeforeUpdate([this](size_t chunk) { checkpointer_.BeforeUpdate(store_, chunk); });
-  log_->Info(
+/// The chunks have their values.
+void ShardCore::BeginLife(TimePoint now, proto::Outbox* out) {
+  LifeStart::Ready ready = start_.Take();
+  const checkpoint::CheckpointId from = ready.setup.restore.checkpoint;
+  life_.is_set_up = true;
+  life_.number = ready.setup.life;
+  checkpoints_.BeginLife(from, std::move(ready.refs), std::move(ready.state));
+  log_.Info(
       "shard_ready",
       {{"chunks", store_.size()},
        {"parameter_bytes", store_.parameter_bytes()},
-       {"life", life_},
-       {"checkpoint", open.setup.restore.checkpoint}});
-  TakeMembership(open.setup.membership, call.now, call.out);
-  for (const proto::CountedStep& counted : open.setup.counted) {
-    if (Member* const member = roster_.Find(counted.incarnation); member != nullptr) {
-      member->last_step = counted.step;
-      member->counted_step = counted.step;
-      member->may_skip = true;
-    }
-  }
-  TakeRestoredSteps(open.members);
-  if (coordinator_ != proto::PeerId()) {
-    call.out->Send(coordinator_, open.request_id, proto::ShardReady{shard_, life_});
+       {"life", life_.number},
+       {"checkpoint", from}});
+  TakeMembership(ready.setup.membership, now, out);
+  steps_.Restore(ready.setup.counted, ready.members);
+  coordinator_.Tell(proto::ShardReady{life_.shard, life_.number}, out, ready.request_id);
+}
+
+/// Everything but the settings and the connections is of the life that ends.
+void ShardCore::EndLife() {
+  life_.is_set_up = false;
+  roster_ = Roster();
+  staging_ = Staging();
+  schedule_.Restore(0, 0);
+  rounds_.Reset();
+  pulls_.Reset();
+  giver_.Reset();
+  taker_.Reset();
+  checkpoints_.EndLife();
+  start_.Drop();
+}
+
+void ShardCore::OnRestored(Restored restored, TimePoint now, proto::Outbox* out) {
+  if (!is_shut_down_ && start_.OnRestored(std::move(restored), now, out)) {
+    BeginLife(now, out);
   }
 }
 
-void ShardCore::OnCoordinatorRefusal(const proto::Refusal& refusal) {
-  switch (refusal.code) {
-    case StatusCode::kUnavailable:
-    case StatusCode::kOverloaded:
-    case StatusCode::kDeadlineExceeded:
-      return;  // what it was about is sent again by its timer
-    default:
-      ShutDown(Status(refusal.code, refusal.message).Annotate("refused by the coordinator"));
+void ShardCore::OnMembership(const Call& call, const proto::Membership& membership) {
+  Status status = life_.CheckSetUp();
+  if (status.ok() && membership.base > roster_.generation()) {
+    status = Status::InvalidArgument(fmt::format(
+        "membership {} builds on {}, and this shard has {}",
+        membership.generation.value,
+        membership.base.value,
+        roster_.generation().value));
   }
+  if (!status.ok()) {
+    call.Refuse(status);
+    return;
+  }
+  TakeMembership(membership, call.now, call.out);
+  call.Answer(proto::MembershipAck{life_.shard, roster_.generation(), roster_.Resolved()});
+}
+
+void ShardCore::TakeMembership(
+    const proto::Membership& membership, TimePoint now, proto::Outbox* out) {
+  const std::optional<Roster::Change> change = roster_.Update(membership, store_.size() > 0);
+  if (!change) {
+    return;
+  }
+  if (rounds_.TakeMode(membership)) {
+    if (rounds_.is_ssp()) {
+      roster_.Level();
+    }
+    if (!rounds_.is_bsp()) {
+      checkpoints_.DropDue();
+    }
+  }
+  // A contribution that may still be committed is asked for until it is.
+  for (const Incarnation incarnation : change->forgotten) {
+    staging_.DropAll(incarnation);
+  }
+  for (const Member& member : change->fenced) {
+    Fence(member, out);
+  }
+  rounds_.WarnIfTooSmall(roster_.members().size());
+  TakeGivenAway(now, out);
+  pulls_.Release(out);
+}
+
+void ShardCore::Fence(const Member& member, proto::Outbox* out) {
+  staging_.DropIncomplete(member.incarnation);
+  log_.Info(
+      "fenced",
+      {{"worker", member.worker.value},
+       {"incarnation", member.incarnation.value},
+       {"last_step", member.last_step},
+       {"generation", roster_.generation().value}});
+  if (const std::optional<Pull> waiting = pulls_.Forget(member.incarnation); waiting) {
+    const Call call{waiting->peer, waiting->request_id, {}, out};
+    call.Refuse(Status::Stale(fmt::format(
+        "incarnation {} is fenced since membership {}",
+        member.incarnation.value,
+        roster_.generation().value)));
+  }
+}
+
+void ShardCore::OnCommit(const Call& call, const proto::CommitRound& commit) {
+  if (const Status status = life_.CheckSetUp(); !status.ok()) {
+    call.Refuse(status);
+    return;
+  }
+  const Rounds::Admission admission = rounds_.Admit(call, commit, giver_.is_giving());
+  if (admission == Rounds::Admission::kAnswered) {
+    return;
+  }
+  if (admission == Rounds::Admission::kBegins) {
+    giver_.OnRound(call.now);
+    pulls_.FinishAnswers(call.out);  // which must not have chunks of two rounds
+    rounds_.Begin(commit);
+    steps_.DropOpenSteps();
+  }
+  Continue(call.out);
+}
+
+void ShardCore::Continue(proto::Outbox* out) {
+  if (HasWork() && rounds_.Continue()) {
+    checkpoints_.OnRound(out);
+    pulls_.Release(out);
+    rounds_.Acknowledge(out);
+  }
+}
+
+/// Chunks have left, perhaps: with what stays, steps may be complete.
+void ShardCore::TakeGivenAway(TimePoint now, proto::Outbox* out) {
+  const std::optional<Reindexing> chunks = giver_.TakeAway(now);
+  if (!chunks) {
+    return;
+  }
+  Reindex(*chunks);
+  const uint64_t version = giver_.given_version();
+  log_.Info("chunks_left", {{"placement", version}, {"chunks", store_.size()}});
+  coordinator_.Tell(proto::ChunksGiven{life_.shard, version}, out);
+  pushes_.CompleteSteps(now, out);
+  pulls_.Continue(out);
+}
+
+/// All that goes by the index of a chunk.
+void ShardCore::Reindex(const Reindexing& chunks) {
+  checkpoints_.Reindex(chunks);
+  if (store_.size() == 0) {
+    staging_ = Staging();  // it went with the chunks
+  }
+  staging_.Rearrange(chunks.EarlierParts(store_));
+  steps_.Reindex(chunks);
+  pulls_.Reindex(chunks);
 }
 
 void ShardCore::ShutDown(Status outcome) {
@@ -259,51 +311,29 @@ void ShardCore::ShutDown(Status outcome) {
   }
 }
 
-void ShardCore::Refuse(const Call& call, const Status& status, Step step) {
-  proto::Refusal refusal;
-  refusal.code = status.code();
-  refusal.message = std::string(status.message());
-  refusal.step = step;
-  if (status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kOverloaded) {
-    const auto delay =
-        std::chrono::duration_cast<std::chrono::milliseconds>(settings_.timing.retry_first);
-    refusal.retry_after_ms = static_cast<uint32_t>(std::max<int64_t>(delay.count(), 1));
-  }
-  call.out->Send(call.peer, call.request_id, std::move(refusal));
-}
-
 void ShardCore::OnPeerClosed(proto::PeerId peer, TimePoint now, proto::Outbox* /*out*/) {
-  if (peer == coordinator_) {
-    coordinator_ = proto::PeerId();
-    silence_.Heard(now);
-    commit_peer_ = proto::PeerId();
-    model_pull_.reset();
-    model_answer_.reset();
+  if (peer == coordinator_.peer()) {
+    coordinator_.OnClosed(now);
+    rounds_.OnCoordinatorClosed();
+    pulls_.DropModelPull();
     return;
   }
-  if (giving_ && giving_->peer == peer) {
-    EndPrecedence(now);
-    giving_->peer = proto::PeerId();
-    giving_->next_chunk.reset();
-    giving_->next_try = now + settings_.timing.retry_first;
-  }
-  std::erase_if(receivers_, [&](const Receiver& receiver) { return receiver.peer == peer; });
-  if (taking_ && taking_->peer == peer) {
-    taking_.reset();
-  }
-  for (auto& [incarnation, member] : roster_.members()) {
-    if (member.intake.peer == peer) {
-      member.intake.peer = proto::PeerId();
-    }
-    if (member.waiting && member.waiting->peer == peer) {
-      member.waiting.reset();  // asked for anew on the next connection
-    }
-    if (member.answer && member.answer->peer == peer) {
-      EndAnswer(&member);
-    }
-    if (member.fused && member.fused->peer == peer) {
-      member.fused.reset();
-    }
+  giver_.OnPeerClosed(peer, now);
+  taker_.OnPeerClosed(peer);
+  pushes_.OnPeerClosed(peer);
+  pulls_.OnPeerClosed(peer);
+}
+
+void ShardCore::OnDrained(proto::PeerId peer, proto::Outbox* out) {
+  giver_.OnDrained(peer, out);
+  pulls_.OnDrained(peer, out);
+}
+
+void ShardCore::OnDialed(ShardId to, proto::PeerId peer, TimePoint now, proto::Outbox* out) {
+  if (is_shut_down_) {
+    out->Close(peer);
+  } else {
+    giver_.OnDialed(to, peer, now, out);
   }
 }
 
@@ -311,51 +341,55 @@ void ShardCore::OnTick(TimePoint now, proto::Outbox* out) {
   if (is_shut_down_) {
     return;
   }
-  // When this process itself did not run for a while, nobody could be heard.
-  const Duration pause = silence_.Tick(now, timing().heartbeat * 2);
-  if (pause > Duration()) {
-    log_->Warning("shard_stalled", {{"seconds", Seconds(pause)}});
-  }
-  TickGiving(now, out);
-  if (checkpointer_.GiveUpIfStalled(now, pause, DiskPatience())) {
-    log_->Warning("checkpoint_stalled", {{"why", checkpointer_.report().message}});
-    SendCheckpointReport(out);
-  }
-  const bool is_gone = coordinator_ == proto::PeerId();
-  if (silence_.IsTooLong(now, !is_gone, timing())) {
-    ShutDown(Status::Unavailable(SilenceText(is_gone ? "gone" : "silent", silence_.Of(now))));
+  const Duration pause = coordinator_.NoteTick(now);
+  giver_.OnTick(now, out);
+  checkpoints_.OnTick(now, pause, out);
+  if (Status status = coordinator_.CheckSilence(now); !status.ok()) {
+    ShutDown(std::move(status));
     return;
   }
-  if (is_gone) {
+  if (!coordinator_.is_connected()) {
     return;
   }
-  if (!is_registered_ && now >= next_register_) {
-    Register(now, out);
-  }
-  SendNotice(now, out);
-  if (open_setup_ && open_setup_->setup.has_values && is_registered_ &&
-      now >= open_setup_->next_ask) {
-    AskForValues(now, out);
-  }
-  if (now >= next_heartbeat_) {
-    next_heartbeat_ = now + settings_.timing.heartbeat;
+  coordinator_.Repeat(now, out);
+  start_.OnTick(now, out);
+  if (coordinator_.IsHeartbeatDue(now)) {
     SendHeartbeat(now, out);
   }
 }
 
-std::span<const float> ShardCore::ValuesOf(ChunkKey key) const {
-  const std::optional<size_t> index = store_.IndexOf(key);
-  return index ? store_.ValuesOf(*index) : std::span<const float>();
+void ShardCore::SendHeartbeat(TimePoint now, proto::Outbox* out) {
+  const uint64_t overflowed = counters_.chunks_overflowed;
+  if (overflowed > 2 * overflows_warned_) {  // once, and whenever they have doubled
+    overflows_warned_ = overflowed;
+    log_.Warning(
+        "updates_overflow",
+        {{"chunks", overflowed},
+         {"what", "parameters that would have become infinite stay as they were"},
+         {"remedy", "lower optimizer.lr, or set optimizer.clip_norm or clip_value"}});
+  }
+  coordinator_.Ask(proto::ShardHeartbeat{life_.shard, Stats(), Waits(now)}, out);
 }
 
-std::span<const float> ShardCore::SlotOf(ChunkKey key, size_t slot) const {
-  const std::optional<size_t> index = store_.IndexOf(key);
-  return index ? store_.chunks()[*index].slots[slot].floats() : std::span<const float>();
+proto::ShardStats ShardCore::Stats() const {
+  proto::ShardStats stats = counters_;
+  stats.chunk_count = store_.size();
+  stats.parameter_bytes = store_.parameter_bytes();
+  stats.staged_bytes = rounds_.staged_bytes() + pushes_.unfinished_bytes();
+  stats.round = rounds_.committed();
+  stats.lr = schedule_.Rate(rounds_.mode().mode, std::max<size_t>(roster_.members().size(), 1));
+  for (const auto& [incarnation, member] : roster_.members()) {
+    if (stats.workers.size() < kWorkersMax) {
+      stats.workers.push_back(
+          {member.worker, incarnation, member.clock, member.last_step, member.staleness});
+    }
+  }
+  return stats;
 }
 
-Version ShardCore::VersionOf(ChunkKey key) const {
-  const std::optional<size_t> index = store_.IndexOf(key);
-  return index ? store_.chunks()[*index].version : 0;
+uint64_t ShardCore::outgoing_bytes_max() const {
+  const ShardSettings& settings = life_.settings;
+  return std::max({settings.queue_bytes, 2 * store_.parameter_bytes(), 2 * settings.frame_bytes});
 }
 
 }  // namespace ps::server

@@ -158,8 +158,8 @@ class MoveInBspTest : public ::testing::Test {
     return subsets;
   }
 
-  /// Of a new pair kSecond moves after each subset of worker 1's pushes, and worker 2 pushes all of
-  /// its step; then `expect`.
+  /// For each subset of worker 1's pushes, a new pair of shards: kSecond moves after these, and
+  /// worker 2 pushes all of its step; then `expect`.
   void ForEachMove(float gradient_of_second, const std::function<void()>& expect) {
     for (const bool is_taker_empty : {false, true}) {
       for (const std::vector<ChunkKey>& sent : Subsets()) {
@@ -175,7 +175,7 @@ class MoveInBspTest : public ::testing::Test {
     }
   }
 
-  /// Of kSecond, to the taker.
+  /// An offer of kSecond to the taker.
   proto::ChunksOffer OfferWith(const std::vector<proto::StagedStep>& staged) const {
     proto::ChunksOffer offer;
     offer.from = kOther;
@@ -240,7 +240,7 @@ TEST_F(MoveInBspTest, WhatAFencedWorkerHasStagedTravelsToo) {
   }
 }
 
-/// Of a worker that is fenced in the middle of a step nothing is left.
+/// Nothing is left of a worker that is fenced in the middle of a step.
 TEST_F(MoveInBspTest, WhatAFencedWorkerHasNotFinishedIsOfNoRound) {
   Begin(false);
   Push(2, 1, kSecond, 0.5F);

@@ -323,7 +323,7 @@ TEST_F(PullTest, AStatedLeadIsCounted) {
   evaluation.is_evaluation = true;
   rig_.Pull(evaluation, 9);
   const std::vector<uint64_t> histogram = rig_.core.Stats().staleness_histogram;
-  ASSERT_EQ(histogram.size(), ShardCore::kStalenessBuckets);
+  ASSERT_EQ(histogram.size(), PullQueue::kStalenessBuckets);
   EXPECT_EQ(histogram[2], 1U);
   EXPECT_EQ(histogram[0], 0U);
 }

@@ -23,6 +23,18 @@ uint32_t ElementsOf(ChunkKey key) {
 
 }  // namespace
 
+proto::ShardSetup RigSetup() {
+  proto::ShardSetup setup;
+  setup.tensors = {Ones("a", 4), Ones("b", 3), Ones("c", 5)};
+  setup.placement.chunks = {
+      {kFirst, 2, 0, kShard},
+      {kSecond, 2, 2, kShard},
+      {kThird, 3, 0, kShard},
+      {kForeign, 5, 0, ShardId(0)}};
+  setup.total_samples = 1000;
+  return setup;
+}
+
 void SentMessages::Send(proto::PeerId to, uint64_t request_id, proto::Message message) {
   std::vector<float> values;
   if (auto* reply = std::get_if<proto::PullReply>(&message)) {
@@ -44,15 +56,9 @@ ShardRig::ShardRig(proto::Mode mode_in)
           &disk,
           &dialer,
           &NullLogger()) {
-  setup.tensors = {Ones("a", 4), Ones("b", 3), Ones("c", 5)};
-  setup.placement.chunks = {
-      {kFirst, 2, 0, kShard},
-      {kSecond, 2, 2, kShard},
-      {kThird, 3, 0, kShard},
-      {kForeign, 5, 0, ShardId(0)}};
+  setup = RigSetup();
   settings.optimizer.lr = 1;
   mode.mode = mode_in;
-  setup.total_samples = 1000;
   setup.membership = MembersUpTo(3);
 }
 

@@ -34,6 +34,9 @@ inline constexpr proto::PeerId PeerOf(uint32_t worker) {
   return proto::PeerId(100 + worker);
 }
 
+/// Without members.
+proto::ShardSetup RigSetup();
+
 /// Keeps what the shard sends, with borrowed payloads copied as a transport would.
 class SentMessages final : public proto::Outbox {
  public:
@@ -125,7 +128,7 @@ class ShardRig {
   void Tick(Duration later);
   /// Does what the disk was asked for and hands the answers over; at most `count` requests.
   void RunDisk(size_t count = SIZE_MAX);
-  /// Of the restore that the disk is asked for last; there has to be one.
+  /// What the newest request to the disk is to restore; it has to be a restore.
   std::vector<ChunkKey> KeysAskedFor() const;
   /// Ticks as the shell does until `duration` is over.
   void Wait(Duration duration);

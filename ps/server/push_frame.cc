@@ -1,4 +1,4 @@
-// What has to be true of a frame of a push before anything of it is taken.
+#include "ps/server/push_frame.h"
 
 #include <fmt/core.h>
 
@@ -6,7 +6,6 @@
 #include <string>
 
 #include "kernels/cpu/vector.h"
-#include "ps/server/shard_core.h"
 
 namespace ps::server {
 namespace {
@@ -83,11 +82,11 @@ Status TooManyUnfinished(const proto::PushRequest& push, uint32_t unfinished) {
 
 }  // namespace
 
-/// The values of a frame, and frame_owner_, which keeps them.
-const float* ShardCore::UnpackFrame(const proto::PushRequest& push) {
+/// The values of a frame, and owner_, which keeps them.
+const float* PushFrame::Unpack(const proto::PushRequest& push) {
   const std::span<const std::byte> bytes = push.payload.bytes();
   if (push.dtype == proto::GradientDtype::kF32) {
-    frame_owner_ = push.payload.owner;
+    owner_ = push.payload.owner;
     return reinterpret_cast<const float*>(bytes.data());
   }
   const size_t count = bytes.size() / proto::BytesOf(push.dtype);
@@ -100,12 +99,16 @@ const float* ShardCore::UnpackFrame(const proto::PushRequest& push) {
       reinterpret_cast<const uint16_t*>(bytes.data()),
       unpacked_->floats().data(),
       static_cast<int64_t>(count));
-  frame_owner_ = unpacked_;
+  owner_ = unpacked_;
   return unpacked_->floats().data();
 }
 
-/// Verifies what can be said of a frame by itself, and sets frame_ to its chunks.
-Status ShardCore::ReadFrame(const proto::PushRequest& push) {
+Status PushFrame::Read(const proto::PushRequest& push) {
+  PS_TRY(CheckHeader(push));
+  return ReadParts(push);
+}
+
+Status PushFrame::CheckHeader(const proto::PushRequest& push) const {
   if (push.step == 0 || push.samples == 0) {
     return Status::InvalidArgument(fmt::format(
         "{} with {} samples; steps begin at 1 and stand for at least one sample",
@@ -113,23 +116,27 @@ Status ShardCore::ReadFrame(const proto::PushRequest& push) {
         push.samples));
   }
   // A round takes whole contributions: its mean is over the same workers for every chunk.
-  const size_t chunks_min = is_bsp() ? store_.size() : 1;
-  const bool is_range_known = !MayHaveMoved(push.placement);
+  const size_t chunks_min = rounds_.is_bsp() ? store_.size() : 1;
+  const bool is_range_known = !store_.MayHaveMoved(push.placement);
   if (push.chunk_count == 0 ||
       (is_range_known && (push.chunk_count < chunks_min || push.chunk_count > store_.size()))) {
     return Status::InvalidArgument(fmt::format(
         "{} has {} chunks; shard {} has {}",
         StepText(push),
         push.chunk_count,
-        shard_.value,
+        life_.shard.value,
         store_.size()));
   }
   if (push.payload.parts.size() > 1) {
     return Status::InvalidArgument(fmt::format("the payload of {} is in pieces", StepText(push)));
   }
-  frame_.clear();
+  return Status::Ok();
+}
+
+Status PushFrame::ReadParts(const proto::PushRequest& push) {
+  parts_.clear();
   sorted_.clear();
-  const float* const values = UnpackFrame(push);
+  const float* const values = Unpack(push);
   const uint64_t value_count = push.payload.size() / proto::BytesOf(push.dtype);
   uint64_t offset = 0;  // in values
   for (const proto::ChunkRef& ref : push.chunks) {
@@ -138,15 +145,16 @@ Status ShardCore::ReadFrame(const proto::PushRequest& push) {
       return Status::InvalidArgument(
           fmt::format("the payload of {} ends within chunk {}", StepText(push), ref.key.value));
     }
-    if (!index && !MayHaveMoved(push.placement)) {
-      return NoSuchChunk(push, ref, shard_);
+    if (!index && !store_.MayHaveMoved(push.placement)) {
+      return NoSuchChunk(push, ref, life_.shard);
     }
-    if (!index || IsFrozen(*index)) {
+    if (!index || store_.chunks()[*index].is_leaving) {
       offset += ref.element_count;
       continue;
     }
     const Chunk& chunk = store_.chunks()[*index];
-    const proto::GradientDtype dtype = proto::PushDtypeOf(settings_.gradient_dtype, chunk.rule);
+    const proto::GradientDtype dtype =
+        proto::PushDtypeOf(life_.settings.gradient_dtype, chunk.rule);
     if (push.dtype != dtype) {
       return WrongDtype(push, ref, dtype);
     }
@@ -155,7 +163,7 @@ Status ShardCore::ReadFrame(const proto::PushRequest& push) {
     if (!part) {
       return NoSuchPart(push, ref, chunk);
     }
-    frame_.push_back({*index, *part, {values + offset, ref.element_count}});
+    parts_.push_back({*index, *part, {values + offset, ref.element_count}});
     sorted_.push_back(chunk.first_part + *part);
     offset += ref.element_count;
   }
@@ -167,57 +175,66 @@ Status ShardCore::ReadFrame(const proto::PushRequest& push) {
         "a frame of {} has {} bytes for {} chunks of {}{}",
         StepText(push),
         push.payload.size(),
-        frame_.size(),
+        parts_.size(),
         named_bytes,
         has_twice ? " and one chunk twice" : ""));
   }
   return Status::Ok();
 }
 
+Status PushFrame::CheckFits(const proto::PushRequest& push, const Member& member) {
+  const Outlook outlook = LookAhead(push, member.intake);
+  PS_TRY(CheckOrder(push, member, outlook));
+  return CheckRoom(push, member, outlook);
+}
+
 /// Whether the frame belongs to the step that is next for this member, and fits what came of it.
-Status ShardCore::CheckOrder(const proto::PushRequest& push, const Member& member) const {
+Status PushFrame::CheckOrder(
+    const proto::PushRequest& push, const Member& member, const Outlook& outlook) const {
   if (push.step != member.last_step + 1 && !member.may_skip) {
     return Status::InvalidArgument(fmt::format(
         "{} came after step {}; steps come one by one", StepText(push), member.last_step));
   }
-  if (is_bsp() && push.round <= round_) {
+  if (rounds_.is_bsp() && push.round <= rounds_.newest()) {
     return Status::Stale(fmt::format(
-        "{} is for round {}, and round {} is committed", StepText(push), push.round, round_));
+        "{} is for round {}, and round {} is committed",
+        StepText(push),
+        push.round,
+        rounds_.newest()));
   }
-  const uint64_t round = is_bsp() ? round_ + 1 : 0;
-  if (push.round != round || (is_bsp() && member.last_round == round)) {
-    return BadRound(push, shard_, round);
+  const uint64_t round = rounds_.is_bsp() ? rounds_.newest() + 1 : 0;
+  if (push.round != round || (rounds_.is_bsp() && member.last_round == round)) {
+    return BadRound(push, life_.shard, round);
   }
   const Intake& intake = member.intake;
   const bool has_begun = intake.step == push.step;
-  const bool is_count_known = !MayHaveMoved(push.placement);
+  const bool is_count_known = !store_.MayHaveMoved(push.placement);
   if (has_begun && (push.lease != intake.lease || push.samples != intake.samples ||
                     (is_count_known && push.chunk_count != intake.chunk_count))) {
     return Disagreement(push, intake);
   }
-  if (is_count_known && outlook_.begun > push.chunk_count) {
+  if (is_count_known && outlook.begun > push.chunk_count) {
     return Status::InvalidArgument(fmt::format(
         "frames of {} have {} chunks, not {} as they say",
         StepText(push),
-        outlook_.begun,
+        outlook.begun,
         push.chunk_count));
   }
   return Status::Ok();
 }
 
-/// Sets outlook_ to what will be here of the step with the frame in hand.
-void ShardCore::LookAhead(const proto::PushRequest& push, const Intake& intake) {
+PushFrame::Outlook PushFrame::LookAhead(const proto::PushRequest& push, const Intake& intake) {
   const bool has_begun = intake.step == push.step;
   sorted_.clear();
-  for (const FramePart& part : frame_) {
+  for (const Part& part : parts_) {
     if (!has_begun || !intake.has_come[store_.chunks()[part.chunk].first_part + part.part]) {
       sorted_.push_back(part.chunk);
     }
   }
   std::sort(sorted_.begin(), sorted_.end());
-  outlook_ = FrameOutlook();
+  Outlook outlook;
   if (has_begun) {
-    outlook_ = {intake.begun_count, intake.begun_count - intake.complete_count};
+    outlook = {intake.begun_count, intake.begun_count - intake.complete_count};
   }
   for (auto it = sorted_.begin(); it != sorted_.end();) {
     const auto end = std::upper_bound(it, sorted_.end(), *it);
@@ -225,39 +242,41 @@ void ShardCore::LookAhead(const proto::PushRequest& push, const Intake& intake) 
     const uint32_t left = has_begun ? intake.parts_left[*it] : part_count;
     const bool is_first = left == part_count;
     const bool is_last = left == static_cast<uint32_t>(end - it);
-    outlook_.begun += is_first ? 1 : 0;
-    outlook_.unfinished += is_first ? 1 : 0;
-    outlook_.unfinished -= is_last ? 1 : 0;
+    outlook.begun += is_first ? 1 : 0;
+    outlook.unfinished += is_first ? 1 : 0;
+    outlook.unfinished -= is_last ? 1 : 0;
     it = end;
   }
+  return outlook;
 }
 
 /// Whether what the frame brings may be kept until its round is committed, or its chunks are here.
-Status ShardCore::CheckRoom(const proto::PushRequest& push, const Member& member) const {
-  if (!is_bsp()) {
-    return outlook_.unfinished <= kUnfinishedMax ? Status::Ok()
-                                                 : TooManyUnfinished(push, outlook_.unfinished);
+Status PushFrame::CheckRoom(
+    const proto::PushRequest& push, const Member& member, const Outlook& outlook) const {
+  if (!rounds_.is_bsp()) {
+    return outlook.unfinished <= kUnfinishedMax ? Status::Ok()
+                                                : TooManyUnfinished(push, outlook.unfinished);
   }
   const uint64_t value_count = push.payload.size() / proto::BytesOf(push.dtype);
-  if (StagedBytes() + value_count * sizeof(float) <= settings_.queue_bytes) {
+  if (rounds_.staged_bytes() + value_count * sizeof(float) <= life_.settings.queue_bytes) {
     return Status::Ok();
   }
   const Intake& intake = member.intake;
   uint64_t new_bytes = 0;
-  for (const FramePart& part : frame_) {
+  for (const Part& part : parts_) {
     const size_t index = store_.chunks()[part.chunk].first_part + part.part;
     const bool has_come = intake.step == push.step && intake.has_come[index];
     new_bytes += has_come ? 0 : part.values.size_bytes();
   }
-  if (StagedBytes() + new_bytes <= settings_.queue_bytes) {
+  if (rounds_.staged_bytes() + new_bytes <= life_.settings.queue_bytes) {
     return Status::Ok();
   }
   return Status::Overloaded(fmt::format(
       "shard {} holds {} bytes for round {} and may hold {} (servers.queue_mib)",
-      shard_.value,
-      StagedBytes(),
-      round_ + 1,
-      settings_.queue_bytes));
+      life_.shard.value,
+      rounds_.staged_bytes(),
+      rounds_.newest() + 1,
+      life_.settings.queue_bytes));
 }
 
 }  // namespace ps::server

@@ -1,13 +1,10 @@
-// Pushes. A step of an incarnation comes in as frames of chunks, large ones in parts, in any order,
-// perhaps repeatedly and over several connections. A chunk is applied when all of it is here (bsp:
-// staged). The answer goes out when the last one is here, over the connection that brought it.
+#include "ps/server/push_intake.h"
 
 #include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "kernels/cpu/finite.h"
-#include "ps/server/shard_core.h"
 
 namespace ps::server {
 namespace {
@@ -15,52 +12,67 @@ namespace {
 /// An answer does not wait for the update of so much.
 constexpr size_t kLongUpdateBytes = size_t{256} << 10;
 
-/// Of the newest push in Member::staleness: it follows some twenty pushes.
+/// Weight of the newest push in Member::staleness, which follows some twenty pushes.
 constexpr float kStalenessWeight = 0.1F;
+
+/// For the values after the push's step.
+Pull FusedPull(const Call& call, proto::PushRequest* push) {
+  Pull pull = Pull::Of(call.peer, call.request_id, std::move(push->held), push->held_life);
+  pull.min_round = push->round;
+  return pull;
+}
 
 }  // namespace
 
-void ShardCore::OnPush(const Call& call, proto::PushRequest& push) {
-  stats_.bytes_received += push.payload.size();
-  const Status status = TakePush(call, push);
-  frame_owner_.reset();
+PushIntake::PushIntake(
+    const Life& life,
+    ChunkStore& store,
+    Roster& roster,
+    Staging& staging,
+    const Rounds& rounds,
+    LrSchedule& schedule,
+    AppliedSteps& steps,
+    PullQueue& pulls,
+    proto::ShardStats& counters)
+    : life_(life),
+      store_(store),
+      roster_(roster),
+      staging_(staging),
+      rounds_(rounds),
+      schedule_(schedule),
+      steps_(steps),
+      pulls_(pulls),
+      counters_(counters),
+      frame_(life, store, rounds) {}
+
+void PushIntake::OnPush(const Call& call, proto::PushRequest& push) {
+  counters_.bytes_received += push.payload.size();
+  const Status status = Take(call, push);
+  frame_.Release();
   if (!status.ok()) {
-    stats_.pushes_fenced += status.code() == StatusCode::kStale ? 1 : 0;
-    Refuse(call, status, push.step);
+    counters_.pushes_fenced += status.code() == StatusCode::kStale ? 1 : 0;
+    call.Refuse(status, push.step);
   }
 }
 
-Status ShardCore::TakePush(const Call& call, proto::PushRequest& push) {
-  if (!is_set_up_) {
-    return Status::Unavailable("this shard is not set up yet");
-  }
+Status PushIntake::Take(const Call& call, proto::PushRequest& push) {
+  PS_TRY(life_.CheckSetUp());
   PS_ASSIGN(Member* const member, roster_.Admit(push.worker, push.incarnation));
-  PS_TRY(ReadFrame(push));
-  PS_TRY(CheckHeld(push.held, push.placement));
+  PS_TRY(frame_.Read(push));
+  PS_TRY(pulls_.CheckHeld(push.held, push.placement));
   if (push.step <= member->last_step) {
-    RepeatPushReply(call, push, member);
+    RepeatAnswer(call, push, member);
     return Status::Ok();
   }
   if (store_.size() == 0) {
     return Status::Ok();  // all chunks have moved; the worker is told where by the coordinator
   }
-  LookAhead(push, member->intake);
-  PS_TRY(CheckOrder(push, *member));
-  PS_TRY(CheckRoom(push, *member));
+  PS_TRY(frame_.CheckFits(push, *member));
   TakeFrame(push, member);
   member->intake.peer = call.peer;
   member->intake.request_id = call.request_id;
-  if (push.wants_pull && call.request_id >= member->newest_pull_id) {
-    member->newest_pull_id = call.request_id;
-    member->fused = Pull{
-        call.peer,
-        call.request_id,
-        push.round,
-        false,
-        std::move(push.held),
-        push.held_life,
-        {},
-        Generation()};
+  if (push.wants_pull && pulls_.Expect(push.incarnation, call.request_id)) {
+    member->intake.fused = FusedPull(call, &push);
   }
   const bool is_complete = member->intake.complete_count == member->intake.chunk_count;
   if (is_complete) {
@@ -73,26 +85,19 @@ Status ShardCore::TakePush(const Call& call, proto::PushRequest& push) {
   return Status::Ok();
 }
 
-/// Steps of all since the member read the parameters that its next push was computed from.
-uint64_t ShardCore::MissedSteps(const Member& member) const {
-  const size_t behind = lr_policy_.answers_behind(mode_.mode);
-  return member.reads > behind ? stats_.steps_applied - member.read_at[behind] : 0;
-}
-
-void ShardCore::BeginIntake(const proto::PushRequest& push, Member* member) {
+void PushIntake::BeginStep(const proto::PushRequest& push, Member* member) {
   Intake* const intake = &member->intake;
-  const double weight = static_cast<double>(push.samples) / settings_.reference_minibatch;
   intake->step = push.step;
   intake->lease = push.lease;
   intake->round = push.round;
   intake->samples = push.samples;
   intake->chunk_count =
-      MayHaveMoved(push.placement) ? static_cast<uint32_t>(store_.size()) : push.chunk_count;
-  const uint64_t missed = MissedSteps(*member);
+      store_.MayHaveMoved(push.placement) ? static_cast<uint32_t>(store_.size()) : push.chunk_count;
+  const proto::Mode mode = rounds_.mode().mode;
+  const uint64_t missed =
+      pulls_.MissedSteps(member->incarnation, schedule_.policy().answers_behind(mode));
   member->staleness += kStalenessWeight * (static_cast<float>(missed) - member->staleness);
-  const double policy = lr_policy_.FactorOf(mode_.mode, roster_.members().size(), missed);
-  intake->lr =
-      static_cast<float>(ScheduledLr(settings_.optimizer, JobFraction()) * weight * policy);
+  intake->lr = schedule_.PushRate(mode, roster_.members().size(), push.samples, missed);
   intake->has_come.assign(store_.part_count(), false);
   intake->is_rejected.assign(store_.size(), false);
   intake->begun_count = 0;
@@ -112,7 +117,7 @@ void ShardCore::BeginIntake(const proto::PushRequest& push, Member* member) {
         intake->has_come[chunk.first_part + part] = true;
       }
       intake->parts_left[index] = 0;
-      intake->is_rejected[index] = is_bsp() && !IsStaged(*member, push.step, chunk);
+      intake->is_rejected[index] = rounds_.is_bsp() && !steps_.IsStaged(*member, push.step, chunk);
       ++intake->begun_count;
       ++intake->complete_count;
       intake->rejected_count += intake->is_rejected[index] ? 1 : 0;
@@ -121,21 +126,21 @@ void ShardCore::BeginIntake(const proto::PushRequest& push, Member* member) {
 }
 
 /// Keeps what the frame brings, and puts the chunks that are whole now into ready_.
-void ShardCore::TakeFrame(const proto::PushRequest& push, Member* member) {
+void PushIntake::TakeFrame(const proto::PushRequest& push, Member* member) {
   Intake& intake = member->intake;
   if (intake.step != push.step) {
-    BeginIntake(push, member);
+    BeginStep(push, member);
   }
-  const auto has_come = [&](const FramePart& part) {
+  const auto has_come = [&](const PushFrame::Part& part) {
     return intake.has_come[store_.chunks()[part.chunk].first_part + part.part];
   };
   // A frame is kept as a whole by its owner, so parts of a frame with old ones are copied.
-  const bool is_all_new = std::none_of(frame_.begin(), frame_.end(), has_come);
-  const std::shared_ptr<const void> owner = is_all_new ? frame_owner_ : nullptr;
+  const bool is_all_new = std::ranges::none_of(frame_.parts(), has_come);
+  const std::shared_ptr<const void> owner = is_all_new ? frame_.owner() : nullptr;
   ready_.clear();
-  for (const FramePart& part : frame_) {
+  for (const PushFrame::Part& part : frame_.parts()) {
     if (has_come(part)) {
-      ++stats_.chunks_duplicate;
+      ++counters_.chunks_duplicate;
       continue;
     }
     const Chunk& chunk = store_.chunks()[part.chunk];
@@ -146,10 +151,10 @@ void ShardCore::TakeFrame(const proto::PushRequest& push, Member* member) {
     if (!intake.is_rejected[part.chunk] && !kernels::AllFinite(part.values)) {
       intake.is_rejected[part.chunk] = true;
       ++intake.rejected_count;
-      ++stats_.chunks_rejected;
+      ++counters_.chunks_rejected;
       intake.unfinished.erase(part.chunk);
     }
-    if (is_bsp()) {
+    if (rounds_.is_bsp()) {
       Stage(push, &intake, part, owner);
     } else if (!intake.is_rejected[part.chunk]) {
       Assemble(&intake, part, is_whole, owner);
@@ -158,10 +163,10 @@ void ShardCore::TakeFrame(const proto::PushRequest& push, Member* member) {
 }
 
 /// bsp: keeps the part until its round is committed. A contribution with NaN or infinity is void.
-void ShardCore::Stage(
+void PushIntake::Stage(
     const proto::PushRequest& push,
     Intake* intake,
-    const FramePart& part,
+    const PushFrame::Part& part,
     const std::shared_ptr<const void>& owner) {
   const Staging::Id id(push.incarnation, push.step);
   intake->is_void = intake->is_void || intake->rejected_count > 0;
@@ -175,9 +180,9 @@ void ShardCore::Stage(
 }
 
 /// async, ssp: a chunk is updated when all of it is here.
-void ShardCore::Assemble(
+void PushIntake::Assemble(
     Intake* intake,
-    const FramePart& part,
+    const PushFrame::Part& part,
     bool is_whole,
     const std::shared_ptr<const void>& owner) {
   const uint32_t part_count = store_.chunks()[part.chunk].part_count;
@@ -192,7 +197,7 @@ void ShardCore::Assemble(
 }
 
 /// async, ssp: updates the chunks that are whole.
-void ShardCore::ApplyReady(Member* member) {
+void PushIntake::ApplyReady(Member* member) {
   Intake& intake = member->intake;
   for (const ReadyChunk& ready : ready_) {
     bool is_finite = true;
@@ -206,64 +211,48 @@ void ShardCore::ApplyReady(Member* member) {
       is_finite = store_.Apply(ready.index, 0, ready.values, intake.lr);
     }
     store_.FinishUpdate(ready.index);
-    ++stats_.chunks_applied;
-    stats_.chunks_overflowed += is_finite ? 0 : 1;
+    ++counters_.chunks_applied;
+    counters_.chunks_overflowed += is_finite ? 0 : 1;
   }
 }
 
 /// The answer was lost, or this frame was overtaken by its own repetition.
-void ShardCore::RepeatPushReply(const Call& call, proto::PushRequest& push, Member* member) {
-  stats_.chunks_duplicate += frame_.size();
+void PushIntake::RepeatAnswer(const Call& call, proto::PushRequest& push, Member* member) {
+  counters_.chunks_duplicate += frame_.parts().size();
   if (push.step < member->last_step) {
     return;  // whoever sends the step after it has had the answer
   }
-  call.out->Send(
-      call.peer,
-      call.request_id,
-      proto::PushReply{
-          push.step,
-          member->last_outcome,
-          member->last_rejected_chunks,
-          life_,
-          placement_version_});
-  if (push.wants_pull && call.request_id >= member->newest_pull_id) {
-    Pull pull{
-        call.peer,
-        call.request_id,
-        push.round,
-        false,
-        std::move(push.held),
-        push.held_life,
-        {},
-        {}};
-    StartPull(member, std::move(pull), call.now, call.out);
+  Answer(call, *member);
+  if (push.wants_pull) {
+    pulls_.Start(*member, FusedPull(call, &push), call.now, call.out);
   }
+}
+
+void PushIntake::Answer(const Call& call, const Member& member) const {
+  call.Answer(proto::PushReply{
+      member.last_step,
+      member.last_outcome,
+      member.last_rejected_chunks,
+      life_.number,
+      store_.placement()});
 }
 
 /// Everything of the step is here. What is left of its update is made before anything else happens,
 /// so the worker need not wait for it.
-void ShardCore::Acknowledge(const Call& call, Member* member) {
+void PushIntake::Acknowledge(const Call& call, Member* member) {
   const Intake& intake = member->intake;
   member->last_step = intake.step;
   member->may_skip = false;
   member->last_round = intake.round;
   member->last_rejected_chunks = intake.rejected_count;
   const bool is_rejected = intake.rejected_count > 0 || intake.is_void;
-  member->last_outcome = is_rejected ? proto::PushOutcome::kRejected
-                         : is_bsp()  ? proto::PushOutcome::kStaged
-                                     : proto::PushOutcome::kApplied;
+  member->last_outcome = is_rejected        ? proto::PushOutcome::kRejected
+                         : rounds_.is_bsp() ? proto::PushOutcome::kStaged
+                                            : proto::PushOutcome::kApplied;
   if (call.peer == proto::PeerId()) {
     return;  // its connection is gone; a repetition is answered
   }
-  call.out->Send(
-      call.peer,
-      call.request_id,
-      proto::PushReply{
-          member->last_step,
-          member->last_outcome,
-          member->last_rejected_chunks,
-          life_,
-          placement_version_});
+  Answer(call, *member);
   size_t update_bytes = 0;
   for (const ReadyChunk& ready : ready_) {
     update_bytes += store_.ValuesOf(ready.index).size_bytes();
@@ -273,30 +262,84 @@ void ShardCore::Acknowledge(const Call& call, Member* member) {
   }
 }
 
-void ShardCore::CompleteStep(const Call& call, Member* member) {
+void PushIntake::CompleteStep(const Call& call, Member* member) {
   const Intake& intake = member->intake;
   // A step that is complete again, with a chunk that came, counts once.
   const bool is_new = intake.step > member->counted_step;
   member->counted_step = std::max(member->counted_step, intake.step);
   const bool has_slowest_moved = is_new && roster_.Advance(member);
-  if (is_bsp() && intake.rejected_count == 0 && !intake.is_void) {
+  if (rounds_.is_bsp() && intake.rejected_count == 0 && !intake.is_void) {
     staging_.Complete({member->incarnation, intake.step});
-  } else if (!is_bsp() && is_new && intake.rejected_count < intake.chunk_count) {
-    ++stats_.steps_applied;
-    stats_.samples_applied += intake.samples;
-    samples_done_ += intake.samples;
-    lr_policy_.OnStep(roster_.members().size());
+  } else if (!rounds_.is_bsp() && is_new && intake.rejected_count < intake.chunk_count) {
+    ++counters_.steps_applied;
+    counters_.samples_applied += intake.samples;
+    schedule_.Count(intake.samples, roster_.members().size());
   }
-  if (member->fused) {
-    Pull pull = std::move(*member->fused);
-    member->fused.reset();
-    if (pull.request_id >= member->newest_pull_id) {
-      StartPull(member, std::move(pull), call.now, call.out);
-    }
+  if (std::optional<Pull> pull = std::exchange(member->intake.fused, std::nullopt); pull) {
+    pulls_.Start(*member, std::move(*pull), call.now, call.out);
   }
   if (has_slowest_moved) {
-    ReleasePulls(call.out);  // ssp: no lead is shorter otherwise
+    pulls_.Release(call.out);  // ssp: no lead is shorter otherwise
   }
+}
+
+void PushIntake::CompleteSteps(TimePoint now, proto::Outbox* out) {
+  if (store_.size() == 0) {
+    return;
+  }
+  for (auto& [incarnation, member] : roster_.members()) {
+    const Intake& intake = member.intake;
+    if (!member.is_step_under_way()) {
+      CompleteRestored(&member, out);
+    } else if (intake.complete_count == intake.chunk_count) {
+      const Call call{intake.peer, intake.request_id, now, out};
+      ready_.clear();
+      Acknowledge(call, &member);
+      CompleteStep(call, &member);
+    }
+  }
+}
+
+/// All chunks that are left have the step after the last one, and nobody pushes it any more.
+void PushIntake::CompleteRestored(Member* member, proto::Outbox* out) {
+  if (member->restored.size() < store_.size()) {
+    return;
+  }
+  member->restored.clear();
+  ++member->last_step;
+  member->last_outcome = proto::PushOutcome::kApplied;
+  member->last_rejected_chunks = 0;
+  steps_.SettleStaged(member);
+  if (member->last_step > member->counted_step) {
+    member->counted_step = member->last_step;
+    if (roster_.Advance(member)) {
+      pulls_.Release(out);
+    }
+  }
+}
+
+void PushIntake::OnPeerClosed(proto::PeerId peer) {
+  for (auto& [incarnation, member] : roster_.members()) {
+    Intake& intake = member.intake;
+    if (intake.peer == peer) {
+      intake.peer = proto::PeerId();
+    }
+    if (intake.fused && intake.fused->peer == peer) {
+      intake.fused.reset();
+    }
+  }
+}
+
+uint64_t PushIntake::unfinished_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& [incarnation, member] : roster_.members()) {
+    for (const auto& [chunk, parts] : member.intake.unfinished) {
+      for (const StagedPart& part : parts) {
+        bytes += part.values.size_bytes();
+      }
+    }
+  }
+  return bytes;
 }
 
 }  // namespace ps::server

@@ -1,0 +1,385 @@
+#include "ps/server/pull_queue.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace ps::server {
+namespace {
+
+// Waits are read by people, and a heartbeat has to fit into a frame, however many members there
+// are.
+constexpr size_t kWaitsMax = 64;
+constexpr uint64_t kNamesPerWaitMax = 8;
+
+}  // namespace
+
+PullQueue::PullQueue(
+    const Life& life,
+    const ChunkStore& store,
+    Roster& roster,
+    const Rounds& rounds,
+    proto::ShardStats& counters)
+    : life_(life), store_(store), roster_(roster), rounds_(rounds), counters_(counters) {
+  counters_.staleness_histogram.assign(kStalenessBuckets, 0);
+}
+
+void PullQueue::OnPull(const Call& call, proto::PullRequest& pull) {
+  if (const Status status = Take(call, pull); !status.ok()) {
+    call.Refuse(status);
+  }
+}
+
+Status PullQueue::Take(const Call& call, proto::PullRequest& pull) {
+  PS_TRY(life_.CheckSetUp());
+  PS_ASSIGN(const Member* const member, roster_.Admit(pull.worker, pull.incarnation));
+  PS_TRY(CheckHeld(pull.held, pull.placement));
+  if (rounds_.is_bsp() && pull.min_round > rounds_.newest() + 1) {
+    return Status::InvalidArgument(fmt::format(
+        "a pull waits for round {}, but round {} is the last committed one",
+        pull.min_round,
+        rounds_.newest()));
+  }
+  Pull taken = Pull::Of(call.peer, call.request_id, std::move(pull.held), pull.held_life);
+  taken.min_round = pull.min_round;
+  taken.is_evaluation = pull.is_evaluation;
+  Start(*member, std::move(taken), call.now, call.out);
+  return Status::Ok();
+}
+
+void PullQueue::OnModelPull(const Call& call, proto::PullRequest& pull) {
+  Status status = life_.CheckSetUp();
+  if (status.ok()) {
+    status = CheckHeld(pull.held, store_.placement());
+  }
+  if (!status.ok()) {
+    call.Refuse(status);
+    return;
+  }
+  for (proto::ChunkVersion& chunk : pull.held) {
+    chunk.version = std::numeric_limits<Version>::max();  // need not come, however new it is
+  }
+  model_answer_.reset();
+  model_pull_ = Pull::Of(call.peer, call.request_id, std::move(pull.held), life_.number);
+  ContinueModel(false, call.out);
+}
+
+bool PullQueue::Expect(Incarnation incarnation, uint64_t request_id) {
+  uint64_t& newest = states_[incarnation].newest_id;
+  if (request_id < newest) {
+    return false;
+  }
+  newest = request_id;
+  return true;
+}
+
+Status PullQueue::CheckHeld(
+    const std::vector<proto::ChunkVersion>& held, uint64_t placement) const {
+  for (const proto::ChunkVersion& chunk : held) {
+    if (!store_.IndexOf(chunk.key) && !store_.MayHaveMoved(placement)) {
+      return Status::InvalidArgument(fmt::format(
+          "a pull holds chunk {}, which is not on shard {}", chunk.key.value, life_.shard.value));
+    }
+  }
+  return Status::Ok();
+}
+
+void PullQueue::Start(const Member& member, Pull pull, TimePoint now, proto::Outbox* out) {
+  auto& entry = *states_.try_emplace(member.incarnation).first;
+  State& state = entry.second;
+  if (pull.request_id < state.newest_id) {
+    return;  // overtaken by a newer one on its way
+  }
+  if (state.answer && state.answer->peer == pull.peer &&
+      state.answer->request_id == pull.request_id) {
+    return;  // a repetition of what is being answered
+  }
+  EndAnswer(&entry);
+  state.newest_id = pull.request_id;
+  if (MayAnswer(member, pull)) {
+    state.waiting.reset();
+    BeginAnswer(member, pull, out);
+    return;
+  }
+  // A repetition goes on waiting since when it began to.
+  pull.since = state.waiting ? state.waiting->since : now;
+  pull.generation = state.waiting ? state.waiting->generation : roster_.generation();
+  state.waiting = std::move(pull);
+}
+
+bool PullQueue::MayAnswer(const Member& member, const Pull& pull) const {
+  switch (rounds_.mode().mode) {
+    case proto::Mode::kAsync:
+      return true;
+    case proto::Mode::kSsp:
+      return pull.is_evaluation || roster_.LeadOf(member) <= rounds_.mode().staleness_max;
+    case proto::Mode::kBsp:
+      return pull.min_round <= rounds_.newest() && !rounds_.is_committing();
+  }
+  return true;
+}
+
+/// An answer with the chunks that are newer than those held.
+PullQueue::PullAnswer PullQueue::MakeAnswer(const Pull& pull) {
+  held_.assign(store_.size(), std::nullopt);
+  if (pull.held_life == life_.number) {
+    for (const proto::ChunkVersion& chunk : pull.held) {
+      if (const std::optional<size_t> index = store_.IndexOf(chunk.key); index) {
+        held_[*index] = chunk.version;
+      }
+    }
+  }
+  PullAnswer answer;
+  answer.peer = pull.peer;
+  answer.request_id = pull.request_id;
+  for (size_t index = 0; index < store_.size(); ++index) {
+    if (!held_[index] || store_.chunks()[index].version > *held_[index]) {
+      answer.chunks.push_back(static_cast<uint32_t>(index));
+    }
+  }
+  answer.total = static_cast<uint32_t>(answer.chunks.size());
+  return answer;
+}
+
+void PullQueue::BeginAnswer(const Member& member, const Pull& pull, proto::Outbox* out) {
+  State& state = states_.at(member.incarnation);
+  PullAnswer answer = MakeAnswer(pull);
+  answer.staleness_steps = roster_.LeadOf(member);
+  if (!pull.is_evaluation) {
+    const uint64_t bucket = std::min<uint64_t>(answer.staleness_steps, kStalenessBuckets - 1);
+    ++counters_.staleness_histogram[bucket];
+    state.read_at = {counters_.steps_applied, state.read_at[0]};
+    state.reads = std::min<uint32_t>(state.reads + 1, 2);
+  }
+  const bool has_room = !out->IsBacklogged(answer.peer);  // else OnDrained begins to send it
+  answering_.emplace(answer.peer, member.incarnation);
+  state.answer = std::move(answer);
+  if (has_room) {
+    ContinueAnswer(member.incarnation, false, out);
+  }
+}
+
+void PullQueue::ContinueAnswer(Incarnation incarnation, bool is_urgent, proto::Outbox* out) {
+  auto& entry = *states_.find(incarnation);
+  if ((is_urgent || !is_held_) && Send(&*entry.second.answer, is_urgent, out)) {
+    EndAnswer(&entry);
+  }
+}
+
+void PullQueue::Continue(proto::Outbox* out) {
+  for (auto it = answering_.begin(); it != answering_.end() && !is_held_;) {
+    const auto [peer, incarnation] = *it++;
+    if (!out->IsBacklogged(peer)) {
+      ContinueAnswer(incarnation, false, out);
+    }
+  }
+}
+
+void PullQueue::ContinueModel(bool is_urgent, proto::Outbox* out) {
+  if (model_pull_ && !rounds_.is_committing()) {
+    model_answer_ = MakeAnswer(*model_pull_);
+    model_pull_.reset();
+  }
+  if (!model_answer_ || (!is_urgent && out->IsBacklogged(model_answer_->peer))) {
+    return;
+  }
+  if (Send(&*model_answer_, is_urgent, out)) {
+    model_answer_.reset();
+  }
+}
+
+void PullQueue::FinishAnswers(proto::Outbox* out) {
+  for (auto& [incarnation, state] : states_) {
+    if (state.answer) {
+      ContinueAnswer(incarnation, true, out);
+    }
+  }
+  ContinueModel(true, out);
+}
+
+void PullQueue::OnDrained(proto::PeerId peer, proto::Outbox* out) {
+  auto it = answering_.lower_bound({peer, Incarnation()});
+  while (it != answering_.end() && it->first == peer) {
+    ContinueAnswer((it++)->second, false, out);
+  }
+  if (model_answer_ && model_answer_->peer == peer) {
+    ContinueModel(false, out);
+  }
+}
+
+void PullQueue::EndAnswer(States::value_type* entry) {
+  if (entry->second.answer) {
+    answering_.erase({entry->second.answer->peer, entry->first});
+    entry->second.answer.reset();
+  }
+}
+
+bool PullQueue::Send(PullAnswer* answer, bool is_urgent, proto::Outbox* out) {
+  do {
+    SendFrame(answer, out);
+    if (answer->next == answer->chunks.size()) {
+      return true;
+    }
+  } while (is_urgent || !out->IsBacklogged(answer->peer));
+  return false;
+}
+
+void PullQueue::SendFrame(PullAnswer* answer, proto::Outbox* out) {
+  proto::PullReply reply;
+  reply.chunk_total = answer->total;
+  reply.staleness_steps = answer->staleness_steps;
+  reply.life = life_.number;
+  reply.placement = store_.placement();
+  uint64_t reply_bytes = 0;
+  while (answer->next < answer->chunks.size()) {
+    const Chunk& chunk = store_.chunks()[answer->chunks[answer->next]];
+    const auto [begin, count] = store_.RangeOf(chunk, answer->next_part);
+    const auto bytes = std::as_bytes(chunk.value.floats().subspan(begin, count));
+    if (!reply.chunks.empty() && reply_bytes + bytes.size() > life_.settings.frame_bytes) {
+      break;
+    }
+    reply.chunks.push_back({chunk.key, chunk.version, count, begin});
+    reply.payload.parts.push_back(bytes);
+    reply_bytes += bytes.size();
+    if (++answer->next_part == chunk.part_count) {
+      answer->next_part = 0;
+      ++answer->next;
+    }
+  }
+  counters_.bytes_sent += reply_bytes;
+  out->Send(answer->peer, answer->request_id, std::move(reply));
+}
+
+void PullQueue::Release(proto::Outbox* out) {
+  for (auto& [incarnation, state] : states_) {
+    const Member& member = *roster_.Find(incarnation);
+    if (state.waiting && MayAnswer(member, *state.waiting)) {
+      const Pull pull = std::move(*state.waiting);
+      state.waiting.reset();
+      BeginAnswer(member, pull, out);
+    }
+  }
+  ContinueModel(false, out);
+}
+
+void PullQueue::OnPeerClosed(proto::PeerId peer) {
+  for (auto& entry : states_) {
+    State& state = entry.second;
+    if (state.waiting && state.waiting->peer == peer) {
+      state.waiting.reset();  // asked for anew on the next connection
+    }
+    if (state.answer && state.answer->peer == peer) {
+      EndAnswer(&entry);
+    }
+  }
+}
+
+void PullQueue::DropModelPull() {
+  model_pull_.reset();
+  model_answer_.reset();
+}
+
+std::optional<Pull> PullQueue::Forget(Incarnation incarnation) {
+  const auto entry = states_.find(incarnation);
+  if (entry == states_.end()) {
+    return std::nullopt;
+  }
+  EndAnswer(&*entry);
+  std::optional<Pull> waiting = std::move(entry->second.waiting);
+  states_.erase(entry);
+  return waiting;
+}
+
+bool PullQueue::PullAnswer::Reindex(const Reindexing& moved) {
+  std::vector<uint32_t> left;
+  size_t left_next = next;
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    if (const std::optional<size_t> later = moved.later()[chunks[i]]; later) {
+      left.push_back(static_cast<uint32_t>(*later));
+    } else if (i >= next) {
+      return false;
+    } else {
+      --left_next;
+    }
+  }
+  chunks = std::move(left);
+  next = left_next;
+  return true;
+}
+
+void PullQueue::Reindex(const Reindexing& chunks) {
+  model_answer_.reset();
+  for (auto& entry : states_) {
+    if (entry.second.answer && !entry.second.answer->Reindex(chunks)) {
+      EndAnswer(&entry);
+    }
+  }
+}
+
+void PullQueue::Reset() {
+  states_.clear();
+  answering_.clear();
+  DropModelPull();
+  is_held_ = false;
+}
+
+uint64_t PullQueue::MissedSteps(Incarnation incarnation, size_t answers_behind) const {
+  const auto state = states_.find(incarnation);
+  return state != states_.end() && state->second.reads > answers_behind
+             ? counters_.steps_applied - state->second.read_at[answers_behind]
+             : 0;
+}
+
+/// Whom the pull of `member` waits for, the first few by name.
+std::string PullQueue::WaitsFor(const Member& member, const Pull& pull) const {
+  if (rounds_.is_committing()) {
+    return fmt::format("the update of round {}", rounds_.newest());
+  }
+  const bool is_bsp = rounds_.is_bsp();
+  std::string names;
+  uint64_t count = 0;
+  for (const auto& [incarnation, other] : roster_.members()) {
+    const bool holds_back =
+        other.is_active && (is_bsp ? other.last_round < pull.min_round
+                                   : other.clock + rounds_.mode().staleness_max < member.clock);
+    if (!holds_back || ++count > kNamesPerWaitMax) {
+      continue;
+    }
+    names += names.empty() ? "w" : ", w";
+    names += is_bsp ? fmt::format("{}", other.worker.value)
+                    : fmt::format("{} (clock {})", other.worker.value, other.clock);
+  }
+  if (count > kNamesPerWaitMax) {
+    names += fmt::format(" and {} more", count - kNamesPerWaitMax);
+  }
+  // With no names, all that the round needs of this shard is here.
+  return count == 0 ? "coordinator" : names;
+}
+
+std::vector<proto::Wait> PullQueue::Waits(TimePoint now) const {
+  std::vector<proto::Wait> waits;
+  for (const auto& [incarnation, state] : states_) {
+    if (!state.waiting || waits.size() == kWaitsMax) {
+      continue;
+    }
+    const Member& member = *roster_.Find(incarnation);
+    const Pull& pull = *state.waiting;
+    proto::Wait wait;
+    wait.who = fmt::format("w{}", member.worker.value);
+    wait.for_whom = WaitsFor(member, pull);
+    wait.what = rounds_.is_bsp()
+                    ? fmt::format("round {} at shard {}", pull.min_round, life_.shard.value)
+                    : fmt::format(
+                          "staleness bound {} at shard {}",
+                          rounds_.mode().staleness_max,
+                          life_.shard.value);
+    wait.since_s = Seconds(now - pull.since);
+    wait.generation = pull.generation;
+    waits.push_back(std::move(wait));
+  }
+  return waits;
+}
+
+}  // namespace ps::server

@@ -1,0 +1,47 @@
+#include "ps/server/lr_schedule.h"
+
+#include <gtest/gtest.h>
+
+namespace ps::server {
+namespace {
+
+ShardSettings Settings() {
+  proto::JobConfig config;
+  config.train.lr_policy = proto::LrPolicy::kLinear;
+  config.train.minibatch = 4;
+  config.optimizer.lr = 0.5F;
+  config.optimizer.schedule.kind = proto::ScheduleKind::kLinear;
+  config.train.lr_ramp_steps = 16;
+  config.workers.resize(2);
+  return ShardSettings::Of(config);
+}
+
+TEST(LrScheduleTest, APushCountsItsSamplesByTheReferenceMinibatch) {
+  LrSchedule schedule;
+  ShardSettings settings = Settings();
+  settings.lr_policy = LrPolicy();
+  schedule.Begin(settings, 1000);
+  EXPECT_FLOAT_EQ(schedule.PushRate(proto::Mode::kAsync, 1, 4, 0), 0.5F);
+  EXPECT_FLOAT_EQ(schedule.PushRate(proto::Mode::kAsync, 1, 2, 0), 0.25F);
+  schedule.Count(500, 1);
+  const float final_factor = settings.optimizer.schedule.final_factor;
+  EXPECT_FLOAT_EQ(schedule.PushRate(proto::Mode::kAsync, 1, 4, 0), 0.5F * (1 + final_factor) / 2);
+}
+
+TEST(LrScheduleTest, WhoHasWhatAnotherOneRemembersGoesOnWithTheSameRates) {
+  LrSchedule schedule;
+  schedule.Begin(Settings(), 1000);
+  for (uint32_t workers : {1U, 2U, 4U, 4U}) {
+    schedule.Count(50, workers);
+  }
+  LrSchedule other;
+  other.Begin(Settings(), 1000);
+  EXPECT_NE(other.Rate(proto::Mode::kBsp, 3), schedule.Rate(proto::Mode::kBsp, 3));
+  other.Restore(schedule.samples_done(), schedule.policy().state());
+  EXPECT_EQ(other.Rate(proto::Mode::kBsp, 3), schedule.Rate(proto::Mode::kBsp, 3));
+  schedule.Count(10, 0);
+  EXPECT_EQ(schedule.policy().state(), other.policy().state()) << "nobody made that step";
+}
+
+}  // namespace
+}  // namespace ps::server
