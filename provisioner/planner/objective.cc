@@ -154,7 +154,8 @@ Result<PlanAnswer> SolveForTime(const PlanProblem& problem) {
 Result<PlanProblem> SamplesProblem(const PlanProblem& problem) {
   if (!std::isfinite(problem.goal.usd_per_hour_max)) {
     return Status::InvalidArgument(
-        "without a limit of the price of an hour, the most workers make the most samples");
+        "the objective throughput-per-hour needs --price-per-hour: without a limit more workers "
+        "are always faster");
   }
   static const SamplesLoss samples;
   PlanProblem changed = problem;

@@ -86,17 +86,18 @@ Status CheckRun(
   for (const RevocableWorkers& group : groups) {
     if (!(group.count >= 0 && group.steps_per_s >= 0 && group.usd_per_hour >= 0 &&
           group.age_hours >= 0 && group.start_up_s.value_or(0) >= 0)) {
-      return Status::InvalidArgument("a group of workers with a number below 0");
+      return Status::InvalidArgument("the number of workers in a group must not be negative");
     }
     steps_per_s += group.count * group.steps_per_s;
   }
   if (!(steps > 0 && std::isfinite(steps) && steps_per_s > 0 && std::isfinite(steps_per_s))) {
     return Status::InvalidArgument(
-        fmt::format("{} steps at {} steps/s; both are above 0", steps, steps_per_s));
+        fmt::format("{} steps at {} steps/s; both must be above 0", steps, steps_per_s));
   }
   if (!(times.detect_s >= 0 && times.start_up_s >= 0 && times.join_s >= 0 && times.lost_s >= 0 &&
         server_usd_per_hour >= 0)) {
-    return Status::InvalidArgument("detection, start-up, join, loss and price are not below 0");
+    return Status::InvalidArgument(
+        "detection, start-up, join, loss and price must not be negative");
   }
   return Status::Ok();
 }

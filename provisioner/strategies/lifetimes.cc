@@ -108,7 +108,7 @@ Result<LifetimeLaw> LifetimeLaw::FromPoints(std::vector<LifetimePoint> points) {
 Result<LifetimeLaw> LifetimeLaw::FromObserved(std::vector<ObservedLife> lives) {
   std::ranges::sort(lives, {}, &ObservedLife::hours);
   if (!lives.empty() && !(lives.front().hours > 0 && std::isfinite(lives.back().hours))) {
-    return Status::InvalidArgument("a machine was seen for a time that is not above 0 h");
+    return Status::InvalidArgument("the time for which a machine was seen must be above 0 h");
   }
   std::vector<LifetimePoint> points;
   double survival = 1;
@@ -125,7 +125,7 @@ Result<LifetimeLaw> LifetimeLaw::FromObserved(std::vector<ObservedLife> lives) {
     i = end;
   }
   if (points.empty()) {
-    return Status::InvalidArgument("no machine was revoked, so no lifetime can be told");
+    return Status::InvalidArgument("no machine was revoked, so lifetimes can't be estimated");
   }
   if (lives.back().hours > points.back().hours) {
     points.push_back({lives.back().hours, points.back().revoked});

@@ -298,8 +298,8 @@ void TlsSession::Fail(int code) {
   } else if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) {
     text = "the peer showed no certificate: it has to use this run's token file";
   } else if (is_ready_) {
-    failure_ =
-        Status::Corruption(fmt::format("what came is no TLS of this connection: {}", TakeErrors()));
+    failure_ = Status::Corruption(
+        fmt::format("the received bytes are not TLS of this connection: {}", TakeErrors()));
     return;
   } else {
     text = "the peer does not speak the TLS 1.3 of a run (" + TakeErrors() +

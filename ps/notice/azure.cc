@@ -122,7 +122,7 @@ class AzureSource final : public NoticeSource {
     const std::string_view name = TextOf(reply);
     if (name.empty() || name.size() > kNameBytesMax ||
         name.find_first_of(kNoName) != std::string_view::npos || !IsHeaderText(name)) {
-      return Status::Corruption("Azure's metadata service gives a name that is none");
+      return Status::Corruption("Azure's metadata service gives an invalid name");
     }
     own_name_ = name;
     return Status::Ok();

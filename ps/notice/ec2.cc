@@ -89,7 +89,7 @@ class Ec2Source final : public NoticeSource {
     const std::string_view token = TextOf(reply);
     // It becomes a header, so it may have no line of its own.
     if (token.empty() || token.size() > kTokenBytesMax || !IsHeaderText(token)) {
-      return Status::Corruption("EC2's metadata service gives a token that is none");
+      return Status::Corruption("EC2's metadata service gives an invalid token");
     }
     token_ = token;
     renew_at_ = time_->Now() + kTokenLife - kRenewBefore;

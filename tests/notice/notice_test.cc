@@ -153,7 +153,7 @@ TEST_F(NoticeTest, GoesOnAfterAnyTroubleWithATokenOrAName) {
     EXPECT_GE(std::ranges::count(failures, '\n'), 11) << failures;
     const std::string noun = service == NoticeService::kEc2 ? "token" : "name";
     EXPECT_THAT(failures, HasSubstr("answers 500 to /"));
-    EXPECT_THAT(failures, HasSubstr("gives a " + noun + " that is none"));
+    EXPECT_THAT(failures, HasSubstr("gives an invalid " + noun));
   }
 }
 
