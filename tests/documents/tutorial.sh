@@ -10,7 +10,7 @@ page="$(realpath "$(dirname "${BASH_SOURCE[0]}")/../../docs/tutorial.md")"
 
 folder="$(mktemp -d)"
 finish() {
-  (cd "$folder" && "$bin/psctl" stop spirals --now > /dev/null 2>&1) || true
+  "$bin/psctl" stop "$folder"/runs/* --now > /dev/null 2>&1 || true
   rm -rf "$folder"
 }
 trap finish EXIT
