@@ -30,7 +30,7 @@ struct FleetOptions {
   /// Outlives the fleet. Null: nobody could adopt the processes, and they die with this thread.
   proto::LaunchJournal* journal = nullptr;
   std::string job_name;  // for batch systems
-  /// Workers time their passes and exchanges after so many; their logs say what they took.
+  /// Workers time their passes and exchanges after the first ones, this many; their logs have it.
   std::optional<uint64_t> probe_after = {};
   const TimeSource* time = &SystemTime();
 };

@@ -21,7 +21,7 @@ namespace {
 constexpr Duration kUnknownLimit = std::chrono::minutes(5);
 /// Before the end of the job's time the worker gets SIGTERM; Slurm allows itself a minute more.
 constexpr uint32_t kNoticeSecondsMin = 60;
-/// The time between two questions grows to so many times the first one.
+/// By how much the time between two questions grows at most.
 constexpr int kPollGrowth = 3;
 constexpr int kPollsBeforeGrowth = 30;
 constexpr int kCancelAttempts = 5;

@@ -53,7 +53,7 @@ struct Recursion {
   double h_pull_slope = 0;
 
   void Add(int customers) {
-    // g grows by less than the customers in every step: so many times without overflow.
+    // g grows by less than the customers in every step, so this many steps can't overflow.
     constexpr int kStepsUnscaled = 32;
     while (customers > 0) {
       const int steps = customers < kStepsUnscaled ? customers : kStepsUnscaled;

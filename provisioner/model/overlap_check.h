@@ -17,7 +17,7 @@ namespace ps::provisioner {
 /// kInvalidArgument, nor was a link.
 Result<OverlapWorker> OverlapWorkerOf(const proto::JobProfile& profile, const std::string& type);
 
-/// Workers' mean time between steps: so many of them over the steps/s of all.
+/// Workers' mean time between steps: their number over the steps/s of all.
 double MeanStepSeconds(std::span<const double> step_s);
 
 /// A fleet's step as measured and by both models.

@@ -110,7 +110,7 @@ class SpeedModel {
     return Bound(workers, servers);
   }
 
-  /// No fleet of that size that makes so many steps per second or more has a lower load.
+  /// A lower bound of the load of fleets of that size that make at least `steps_per_s`.
   virtual double LoadAtLeast(
       int /*workers*/, const ServerSide& /*servers*/, double /*steps_per_s*/) const {
     return 0;

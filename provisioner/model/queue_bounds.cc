@@ -40,7 +40,7 @@ constexpr double kTangentSlack = 1e-5;
 // Above this share of busy time waits are too long for tangents.
 constexpr double kBusyMax = 1 - 1e-6;
 
-/// The cycle, without waits, of so many equal workers that wait `wait_s`; 0 when it is not found.
+/// The cycle, without waits, of `customers` equal workers that wait `wait_s`; 0 if not found.
 double CycleThatWaits(
     double customers, double wait_s, double guess_s, const StationPair& stations) {
   constexpr int kSteps = 12;

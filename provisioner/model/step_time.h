@@ -44,7 +44,7 @@ inline double LateShare(const CycleParts& parts, const JobTraffic& traffic) {
 /// Adds up workers, class by class. Inline: predictions of many classes spend their time here.
 class FleetSum {
  public:
-  /// `count` workers of so many steps per second each, each step of so many samples.
+  /// Adds `count` workers that make `steps_per_s` each, with `samples` in a step.
   void Add(int count, double steps_per_s, double samples) {
     if (count <= 0) {
       return;

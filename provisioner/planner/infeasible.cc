@@ -242,7 +242,7 @@ Infeasible Explain(const PlanProblem& problem, std::string_view strategy) {
 
 Infeasible ExplainInfeasible(const PlanProblem& problem, std::string_view strategy) {
   const Infeasible why = Explain(problem, strategy);
-  // What a search that was stopped did not find may be there all the same.
+  // A search that was stopped may have missed a fleet that exists.
   constexpr SearchProgress kNothing{.usd_best = kInfinity};
   const bool is_cut_short = problem.watch != nullptr && problem.goal.loss > why.loss_floor &&
                             !problem.watch->GoesOn(kNothing);

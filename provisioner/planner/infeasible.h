@@ -20,8 +20,8 @@ Infeasible StoppedEarly();
 /// plan: `answer` becomes one without fleets that says so.
 void RefuseMetGoal(const PlanProblem& problem, PlanAnswer* answer);
 
-/// Why nothing can be said of the time that this fleet takes to the goal's loss, one line; empty
-/// when there is a time.
+/// Why the time of this fleet to the goal's loss can't be predicted, in one line; empty when it
+/// can.
 std::string WhyNoTime(const PlanProblem& problem, const FleetChoice& choice);
 
 /// How hard the exact search tries.

@@ -17,7 +17,7 @@ Result<PlanAnswer> SolveForTime(const PlanProblem& problem);
 /// are 0. Errors: as above, and kInvalidArgument without a limit.
 Result<PlanAnswer> SolveForThroughput(const PlanProblem& problem);
 
-/// The problem whose fastest fleet is SolveForThroughput's: so many samples are to be made, in
+/// The problem whose fastest fleet is SolveForThroughput's: a number of samples is to be made, in
 /// whatever steps. Errors: as above.
 Result<PlanProblem> SamplesProblem(const PlanProblem& problem);
 

@@ -53,7 +53,7 @@ class ExhaustiveStrategy final : public Strategy {
   }
 
  private:
-  /// Asks the watch at every so many fleets.
+  /// Asks the watch now and then.
   static bool GoesOn(const PlanProblem& problem, const FleetJudge& judge, const BestFleets& best) {
     constexpr uint64_t kFleetsPerQuestion = 4096;
     if (problem.watch == nullptr || judge.evaluated() % kFleetsPerQuestion != 0) {

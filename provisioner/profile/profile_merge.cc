@@ -60,7 +60,7 @@ void KeepNewestCurves(std::vector<proto::LossSample>* losses) {
   *losses = std::move(newest);
 }
 
-/// A step's time is the mean over so many steps at most: machines and programs change.
+/// Most steps in the mean of a step's time: machines and programs change.
 constexpr int kStepsKept = 10000;
 /// Above this share some process waits for a processor, so its times are not its own.
 constexpr double kBusyMax = 0.9;

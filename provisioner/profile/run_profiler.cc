@@ -18,8 +18,8 @@ constexpr double kWarmUpMaxS = 3;
 constexpr size_t kPointsMin = 3;
 /// Least number of heartbeats for a step's time.
 constexpr size_t kTimesMin = 3;
-/// The coordinator smooths the loss over about so many steps: before, it depends more on the
-/// beginning of training than on its state.
+/// Steps over which the coordinator smooths the loss: before, it depends more on the beginning of
+/// training than on its state.
 constexpr double kLossStepsMin = 50;
 /// Points of a loss curve are this far apart, as a share of the steps; there are some 500 at most.
 constexpr double kLossSpacing = 0.02;

@@ -52,7 +52,7 @@ proto::JobConfig WithShare(const proto::JobConfig& job, double share) {
   }
   train.switch_at = static_cast<float>(share);
   if (was_bsp && job.train.mode_policy == proto::ModePolicy::kFixed) {
-    // There overlap had nothing to say; it is as where nobody says anything.
+    // bsp ignores `overlap`; use the default here.
     train.overlap = config.optimizer.clip_norm == 0;
   }
   return config;

@@ -11,7 +11,7 @@ namespace ps::provisioner {
 // Sync-Switch's offline policies, for a job that is trained again and again: which share of it to
 // train in rounds (bsp) before it goes on in async. Pure.
 
-/// What a share makes of a job: so many rounds of all workers, then so many steps of single ones.
+/// What a share makes of a job: rounds of all workers, then steps of single ones.
 struct SwitchedSteps {
   uint64_t rounds = 0;
   uint64_t steps = 0;

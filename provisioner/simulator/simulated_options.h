@@ -15,8 +15,8 @@ inline constexpr uint32_t kCoresWorkersMax = 14'000;
 
 /// How a run is simulated with the production cores.
 struct CoresOptions {
-  /// About so many steps are simulated at most. Of a run with more of them, several steps of a
-  /// worker are taken as one: a revocation may cost all of these.
+  /// Most steps that are simulated, about. In a longer run several steps of a worker are taken as
+  /// one, and a revocation may cost all of these.
   double steps_max = 1e7;
   uint64_t seed = 1;       // of the coordinator
   LogSink* log = nullptr;  // gets the coordinator's lines and the fleet's; null: nobody does

@@ -9,7 +9,7 @@
 
 namespace ps::provisioner {
 
-/// From `at_s` on, so many spot machines can be had.
+/// From `at_s` on, `nodes` spot machines can be had.
 struct CapacityStep {
   double at_s = 0;
   uint32_t nodes = 0;

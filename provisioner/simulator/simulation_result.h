@@ -53,7 +53,7 @@ class SimulationBook {
 
   void SetSpotPrice(double usd_per_hour) { spot_usd_per_hour_ = usd_per_hour; }
 
-  /// The fleet is this for so long, and its workers make so many samples.
+  /// The fleet stays as it is for `seconds`, in which its workers make `samples`.
   void Pass(double seconds, const SimulatedFleet& fleet, double samples);
   /// A point of the result's lines.
   void Note(double at_s, const SimulatedFleet& fleet, double samples);

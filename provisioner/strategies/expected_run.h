@@ -66,7 +66,7 @@ struct UpShares {
 
 std::vector<double> MeanUpShares(const UpShares& seat, double cell_s, int cells);
 
-/// ExpectRun cuts a run without revocations into so many cells.
+/// Number of cells into which ExpectRun cuts a run without revocations.
 inline constexpr int kCellsAlone = 500;
 
 }  // namespace ps::provisioner

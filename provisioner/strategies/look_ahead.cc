@@ -8,7 +8,7 @@ namespace {
 // A machine is taken if it is expected to add this share of what a lone worker makes.
 constexpr double kWorthwhile = 0.05;
 
-/// Liveput of so many machines when so many of those that can be had go, in the mean.
+/// Liveput of `machines` when `lost` of the `available` ones go, on average.
 double RateOf(const LookAheadJob& job, uint32_t machines, uint32_t available, double lost) {
   const auto low = static_cast<uint32_t>(lost);
   const double share = lost - low;

@@ -13,7 +13,7 @@ namespace ps::provisioner {
 
 // What the searches for fleets whose machines are revoked have in common.
 
-// They ask `exact` for so many fleets at most, and for some times more when those were not enough.
+// Most fleets that they ask `exact` for, and by what factor more when those were not enough.
 inline constexpr int kAskedMost = 4096;
 inline constexpr int kAskedTimesMore = 4;
 // Fleets that are judged at most, families included, and how often the watch is asked meanwhile.

@@ -40,7 +40,7 @@ struct Rating {
 struct FastestRules {
   // Rates a fleet that may be chosen.
   std::function<std::optional<Rating>(const FleetChoice& choice)> rate;
-  // Whoever takes at most so long with revocations takes at most this without.
+  // Longest time without revocations of a fleet that takes at most `seconds` with them.
   std::function<double(double seconds)> seconds_without;
 };
 
@@ -324,7 +324,7 @@ Result<PlanAnswer> SolveForThroughputWithRevocations(
             !(hours.samples_per_s > 0)) {
           return std::nullopt;
         }
-        // As long as it takes to so many samples as the problem asks for.
+        // The time to the number of samples that the problem asks for.
         const double slower = choice.speed.samples_per_s / hours.samples_per_s;
         return Rating{choice.seconds * slower, hours.usd_per_hour};
       },

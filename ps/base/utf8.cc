@@ -44,7 +44,7 @@ bool IsIn(std::span<const CharacterRange> ranges, char32_t character) {
   return range != ranges.end() && range->first <= character;
 }
 
-/// Bytes and columns of the character, or of the byte that is none, at the front.
+/// Bytes and columns of the character at the front, or of a byte that begins none.
 struct Front {
   size_t bytes;
   size_t columns;

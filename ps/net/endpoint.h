@@ -31,7 +31,7 @@ namespace ps::net {
 ///
 /// One attempt takes at most resolve_timeout + kAddressesMax * connect_timeout + reply_timeout.
 struct RetryPolicy {
-  /// An attempt tries so many addresses of a name, one after the other.
+  /// Most addresses of a name that an attempt tries, one after the other.
   static constexpr size_t kAddressesMax = 8;
 
   uint32_t attempts_max = 1;
@@ -210,7 +210,7 @@ class Endpoint final : public proto::Outbox {
   Traffic TotalTraffic() const;
   uint32_t connection_count() const;
   /// Newcomers that found no room, and handshakes that had to make some, since the start. While it
-  /// grows, who does not come may be kept out by others.
+  /// grows, others may be keeping out a peer that is missing.
   uint64_t turned_away() const;
 
  private:

@@ -28,7 +28,7 @@ constexpr Duration kAzureTotal = std::chrono::seconds(10);
 constexpr Duration kAzurePeriod = std::chrono::seconds(1);  // as the documentation recommends
 constexpr size_t kNameBytesMax = 256;
 constexpr size_t kTypeBytesMax = 40;
-/// At most so many ignored events of an answer are logged.
+/// Most ignored events of an answer that are logged.
 constexpr size_t kIgnoredMax = 4;
 /// No machine has these in its name; a page that asks to log in has. Its text would never be the
 /// name in an event, so that no notice came.

@@ -10,9 +10,9 @@
 
 namespace ps::notice {
 
-/// A file that an agent of the machine writes: the seconds that are left. What is no number of
-/// seconds is a notice all the same, and leaves no time. An empty file is one only when it is still
-/// empty at the next question: its writer may be about to write.
+/// A file that an agent of the machine writes: the seconds that are left. Text that is no number is
+/// a notice that leaves no time. An empty file is a notice only if it is still empty at the next
+/// question, since its writer may be about to write.
 class FileSource final : public NoticeSource {
  public:
   explicit FileSource(std::string path) : path_(std::move(path)) {}

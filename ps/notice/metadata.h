@@ -24,7 +24,7 @@ inline constexpr Duration kGraceMax = std::chrono::hours(24);
 /// Longest answer that is read; the largest documents of events are a few KiB.
 inline constexpr size_t kMetadataBytesMax = size_t{256} << 10U;
 
-/// `total` limits a question as a whole; nothing is said of its rate, since a service may wait.
+/// `total` limits the whole request. Its rate has no limit, since a service may wait.
 HttpLimits MetadataLimits(Duration total, const NoticeSettings& settings);
 
 HttpRequest MetadataRequest(std::string method, std::string url, std::vector<std::string> headers);

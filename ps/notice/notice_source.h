@@ -29,7 +29,7 @@ class NoticeSource {
 
   /// Asks once and waits for the answer, for as long as the source may need. Nothing: the machine
   /// stays. Errors, after which to ask again: those of HttpClient::Do; kUnavailable for an answer
-  /// that says that it can't tell; kCorruption for one that is none.
+  /// that says that it can't tell; kCorruption for an invalid one.
   virtual Result<std::optional<ProviderNotice>> Ask() = 0;
 
   /// What the last answer announced that Ask did not take as a notice of this machine, and why, for

@@ -21,7 +21,8 @@ namespace {
 
 // Regions whose numbers of steps spread less than this are worth a longer walk.
 constexpr double kUniform = 1.02;
-// A cut hardly raises the bound of regions that spread less than these: so many times the nodes.
+// A cut hardly raises the bound of regions that spread less than these, so their walks may take
+// this many times the nodes.
 constexpr double kAlike = 1.001;
 constexpr uint64_t kAlikeNodes = 40;
 constexpr double kSame = 1.0005;

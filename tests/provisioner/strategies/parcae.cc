@@ -204,9 +204,9 @@ double SameDepthMs(
   return std::max(longest_ms, lost_ms) + ParcaeRestartMs(model, target, is_adding);
 }
 
-/// Draws `removed` of `machines` so many times: how often which of the first `plan_machines` are
-/// among them, ascending. The others are spares, which no plan's cost knows. Few of 32 machines are
-/// drawn again and again, so each set is to be looked at once.
+/// Draws `removed` of `machines`, `draws` times: how often which of the first `plan_machines` are
+/// among them, ascending. The others are spares, which no plan's cost knows. Sets of few of 32
+/// machines come again and again, so each is to be looked at once.
 std::map<std::vector<int>, int> DrawVictims(
     int machines, int plan_machines, int removed, int draws, uint64_t seed) {
   Random random(seed);
@@ -226,7 +226,7 @@ std::map<std::vector<int>, int> DrawVictims(
   return drawn;
 }
 
-/// What targets of so many stages have in common.
+/// What targets with the same number of stages have in common.
 struct Depth {
   std::vector<int> cuts;
   std::vector<double> stage_ms;
@@ -237,7 +237,8 @@ struct Depth {
 }  // namespace
 
 double LiveputOf(const ParcaePlan& plan, int lost, std::span<const double> samples_per_s) {
-  // Chance of so many whole pipelines: ways to spread the losses over the others, each hit.
+  // Chance that a number of pipelines is whole: ways to spread the losses over the others, each
+  // hit.
   const auto choose = [](int n, int k) {
     double ways = k < 0 || k > n ? 0 : 1;
     for (int i = 1; i <= k && ways > 0; ++i) {

@@ -16,7 +16,7 @@ namespace ps::provisioner {
 // released program computes where the paper leaves it open. It trains pipelines of equal length in
 // step, so that every change stops all machines; a parameter server has none of these costs.
 
-/// So many pipelines of so many stages, a machine for each stage.
+/// `pipelines` pipelines of `stages` stages each, a machine for each stage.
 struct ParcaePlan {
   int pipelines = 0;
   int stages = 0;
@@ -48,7 +48,7 @@ struct ParcaeModel {
   int pipelines_min = 1;
 };
 
-/// Sending so many bytes from one machine to another, over 10 Gbit/s as measured.
+/// Sending `bytes` from one machine to another, over 10 Gbit/s as measured.
 double ParcaeTransferMs(double bytes);
 /// Starting anew with a plan, with machines more or not.
 double ParcaeRestartMs(const ParcaeModel& model, const ParcaePlan& plan, bool is_adding);

@@ -18,7 +18,7 @@ struct WorkerSpan {
   double steps_per_s = 0;
 };
 
-/// When `steps` are done: workers add up, whoever is there. Infinity when they never are.
+/// Seconds until `steps` are done; the speeds of present workers add up. Infinity: never.
 double SecondsToSteps(double steps, std::span<const WorkerSpan> spans);
 
 /// The conservation of worker-seconds: `workers` equal ones would take `seconds_alone`; those that
