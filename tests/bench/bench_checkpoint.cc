@@ -143,7 +143,7 @@ class Meter {
     return WallSeconds() - wall;
   }
 
-  /// Of all threads, of the runs and the warm-up.
+  /// CPU time of all threads, in the runs and the warm-up.
   const Samples& cpu() const { return cpu_; }
 
  private:

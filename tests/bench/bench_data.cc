@@ -61,7 +61,7 @@ class Steps {
     return (trainer_->data_figures().waited_s - waited) / static_cast<double>(count) * 1e3;
   }
 
-  /// Of the last Wait.
+  /// The step of the last Wait.
   double step_ms() const { return step_ms_; }
 
  private:

@@ -63,7 +63,7 @@ uint64_t CountedOf(const proto::JobStatus& status, uint32_t seat) {
   return row == rows.end() ? 0 : row->samples_counted;
 }
 
-/// Of a job that goes on until the benchmark has seen enough.
+/// `train` of a job that goes on until the benchmark has seen enough.
 std::string Endless(const std::string& mode) {
   return R"({"epochs": 1000, "minibatch": 8, "evaluate_every_epochs": 0, "mode": ")" + mode +
          R"("})";

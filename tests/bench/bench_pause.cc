@@ -128,7 +128,7 @@ class Shard {
     return WallSeconds() - begin;
   }
 
-  /// Of its thread, so far.
+  /// CPU time of its thread, so far.
   double LoopCpuSeconds() {
     timespec now = {};
     OnLoop([&] { PS_CHECK(::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) == 0); });

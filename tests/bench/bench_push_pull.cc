@@ -346,7 +346,7 @@ class Cluster {
 
   Outcome Run(uint64_t steps) { return client_->Run(steps); }
 
-  /// Of values, without headers, since the first run.
+  /// Bytes of values, without headers, since the first run.
   uint64_t bytes_pushed() const { return client_->bytes_pushed(); }
 
  private:

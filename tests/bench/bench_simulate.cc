@@ -25,7 +25,7 @@ using provisioner::SimulationResult;
 using provisioner::SpotMachine;
 
 constexpr double kWeekS = 7 * 24 * 3600;
-/// Of a machine, in the mean.
+/// Mean life of a machine.
 constexpr double kLifeS = 20'000;
 
 /// Workers with steps of 100 samples and a second.

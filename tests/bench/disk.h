@@ -11,7 +11,7 @@ namespace ps::bench {
 
 class Folder : public TemporaryFolder {
  public:
-  /// Of all files.
+  /// Bytes of all files.
   uint64_t bytes() const;
 
   /// What was read or written of it is read from the disk again.

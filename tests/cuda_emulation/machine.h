@@ -43,7 +43,7 @@ struct Work {
 /// Memory between two margins that nobody may touch.
 class Allocation {
  public:
-  /// Of no device: pinned memory.
+  /// Without a device it is pinned memory.
   Allocation(size_t size, std::optional<int> on)
       : size_bytes(size),
         device(on),

@@ -34,7 +34,7 @@ const Allocation* Find(const void* memory, size_t size_bytes) {
   return offset + size_bytes <= it->second->size_bytes ? it->second.get() : nullptr;
 }
 
-/// Of the current device's memory, or pinned.
+/// The current device's memory, or pinned memory.
 cudaError_t Allocate(void** memory, size_t size_bytes, bool is_device) {
   if (memory == nullptr) {
     return Report(cudaErrorInvalidValue);

@@ -26,7 +26,7 @@ cudaError_t Launch(cudaStream_t stream, dim3 grid, dim3 block, std::function<voi
 /// devices, at most kDevicesMax. As it begins: CUDART_VERSION and 1.
 void SetMachine(int driver_version, int devices);
 
-/// Of all its devices; 7.5 as it begins.
+/// Sets that of all its devices; 7.5 at the beginning.
 void SetComputeCapability(int major, int minor);
 
 /// Whether cuBLASLt is installed; it is as it begins.

@@ -87,7 +87,7 @@ TEST(TrainerOnDeviceTest, PicturesTravelAsBytesAndBecomeThoseOfTheCpu) {
   TrainerRig device(config, MakeEmulatedDevice());
   cuda_emulation::TakeTraffic();
   const double loss = device.Step(3, 11);
-  // Of a sample: 2x3 bytes, its label and its move. Of the step: three numbers.
+  // For each sample 2x3 bytes, its label and its move; for the step three numbers.
   EXPECT_EQ(cuda_emulation::TakeTraffic().uploaded, 8 * (2 * 3 + sizeof(uint32_t) + 12) + 24);
   EXPECT_NEAR(loss, cpu.Step(3, 11), 1e-4);
   for (size_t i = 0; i < cpu.gradient().size(); ++i) {

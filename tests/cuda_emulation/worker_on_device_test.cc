@@ -105,7 +105,7 @@ TEST_F(WorkerOnDeviceTest, ADeviceThatIsLostMidStepMakesTheWorkerLeaveLikeARevok
   EXPECT_EQ(goodbye.stats.steps_dropped, 1U);
   EXPECT_EQ(goodbye.stats.samples, 0U) << "what was computed is not counted: its lease goes back";
   coordinator_->Send(coordinator, 0, proto::GoodbyeReply{Incarnation(1)});
-  // Of which main() makes exit code 0.
+  // main() makes exit code 0 of it.
   const Status status = Outcome();
   EXPECT_EQ(status.code(), StatusCode::kRevoked) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("the CUDA device failed"));

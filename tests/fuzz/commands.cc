@@ -32,7 +32,7 @@ void CheckMisuse(const Status& status) {
   PS_CHECK(!text.empty() && Printable(text) == text) << status;
 }
 
-/// Of a list of arguments of one kind: misuse, or values that `is_good` takes.
+/// A list of arguments of one kind is misuse, or has values that `is_good` takes.
 template <typename T, typename F>
 bool CheckAll(const Result<std::vector<T>>& values, F is_good) {
   if (!values.ok()) {

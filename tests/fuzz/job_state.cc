@@ -13,7 +13,7 @@
 namespace ps::fuzz {
 namespace {
 
-// Of the header: magic, version, checksum, zero; each 4 bytes.
+// The header: magic, version, checksum, zero; each 4 bytes.
 constexpr size_t kHeaderBytes = 16;
 constexpr size_t kStateChecksumAt = 8;
 
