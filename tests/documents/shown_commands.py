@@ -7,12 +7,14 @@ BIN is the folder with the programs of a build; the current folder is the root o
 - A command that reads files and starts nothing (see RUN) is run, with the repository's files, and
   ends with 0, unless it has a placeholder such as JOB.json.
 - Each command is on the page of commands, docs/commands.md.
+- A block that begins with "name": is a part of a job file, and psctl takes it.
 - What a block shows below "$ psctl ..." is what such a command prints. "..." stands for lines that
   are left out.
 
 Prints what is wrong, "file:line: ...", and exits with 1 then.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -36,6 +38,7 @@ class Checker:
         self.checked = 0
         self.ran = 0
         self.compared = 0
+        self.fields = 0
         self.folder = tempfile.TemporaryDirectory()
         for name in ("configs", "tests"):
             os.symlink(os.path.abspath(name), os.path.join(self.folder.name, name))
@@ -199,6 +202,35 @@ def check_blocks(checker, path, lines):
                     checker.run(f"{path}:{number}", words, shown)
 
 
+JOB = """{"name": "shown", "model": {"name": "mlp"}, "workers": [{}],
+  "data": {"format": "csv", "directory": "."}}"""
+
+
+def check_fields(checker, path, lines):
+    """Blocks with parts of a job file: psctl prints the job that has them."""
+    for block in blocks(lines):
+        text = "\n".join(line for _, line in block).strip().rstrip(",")
+        if not re.match(r'"[a-z_]+": ', text):
+            continue
+        place = f"{path}:{block[0][0]}"
+        try:
+            fields = json.loads("{" + text + "}")
+        except ValueError as error:
+            checker.findings.append(f"{place}: {error}")
+            continue
+        if len(fields) > 0 and not all(isinstance(v, (dict, list)) for v in fields.values()):
+            continue  # fields of an inner table
+        with open(os.path.join(checker.folder.name, "job.json"), "w") as file:
+            file.write(JOB)
+        settings = [f"{name}={json.dumps(value)}" for name, value in fields.items()]
+        done = subprocess.run(
+            [checker.psctl, "train", "job.json", "--print-config", "--set", *settings],
+            capture_output=True, text=True, check=False, cwd=checker.folder.name)
+        checker.fields += 1
+        if done.returncode != 0:
+            checker.findings.append(f"{place}: {done.stderr.strip()}")
+
+
 def check_inline(checker, path, text):
     for found in re.finditer(r"(?<!`)`(psctl [^`]+)`(?!`)", text):
         place = f"{path}:{text.count(chr(10), 0, found.start()) + 1}"
@@ -227,13 +259,14 @@ def main():
     for path in documents:
         text = path.read_text()
         check_blocks(checker, path, text.splitlines())
+        check_fields(checker, path, text.splitlines())
         check_inline(checker, path, text)
     check_reference(checker, pathlib.Path("docs/commands.md"))
     print("\n".join(checker.findings))
     print(
         f"{len(documents)} documents: {checker.checked} commands known, {checker.ran} run, the output"
-        f" of {checker.compared} compared")
-    if checker.checked < 100 or checker.ran < 5 or checker.compared < 3:
+        f" of {checker.compared} compared, {checker.fields} parts of job files taken")
+    if checker.checked < 100 or checker.ran < 5 or checker.compared < 3 or checker.fields < 5:
         print("that is too few: the documents are not read as they should be")
         return 1
     return 1 if checker.findings else 0
