@@ -1,4 +1,4 @@
-// Reports of a worker to the coordinator, their repetition, and its statistics.
+// What a worker tells the coordinator of itself, and the repetition of what was not answered.
 
 #include <fmt/core.h>
 
@@ -8,139 +8,68 @@
 
 namespace ps::client {
 
-void WorkerCore::SendJoin(TimePoint now, proto::Outbox* out) {
-  join_retry_ = RetryTimer(options_.timing.retry_limit, options_.timing.lease);
-  join_retry_.Start(now, &random_);
-  if (coordinator_ != proto::PeerId()) {
-    out->Send(coordinator_, ++next_request_id_, options_.join);
-  }
-}
-
-/// Without a connection they go out on the next one.
-void WorkerCore::SendReports(TimePoint now, proto::Outbox* out) {
-  if (state_ == State::kExited) {
-    return;
-  }
-  if (!report_retry_.is_armed()) {
-    report_retry_.Start(now, &random_);
-  }
-  if (coordinator_ == proto::PeerId()) {
-    return;
-  }
-  if (!unacknowledged_.empty()) {
-    proto::StepReport report{incarnation_, {unacknowledged_.begin(), unacknowledged_.end()}};
-    out->Send(coordinator_, ++next_request_id_, std::move(report));
-  }
-  if (evaluation_) {
-    out->Send(coordinator_, ++next_request_id_, *evaluation_);
-  }
-}
-
-void WorkerCore::SendLeaseRequest(proto::Outbox* out) {
-  if (coordinator_ != proto::PeerId()) {
-    proto::LeaseRequest request{incarnation_, newest_lease_, settings_.data, settings_.device};
-    out->Send(coordinator_, ++next_request_id_, request);
-  }
-}
-
 void WorkerCore::SendGoodbye(TimePoint now, proto::Outbox* out) {
-  if (coordinator_ != proto::PeerId()) {
-    out->Send(
-        coordinator_, ++next_request_id_, proto::Goodbye{incarnation_, leave_reason_, Stats(now)});
-  }
+  coordinator_.Send(proto::Goodbye{incarnation(), leave_reason_, Stats(now)}, out);
 }
 
 void WorkerCore::SendHeartbeat(TimePoint now, proto::Outbox* out) {
   proto::WorkerHeartbeat beat;
-  beat.incarnation = incarnation_;
-  beat.state = is_beginning()              ? proto::WorkerState::kJoining
-               : state_ != State::kRunning ? proto::WorkerState::kDraining
-               : is_host_busy_             ? proto::WorkerState::kComputing
-                                           : proto::WorkerState::kWaiting;
-  const double window = Seconds(now - rate_since_);
-  if (window >= 1.0) {
-    stats_.samples_per_s = static_cast<double>(stats_.samples - rate_samples_) / window;
-    rate_samples_ = stats_.samples;
-    rate_since_ = now;
-  }
+  beat.incarnation = incarnation();
+  beat.state = is_beginning()          ? proto::WorkerState::kJoining
+               : !is_running()         ? proto::WorkerState::kDraining
+               : steps_.is_host_busy() ? proto::WorkerState::kComputing
+                                       : proto::WorkerState::kWaiting;
+  times_.UpdateRate(now);
   beat.stats = Stats(now);
   beat.waits = Waits(now);
-  beat.placement = placement_;
+  beat.placement = links_.placement();
   beat.is_at_risk = is_at_risk_;
-  out->Send(coordinator_, ++next_request_id_, std::move(beat));
+  coordinator_.Send(std::move(beat), out);
 }
 
 void WorkerCore::RetryCoordinator(TimePoint now, proto::Outbox* out) {
   if (state_ == State::kJoining && join_retry_.IsDue(now)) {
     join_retry_.Again(now, &random_);
-    out->Send(coordinator_, ++next_request_id_, options_.join);
+    coordinator_.Send(options_.join, out);
   }
-  if (incarnation_ == Incarnation()) {
+  if (!session_.is_member()) {
     return;
   }
-  if (report_retry_.IsDue(now)) {
-    ++stats_.retries;
-    SendReports(now, out);
-    report_retry_.Again(now, &random_);
+  if (reports_.OnTick(now, out)) {
+    ++times_.counters().retries;
   }
-  if (lease_retry_.IsDue(now)) {
-    SendLeaseRequest(out);
-    lease_retry_.Again(now, &random_);
-  }
+  leases_.OnTick(now, out);
   if (goodbye_retry_.IsDue(now)) {
     SendGoodbye(now, out);
     goodbye_retry_.Again(now, &random_);
   }
   if (now >= next_heartbeat_) {
-    next_heartbeat_ = now + settings_.timing.heartbeat;
+    next_heartbeat_ = now + session_.settings.timing.heartbeat;
     SendHeartbeat(now, out);
   }
 }
 
 proto::WorkerStats WorkerCore::Stats(TimePoint now) const {
-  proto::WorkerStats stats = stats_;
-  for (const auto& [shard, link] : links_) {
-    stats.bytes_pushed += link->bytes_pushed();
-    stats.bytes_pulled += link->bytes_pulled();
-    stats.retries += link->retries();
-  }
-  if (!is_host_busy_ && state_ != State::kExited && !is_beginning()) {
-    stats.wait_s += Seconds(now - waiting_since_);
+  proto::WorkerStats stats = times_.counters();
+  links_.AddTo(&stats);
+  if (!steps_.is_host_busy() && state_ != State::kExited && !is_beginning()) {
+    stats.wait_s += Seconds(now - times_.waiting_since());
   }
   return stats;
 }
 
 std::vector<proto::Wait> WorkerCore::Waits(TimePoint now) const {
   std::vector<proto::Wait> waits;
-  const std::string me = fmt::format("w{}", worker_.value);
+  const std::string me = fmt::format("w{}", worker().value);
+  const auto add = [&](const char* for_whom, std::string what, TimePoint since) {
+    waits.push_back({me, for_whom, std::move(what), Seconds(now - since), session_.generation});
+  };
   if (state_ == State::kLoading) {
-    const std::string what = host_->LoadingText();
-    waits.push_back(
-        {me, "its data", "loading " + what, Seconds(now - waiting_since_), generation_});
+    add("its data", "loading " + host_.LoadingText(), times_.waiting_since());
   }
-  for (const auto& [shard, link] : links_) {
-    if (link->is_push_done() && link->is_pull_done()) {
-      continue;
-    }
-    const bool is_connected = link->peer() != proto::PeerId();
-    if (is_connected && !is_host_busy_) {
-      waits.push_back(
-          {me,
-           fmt::format("shard {}", shard.value),
-           link->is_push_done() ? "an answer to a pull" : "the acknowledgement of a push",
-           Seconds(now - link->waiting_since()),
-           generation_});
-    } else if (!is_connected) {
-      waits.push_back(
-          {me,
-           fmt::format("shard {}", shard.value),
-           "a connection",
-           Seconds(now - link->waiting_since()),
-           generation_});
-    }
-  }
-  if (is_lease_asked_ && leases_.empty() && !is_host_busy_) {
-    waits.push_back({me, "coordinator", "a lease", Seconds(now - lease_asked_at_), generation_});
+  links_.AddWaits(me, steps_.is_host_busy(), now, &waits);
+  if (leases_.is_asked() && leases_.is_empty() && !steps_.is_host_busy()) {
+    add("coordinator", "a lease", leases_.asked_at());
   }
   return waits;
 }

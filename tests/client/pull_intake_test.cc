@@ -58,7 +58,7 @@ class PullIntakeTest : public ::testing::Test {
 
   std::vector<float> Large() const { return {parameters_.begin() + 16, parameters_.begin() + 23}; }
 
-  /// Of kLarge; nothing when it is not held.
+  /// The version of kLarge; nothing when it is not held.
   std::optional<Version> HeldVersion() const {
     for (const proto::ChunkVersion& held : intake_.Held()) {
       if (held.key == kLarge) {

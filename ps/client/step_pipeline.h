@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "ps/base/logger.h"
+#include "ps/base/status.h"
+#include "ps/base/time.h"
+#include "ps/client/gradient_loan.h"
+#include "ps/client/lease_queue.h"
+#include "ps/client/parameter_gate.h"
+#include "ps/client/session.h"
+#include "ps/client/shard_links.h"
+#include "ps/client/step_reports.h"
+#include "ps/client/work_times.h"
+#include "ps/client/worker_host.h"
+#include "ps/proto/messages.h"
+#include "ps/proto/outbox.h"
+
+namespace ps::client {
+
+/// Leases become steps: from a grant over arithmetic and push to the report.
+///
+/// Invariants:
+/// - A step is computed, then travels until every shard has acknowledged it. Without overlap the
+///   next one waits for both and for the fused pull; with overlap (async) it is computed while the
+///   last one travels. So at most one travels, and at most one is computed beside it.
+/// - The host has one task at a time, of whatever session.
+class StepPipeline {
+ public:
+  /// All outlive it.
+  StepPipeline(
+      const Session& session,
+      WorkerHost& host,
+      ShardLinks& links,
+      LeaseQueue& leases,
+      ParameterGate& parameters,
+      StepReports& reports,
+      WorkTimes& times,
+      const Logger& log);
+
+  void Reset();
+
+  /// Does all that can be done now. Without `may_begin` no step or evaluation begins. Errors: the
+  /// host's.
+  Status Advance(bool may_begin, TimePoint now, proto::Outbox* out);
+
+  /// The gradient of `tensor` has its final value.
+  void OnTensorReady(uint32_t tensor, TimePoint now, proto::Outbox* out);
+
+  /// Arithmetic is over, also that of an earlier session, or lost.
+  void OnHostFree() { is_host_busy_ = false; }
+
+  /// After OnHostFree: of what comes of it. `is_void`: it was an earlier session's. Errors: the
+  /// host's.
+  Status OnComputed(
+      const ComputeResult& result, bool is_void, bool may_begin, TimePoint now, proto::Outbox* out);
+  void OnEvaluated(
+      const ComputeResult& result,
+      bool is_void,
+      bool may_report,
+      TimePoint now,
+      proto::Outbox* out);
+
+  /// Arithmetic is under way.
+  bool is_host_busy() const { return is_host_busy_; }
+
+  /// A step is computed or travels, or arithmetic is under way.
+  bool is_busy() const { return is_host_busy_ || travelling_ || computing_; }
+
+  /// There is a step that is to be finished before the worker leaves.
+  bool HasStepToFinish();
+
+  /// The instance is taken back: a step that would take longer than half of the grace is dropped,
+  /// since the rest is for the push and the reports.
+  void DropStepThatIsLate(TimePoint deadline, TimePoint now);
+  /// The device is lost with the task in hand: its arithmetic is not waited for.
+  void DropTask();
+
+ private:
+  /// One step from the start of its arithmetic to the last shard's acknowledgement.
+  struct StepWork {
+    proto::StepDone done;
+    uint64_t round = 0;
+    GradientLoan gradient;
+    bool is_computed = false;
+    std::vector<uint32_t> ready_tensors;  // until the push has begun
+    TimePoint began{};
+  };
+
+  void AdvanceTravelling(bool may_begin, TimePoint now, proto::Outbox* out);
+  Status AdvanceCompute(bool may_begin, TimePoint now, proto::Outbox* out);
+  Status StartStep(LeaseQueue::Lease* lease, TimePoint now, proto::Outbox* out);
+  Status StartEvaluation(const proto::LeaseGrant& grant);
+  void BeginTravel(bool wants_pull, TimePoint now, proto::Outbox* out);
+  void DropStep();
+  /// The step whose arithmetic is under way, or null.
+  StepWork* InHand();
+
+  const Session& session_;
+  WorkerHost& host_;
+  ShardLinks& links_;
+  LeaseQueue& leases_;
+  ParameterGate& parameters_;
+  StepReports& reports_;
+  WorkTimes& times_;
+  const Logger& log_;
+
+  Step last_step_ = 0;
+  std::optional<StepWork> computing_;
+  std::optional<StepWork> travelling_;
+  bool is_evaluating_ = false;
+  bool is_host_busy_ = false;
+  bool is_step_dropped_ = false;  // the one in hand: its arithmetic is not waited for
+};
+
+}  // namespace ps::client

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "ps/base/time.h"
+#include "ps/client/worker_host.h"
+#include "ps/proto/messages.h"
+
+namespace ps::client {
+
+/// What a worker has done and how long it took: arithmetic, and waiting for it to begin.
+class WorkTimes {
+ public:
+  /// The session begins, with counters at 0.
+  void Begin(TimePoint now) {
+    waiting_since_ = now;
+    rate_since_ = now;
+  }
+
+  void Reset() {
+    counters_ = proto::WorkerStats();
+    step_seconds_ = 0;
+    rate_samples_ = 0;
+  }
+
+  /// Arithmetic is given to the host.
+  void OnTask(TimePoint now) {
+    counters_.wait_s += Seconds(now - waiting_since_);
+    task_since_ = now;
+  }
+
+  /// It is over. It counts as if it had begun at once: the way to its thread and back is waiting.
+  void OnTaskDone(const ComputeResult& result, TimePoint now) {
+    waiting_since_ = std::min(now, task_since_ + FromSeconds(result.seconds));
+  }
+
+  /// It was a step.
+  void OnStepDone(const ComputeResult& result) {
+    counters_.compute_s += result.seconds;
+    step_seconds_ =
+        step_seconds_ == 0 ? result.seconds : 0.8 * step_seconds_ + 0.2 * result.seconds;
+  }
+
+  /// How long a step's arithmetic takes, smoothed.
+  double step_seconds() const { return step_seconds_; }
+
+  TimePoint waiting_since() const { return waiting_since_; }
+
+  /// The rate since the last look that is at least a second ago.
+  void UpdateRate(TimePoint now) {
+    const double window = Seconds(now - rate_since_);
+    if (window >= 1.0) {
+      counters_.samples_per_s = static_cast<double>(counters_.samples - rate_samples_) / window;
+      rate_samples_ = counters_.samples;
+      rate_since_ = now;
+    }
+  }
+
+  proto::WorkerStats& counters() { return counters_; }
+
+  const proto::WorkerStats& counters() const { return counters_; }
+
+ private:
+  proto::WorkerStats counters_;
+  TimePoint task_since_{};
+  TimePoint waiting_since_{};  // arithmetic last ended
+  double step_seconds_ = 0;
+  TimePoint rate_since_{};
+  uint64_t rate_samples_ = 0;
+};
+
+}  // namespace ps::client

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ps/base/status.h"
+#include "ps/client/chunk_layout.h"
+#include "ps/client/gradient_loan.h"
+#include "ps/client/pull_intake.h"
+#include "ps/proto/messages.h"
+#include "ps/proto/timing.h"
+
+namespace ps::client {
+
+/// What the core needs to know of the job; the host reads it out of JoinReply.
+struct WorkerSettings {
+  bool overlap = true;  // async: compute the next step while this one travels
+  size_t frame_bytes = 512U << 10;
+  proto::Timing timing;
+  std::vector<int64_t> tensor_elements;             // of the model as this program builds it
+  std::vector<proto::GradientDtype> tensor_dtypes;  // of each one's gradient; none: all f32
+  proto::DatasetFingerprint data;                   // as this program has read it
+  std::string device;                               // that it computes on, for people
+};
+
+/// One piece of arithmetic for the host.
+struct ComputeTask {
+  uint64_t session = 0;  // handed back; answers of an earlier session are dropped
+  proto::LeaseKind kind = proto::LeaseKind::kTrain;
+  Step step = 0;  // train
+  uint32_t epoch = 0;
+  uint64_t begin = 0;  // samples [begin, end)
+  uint64_t end = 0;
+};
+
+/// Training samples of an epoch's order.
+struct SamplesAhead {
+  uint32_t epoch = 0;
+  uint64_t begin = 0;  // samples [begin, end)
+  uint64_t end = 0;
+
+  friend bool operator==(const SamplesAhead&, const SamplesAhead&) = default;
+};
+
+struct ComputeResult {
+  double loss_sum = 0;
+  uint64_t correct = 0;
+  double seconds = 0;
+};
+
+/// The world as a worker's core sees it, apart from messages. Implemented by the worker program and
+/// by the simulation. Calls back into the core come later, never from inside.
+class WorkerHost {
+ public:
+  virtual ~WorkerHost() = default;
+
+  /// Has all in memory that Configure needs of the reply. Where that takes long the host begins it
+  /// on another thread and returns the job's times; WorkerCore::OnLoaded follows, and the core asks
+  /// anew. So heartbeats go on, and notices are heard, however long it takes. Nothing: all is
+  /// there. An error is as one of Configure.
+  virtual Result<std::optional<proto::Timing>> Load(const proto::JoinReply& /*reply*/) {
+    return std::optional<proto::Timing>();
+  }
+
+  /// What is being loaded and how far it is, for people: "/data, 34 %".
+  virtual std::string LoadingText() const { return {}; }
+
+  /// Builds the model. An error is the reason why this program cannot take part, and ends it.
+  virtual Result<WorkerSettings> Configure(const proto::JoinReply& reply) = 0;
+  /// Connects, and again whenever the connection is lost, until Exit. `incarnation` goes into
+  /// Hello.
+  virtual void ConnectCoordinator(Incarnation incarnation) = 0;
+  virtual void ConnectShard(const proto::ShardAddress& address, Incarnation incarnation) = 0;
+
+  /// The shard is no part of the job any more: it is not to be connected.
+  virtual void ForgetShard(ShardId /*shard*/) {}
+
+  /// After Configure, before anything is handed over or lent: makes room for the parameters and for
+  /// so many gradients at a time. Of an earlier call nothing is of use any more, but for loans that
+  /// a transport still holds. An error is as one of Configure.
+  virtual Status Prepare(const ChunkLayout& layout, size_t gradients) = 0;
+
+  /// New values of a chunk, or of a part of one, which the host copies before it returns. No task
+  /// is under way; others still come, so a device can fetch these meanwhile.
+  virtual void TakeChunk(const PullIntake::Fresh& fresh) = 0;
+
+  /// Begins a task with the parameters handed over. Returns the gradient that a train task will
+  /// fill, of the types that WorkerSettings says; null for an evaluation. An error ends the worker.
+  virtual Result<GradientLoan> StartCompute(const ComputeTask& task) = 0;
+
+  /// The train task after the one under way will probably be of these samples, so that a host can
+  /// fetch them meanwhile. Nothing counts before StartCompute.
+  virtual void OnSamplesAhead(const SamplesAhead& /*next*/) {}
+
+  /// The core is finished: OK at the job's end, kRevoked after a notice, else why it can't go on.
+  virtual void Exit(const Status& status) = 0;
+};
+
+}  // namespace ps::client

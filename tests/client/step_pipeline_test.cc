@@ -1,0 +1,148 @@
+#include "ps/client/step_pipeline.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/client/member_parts.h"
+
+namespace ps::client {
+namespace {
+
+constexpr ShardId kBoth[] = {ShardId(0), ShardId(1)};
+
+class StepPipelineTest : public ::testing::Test {
+ protected:
+  explicit StepPipelineTest(bool overlap = false) : parts_(overlap) {
+    parts_.leases.Take(parts_.Grant(1, 0, 32));
+  }
+
+  void Advance() { EXPECT_TRUE(parts_.steps.Advance(true, parts_.now, &parts_.out).ok()); }
+
+  void Values(float value) {
+    for (const ShardId shard : kBoth) {
+      parts_.parameters.OnValues(
+          {parts_.AnswerPull(shard, value), nullptr}, parts_.steps.is_host_busy());
+    }
+  }
+
+  void Compute() {
+    parts_.steps.OnHostFree();
+    EXPECT_TRUE(parts_.steps.OnComputed({2.0, 3, 0.5}, false, true, parts_.now, &parts_.out).ok());
+    Advance();
+  }
+
+  MemberParts parts_;
+};
+
+TEST_F(StepPipelineTest, AStepIsPulledComputedPushedAndReportedInThatOrder) {
+  Advance();
+  EXPECT_TRUE(parts_.host.tasks.empty()) << "the first step needs parameters";
+  Values(3);
+  Advance();
+  ASSERT_EQ(parts_.host.tasks.size(), 1U);
+  EXPECT_EQ(parts_.host.tasks[0].end, 8U);
+  EXPECT_EQ(parts_.host.FirstParameter(), 3);
+  Compute();
+  for (const ShardId shard : kBoth) {
+    EXPECT_TRUE(parts_.out.All<proto::StepReport>().empty());
+    parts_.AnswerPush(shard, 1);
+    Advance();
+  }
+  const auto reports = parts_.out.All<proto::StepReport>();
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(reports[0].steps[0].loss_sum, 2.0);
+  EXPECT_EQ(reports[0].steps[0].lives, 10U);
+  EXPECT_EQ(parts_.host.tasks.size(), 1U) << "the fused pull has not come";
+}
+
+TEST_F(StepPipelineTest, ValuesThatComeDuringATaskWaitForItsEnd) {
+  Advance();
+  Values(3);
+  Advance();
+  PullIntake::Fresh fresh;
+  fresh.key = MakeChunkKey(0, 0);
+  fresh.bytes = std::as_bytes(std::span(parts_.values));
+  parts_.parameters.OnValues({{fresh}, nullptr}, parts_.steps.is_host_busy());
+  const size_t taken = parts_.host.taken.size();
+  Compute();
+  EXPECT_EQ(parts_.host.taken.size(), taken + 1);
+}
+
+TEST_F(StepPipelineTest, NoStepBeginsWhenNoneMayAndWhatIsInHandIsFinished) {
+  Advance();
+  Values(3);
+  Advance();
+  EXPECT_TRUE(parts_.steps.HasStepToFinish());
+  parts_.steps.DropStepThatIsLate(parts_.now + seconds(10), parts_.now);
+  EXPECT_TRUE(parts_.steps.HasStepToFinish()) << "there is time";
+  parts_.steps.DropTask();
+  EXPECT_FALSE(parts_.steps.HasStepToFinish());
+  EXPECT_EQ(parts_.times.counters().steps_dropped, 1U);
+  parts_.steps.OnHostFree();
+  EXPECT_TRUE(parts_.steps.Advance(false, parts_.now, &parts_.out).ok());
+  EXPECT_EQ(parts_.host.tasks.size(), 1U);
+}
+
+TEST_F(StepPipelineTest, AHostThatCanNotComputeIsAnError) {
+  parts_.host.compute_error = Status::Io("no device");
+  Advance();
+  Values(3);
+  const Status status = parts_.steps.Advance(true, parts_.now, &parts_.out);
+  EXPECT_EQ(status.code(), StatusCode::kIo);
+  EXPECT_NE(status.message().find("begin a step"), std::string::npos);
+}
+
+class OverlapPipelineTest : public StepPipelineTest {
+ protected:
+  OverlapPipelineTest() : StepPipelineTest(true) {}
+};
+
+TEST_F(OverlapPipelineTest, TheNextStepIsComputedWhileOneTravelsAndNoThird) {
+  Advance();
+  Values(3);
+  Advance();
+  Compute();
+  EXPECT_EQ(parts_.host.tasks.size(), 2U);
+  Compute();
+  EXPECT_EQ(parts_.host.tasks.size(), 2U) << "the first still travels";
+  for (const ShardId shard : kBoth) {
+    parts_.AnswerPush(shard, 1);
+  }
+  Advance();
+  EXPECT_EQ(parts_.host.tasks.size(), 3U);
+}
+
+class ParameterGateTest : public StepPipelineTest {};
+
+TEST_F(ParameterGateTest, ALeaseIsComputedWithWhatIsHeldUnlessItMustBePulled) {
+  const proto::LeaseGrant grant = parts_.Grant(1, 0, 8);
+  EXPECT_FALSE(parts_.parameters.Prepare(grant, parts_.now, &parts_.out));
+  EXPECT_FALSE(parts_.parameters.Prepare(grant, parts_.now, &parts_.out)) << "it is asked for";
+  EXPECT_EQ(parts_.out.All<proto::PullRequest>().size(), 2U);
+  Values(3);
+  EXPECT_TRUE(parts_.parameters.Prepare(grant, parts_.now, &parts_.out));
+  const proto::LeaseGrant next = parts_.Grant(2, 8, 16);
+  EXPECT_TRUE(parts_.parameters.Prepare(next, parts_.now, &parts_.out));
+  parts_.parameters.RequirePull();
+  EXPECT_FALSE(parts_.parameters.Prepare(next, parts_.now, &parts_.out));
+  EXPECT_EQ(parts_.out.All<proto::PullRequest>().size(), 4U);
+}
+
+TEST_F(ParameterGateTest, AnEvaluationIsAlwaysPulledForAndSspPullsAfterIt) {
+  proto::LeaseGrant grant = parts_.Grant(1, 0, 8);
+  grant.mode = proto::Mode::kSsp;
+  parts_.parameters.Prepare(grant, parts_.now, &parts_.out);
+  Values(3);
+  ASSERT_TRUE(parts_.parameters.Prepare(grant, parts_.now, &parts_.out));
+  parts_.out.sent.clear();
+  const proto::LeaseGrant evaluation = parts_.Grant(2, 0, 8, proto::LeaseKind::kEvaluate);
+  EXPECT_FALSE(parts_.parameters.Prepare(evaluation, parts_.now, &parts_.out));
+  EXPECT_TRUE(parts_.out.All<proto::PullRequest>().at(0).is_evaluation);
+  Values(4);
+  EXPECT_TRUE(parts_.parameters.Prepare(evaluation, parts_.now, &parts_.out));
+  parts_.parameters.OnEvaluation();
+  grant.lease = LeaseId(3);
+  EXPECT_FALSE(parts_.parameters.Prepare(grant, parts_.now, &parts_.out));
+}
+
+}  // namespace
+}  // namespace ps::client
