@@ -79,7 +79,7 @@ struct EndpointOptions {
   uint64_t queue_bytes_max =
       proto::kQueueBytesDefault;  // unsent, per connection; more and the peer is dropped
   /// Unsent, all connections together; at least four times queue_bytes_max. Over half of it
-  /// everybody counts as backlogged, over all of it whoever has most unsent bytes is dropped.
+  /// all count as backlogged; over all of it the connection with most unsent bytes is dropped.
   uint64_t queue_total_bytes_max = 256U << 20;
   uint64_t pool_bytes_max = 64U << 20;  // receive memory kept for reuse, all connections together
   uint32_t connections_max =

@@ -9,7 +9,7 @@
 
 namespace ps::notice {
 
-/// Whose word counts that this machine is taken back, as ps_server and ps_worker are told.
+/// Who may say that this machine is taken back, as ps_server and ps_worker are told.
 struct NoticeOptions {
   std::string file;  // empty: none
   proto::NoticeService service = proto::NoticeService::kNone;

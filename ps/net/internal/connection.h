@@ -140,7 +140,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   Status send_failure_;          // the peer takes no more; what it said before is still read
   bool waits_writable_ = false;  // or for its turn to send
   asio::steady_timer turn_to_send_;
-  uint64_t booked_bytes_ = 0;  // its turn has come for so many
+  uint64_t booked_bytes_ = 0;  // bytes for which its turn has come
   asio::steady_timer turn_to_read_;
   TimePoint read_from_{};
   bool is_in_batch_ = false;

@@ -127,9 +127,9 @@ class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_f
     return !peer.is_to_encrypt || peer.connection->is_encrypted();
   }
 
-  /// Why an attempt to connect has failed, for its policy. Whoever holds the port at the moment may
-  /// say anything before it has shown the certificate of the run, and may speak no protocol of
-  /// ours: that ends no attempts, whatever its code is.
+  /// Why an attempt to connect has failed, for its policy. Anybody may hold the port, and say
+  /// anything, until the peer has shown the certificate of the run; so a failure before that ends
+  /// no attempts, whatever its code is.
   static Status AttemptFailure(const Peer& peer, Status why);
   void LogEnd(const Peer& peer, State state, const Status& why);
 

@@ -41,8 +41,8 @@ class HalfOpen {
   /// No effect when it is not here.
   void Remove(proto::PeerId peer);
 
-  /// A peer of that address has come through the handshake, or is expected to. So many are
-  /// remembered; after that nothing changes any more.
+  /// A peer of that address has come through the handshake, or is expected to. The number of
+  /// addresses that are remembered is limited; later ones are not.
   void Know(const std::string& address);
 
   size_t size() const { return waiting_.size(); }

@@ -9,10 +9,10 @@
 namespace ps::net {
 
 /// Bounds the log lines that strangers cause: whoever can reach a port must not be able to fill the
-/// disk. So many in each second, and the first one after others says how many were left out.
+/// disk. There is a limit for each second, and the next line says how many were left out.
 class LineBudget {
  public:
-  /// Nothing: this one is left out. Else how many were, since the last that was not.
+  /// Nothing if this line is left out; else how many were left out since the last that was not.
   std::optional<uint64_t> Take(TimePoint now) {
     if (now - second_ >= std::chrono::seconds(1)) {
       second_ = now;

@@ -43,8 +43,8 @@ void SetSocketOptions(int fd, uint32_t buffer_bytes);
 /// queue to spare. Failure is harmless and ignored.
 void LeaveOutPacing(int fd);
 
-/// Lets the process have `count` descriptors, or as many as the system allows it: 1,024 is what
-/// most start with. Returns how many that are.
+/// Raises the process's limit of descriptors to `count`, or as far as the system allows; most start
+/// with 1,024. Returns the limit.
 uint64_t RaiseDescriptorLimit(uint64_t count);
 
 }  // namespace ps::net
