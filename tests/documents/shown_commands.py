@@ -2,8 +2,8 @@
 
 BIN is the folder with the programs of a build; the current folder is the root of the repository.
 
-- Each command and each of its flags is one that `psctl help` knows: in code blocks, in `inline code`
-  and in synopses with [brackets].
+- Each command and each of its flags is one that `psctl help` knows: in code blocks, in
+  `inline code` and in synopses with [brackets].
 - A command that reads files and starts nothing (see RUN) is run, with the repository's files, and
   ends with 0, unless it has a placeholder such as JOB.json.
 - Each command is on the page of commands, docs/commands.md.
@@ -122,7 +122,7 @@ class Checker:
 
 
 def blocks(lines):
-    """Lists of (number, text) of the code blocks: fenced, or indented by four below a blank line."""
+    """Lists of (number, text) of code blocks: fenced, or indented by four below a blank line."""
     block, fenced, was_blank = [], False, True
     for number, line in enumerate([*lines, "end"], 1):
         if line.startswith("```"):
@@ -262,8 +262,8 @@ def main():
     check_reference(checker, pathlib.Path("docs/commands.md"))
     print("\n".join(checker.findings))
     print(
-        f"{len(documents)} documents: {checker.checked} commands known, {checker.ran} run, the output"
-        f" of {checker.compared} compared, {checker.fields} parts of job files taken")
+        f"{len(documents)} documents: {checker.checked} commands known, {checker.ran} run, the"
+        f" output of {checker.compared} compared, {checker.fields} parts of job files taken")
     if checker.checked < 100 or checker.ran < 5 or checker.compared < 3 or checker.fields < 5:
         print("that is too few: the documents are not read as they should be")
         return 1
