@@ -215,8 +215,16 @@ Result<TrainStart> TakeUp(SupervisedRun run, bool* is_final) {
   if (!start.recovered) {
     return Status::NotFound(fmt::format("the run of {} had not begun", root));
   }
-  PS_ASSIGN(start.job.config, proto::ParsePrintedJobConfig(start.recovered->state.config_json));
-  PS_ASSIGN(start.job.parts, LoadParts(start.job.config, start.directory->paths().config()));
+  const proto::JobState& state = start.recovered->state;
+  PS_ASSIGN(start.job.config, proto::ParsePrintedJobConfig(state.config_json));
+  // Servers and workers wait for fleet.orphan_grace_s, which reading all text again may outlast.
+  PS_ASSIGN(
+      start.job.parts,
+      LoadParts(
+          start.job.config,
+          start.directory->paths().config(),
+          {},
+          state.data ? &state.data->fingerprint : nullptr));
   return start;
 }
 

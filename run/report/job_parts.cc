@@ -21,9 +21,13 @@ uint64_t LargestShardBytes(const proto::JobConfig& config, const worker::Model& 
   return *std::max_element(bytes.begin(), bytes.end());
 }
 
-Result<JobParts> PartsOf(const proto::JobConfig& config) {
+Result<JobParts> PartsOf(
+    const proto::JobConfig& config, const proto::DatasetFingerprint* known = nullptr) {
   JobParts parts;
-  PS_ASSIGN(parts.data, worker::Dataset::Inspect(config.data));
+  PS_ASSIGN(
+      parts.data,
+      known == nullptr ? worker::Dataset::Inspect(config.data)
+                       : worker::Dataset::InspectKnown(config.data, *known));
   PS_ASSIGN(
       parts.model,
       worker::MakeModel(config.model, parts.data.shape, parts.data.classes, parts.data.labels));
@@ -43,8 +47,9 @@ Result<JobParts> PartsOf(const proto::JobConfig& config) {
 Result<JobParts> LoadParts(
     const proto::JobConfig& config,
     const std::string& path,
-    const std::vector<proto::ConfigOverride>& overrides) {
-  Result<JobParts> parts = PartsOf(config);
+    const std::vector<proto::ConfigOverride>& overrides,
+    const proto::DatasetFingerprint* known) {
+  Result<JobParts> parts = PartsOf(config, known);
   if (!parts.ok()) {
     return proto::AtItsField(parts.status(), path, overrides);
   }

@@ -19,10 +19,12 @@ struct JobParts {
 /// Reads the dataset's headers, builds the model and looks whether model.from fits it. `config` is
 /// that of the job file `path` with the overrides. Errors: as LoadJobConfig, with file, line and
 /// column where a field is at fault; kIo and kCorruption for files of the dataset and of the model.
+/// `known`: the data's fingerprint, if a worker has read it; then no data is read in full.
 Result<JobParts> LoadParts(
     const proto::JobConfig& config,
     const std::string& path,
-    const std::vector<proto::ConfigOverride>& overrides = {});
+    const std::vector<proto::ConfigOverride>& overrides = {},
+    const proto::DatasetFingerprint* known = nullptr);
 
 /// Reads the whole dataset, as every worker does, and all values of model.from. Errors: as
 /// LoadParts.

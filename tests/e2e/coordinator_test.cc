@@ -96,6 +96,31 @@ TEST_F(CoordinatorTest, ASuccessorThatFindsNoDataTriesAgainForAsLongAsTheOthersW
   run.ExpectNothingLeft();
 }
 
+/// That would take as long as the text is large, and servers and workers do not wait for ever.
+TEST_F(CoordinatorTest, ASuccessorReadsNoTextAgain) {
+  const std::string data = job_.folder() + "/data";
+  std::filesystem::create_directory(data);
+  std::string text;
+  while (text.size() < 20'000) {
+    text += "In the beginning was the word. ";
+  }
+  WriteText(data + "/text.txt", text);
+  job_.Set("model", R"({"name": "gpt", "depth": 1, "heads": 2, "width": 16})")
+      .Set(
+          "data",
+          R"({"format": "text", "directory": ")" + data + R"(", "context": 16, "test_share": 0.1})")
+      .Set("train", R"({"epochs": 20, "minibatch": 32})");
+  TrainRun run(job_);
+  ASSERT_TRUE(run.WaitForSamples(512).has_value());
+  std::filesystem::rename(data, data + ".away");
+  ASSERT_EQ(::kill(static_cast<pid_t>(run.CoordinatorPid()), SIGKILL), 0);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  EXPECT_THAT(run.psctl().Err(), HasSubstr("no step is repeated"));
+  EXPECT_THAT(run.psctl().Err(), Not(HasSubstr("the run can't go on yet")));
+  run.ExpectExactLedger();
+  run.ExpectNothingLeft();
+}
+
 TEST_F(CoordinatorTest, ADetachedRunNeedsNeitherTerminalNorSupervisor) {
   job_.Set("train", R"({"epochs": 10000, "minibatch": 32, "evaluate_every_epochs": 0})");
   TrainRun run(job_, {.arguments = {"--detach"}});

@@ -25,20 +25,19 @@ Result<LoadedData> LoadFiles(const proto::DataConfig& config, LoadProgress* prog
   }
 }
 
+/// What there is shows in all of it, not in headers.
+bool IsReadInFull(proto::DatasetFormat format) {
+  return format == proto::DatasetFormat::kText || format == proto::DatasetFormat::kCsv ||
+         format == proto::DatasetFormat::kTsv;
+}
+
 Result<DatasetInfo> InspectFiles(const proto::DataConfig& config) {
-  switch (config.format) {
-    case proto::DatasetFormat::kText:
-    case proto::DatasetFormat::kCsv:
-    case proto::DatasetFormat::kTsv: {  // what there is shows in all of it
-      LoadProgress unasked;
-      PS_ASSIGN(const LoadedData data, LoadFiles(config, &unasked));
-      return data.info;
-    }
-    case proto::DatasetFormat::kNpy:
-      return InspectNpy(config);
-    default:
-      return InspectImages(config);
+  if (IsReadInFull(config.format)) {
+    LoadProgress unasked;
+    PS_ASSIGN(const LoadedData data, LoadFiles(config, &unasked));
+    return data.info;
   }
+  return config.format == proto::DatasetFormat::kNpy ? InspectNpy(config) : InspectImages(config);
 }
 
 }  // namespace
@@ -119,6 +118,24 @@ Result<Dataset> Dataset::Load(const proto::DataConfig& config, LoadProgress* pro
 Result<DatasetInfo> Dataset::Inspect(const proto::DataConfig& config) {
   PS_ASSIGN(const DatasetInfo info, InspectFiles(config));
   PS_TRY(CheckAugment(config.augment, info.shape));
+  return info;
+}
+
+Result<DatasetInfo> Dataset::InspectKnown(
+    const proto::DataConfig& config, const proto::DatasetFingerprint& known) {
+  if (!IsReadInFull(config.format)) {
+    return Inspect(config);
+  }
+  DatasetInfo info;
+  info.shape = {known.channels, known.height, known.width};
+  info.classes = known.classes;
+  if (config.format == proto::DatasetFormat::kText) {
+    info.shape.kind = ShapeKind::kTokens;
+    info.shape.vocabulary = known.classes;
+    info.labels = known.height;
+  }
+  info.train_count = known.train_count;
+  info.test_count = known.test_count;
   return info;
 }
 

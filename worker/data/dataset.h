@@ -75,6 +75,11 @@ class Dataset {
   /// The same info; of IDX files without reading the pixels. Same errors, as far as it reads.
   static Result<DatasetInfo> Inspect(const proto::DataConfig& config);
 
+  /// The same for data whose fingerprint is known, and without reading what Inspect reads in full:
+  /// text and tables, then without the names of classes and of files.
+  static Result<DatasetInfo> InspectKnown(
+      const proto::DataConfig& config, const proto::DatasetFingerprint& known);
+
   const DatasetInfo& info() const { return data_.info; }
 
   /// Of what was read, as far as the config's limits go.

@@ -52,6 +52,34 @@ TEST(DatasetTest, TellsShapeClassesAndCounts) {
   EXPECT_EQ(*inspected, expected);
 }
 
+TEST(DatasetTest, WhatIsKnownOfTextAndTablesIsToldWithoutReadingThem) {
+  const DataFolder folder;
+  const auto bytes_of = [](const std::string& text) { return Bytes(text.begin(), text.end()); };
+  folder.Write("a.txt", bytes_of("abcdefghijklmnop"));
+  folder.Write("train.csv", bytes_of("1,2,b\n3,4,a\n5,6,b\n"));
+  folder.Write("test.csv", bytes_of("7,8,a\n"));
+  folder.Write("train.tsv", bytes_of("1\t2\t0\n3\t4\t1\n"));
+  folder.Write("test.tsv", bytes_of("7\t8\t1\n"));
+  const DataFolder nothing;
+  for (const auto format :
+       {proto::DatasetFormat::kText, proto::DatasetFormat::kCsv, proto::DatasetFormat::kTsv}) {
+    for (const float mask : {0.0F, 0.5F}) {
+      proto::DataConfig config = ConfigOf(folder, format);
+      config.context = 3;
+      config.test_share = 0.25F;
+      config.mask = format == proto::DatasetFormat::kText ? mask : 0;
+      const Result<Dataset> dataset = Dataset::Load(config);
+      ASSERT_TRUE(dataset.ok()) << dataset.status();
+      config.directory = nothing.path();
+      const Result<DatasetInfo> known = Dataset::InspectKnown(config, dataset->fingerprint());
+      ASSERT_TRUE(known.ok()) << known.status();
+      DatasetInfo expected = dataset->info();
+      expected.class_names.clear();
+      EXPECT_EQ(*known, expected);
+    }
+  }
+}
+
 TEST(DatasetTest, TheSameDataHasTheSameFingerprintPackedOrNot) {
   const DataFolder folder;
   WriteIdxSet(folder, 20, 7);
