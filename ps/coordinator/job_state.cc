@@ -15,7 +15,7 @@
 #include "ps/coordinator/fault_schedule.h"
 #include "ps/coordinator/ledger.h"
 #include "ps/coordinator/membership.h"
-#include "ps/coordinator/mode_desk.h"
+#include "ps/coordinator/mode_state.h"
 #include "ps/coordinator/placement.h"
 #include "ps/coordinator/rollback.h"
 #include "ps/coordinator/rounds.h"

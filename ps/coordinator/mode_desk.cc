@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "ps/coordinator/servers_wanted.h"
 
@@ -13,27 +12,6 @@ namespace {
 constexpr uint32_t kStalenessMax = 1000000;  // as train.staleness_max
 
 }  // namespace
-
-proto::ModeChoice FirstMode(const proto::JobConfig& config) {
-  const bool is_ssp = config.train.mode == proto::Mode::kSsp;
-  return {config.train.mode, is_ssp ? config.train.staleness_max : 0};
-}
-
-Status CheckModesState(const proto::ModesState& modes, const proto::MembershipState& membership) {
-  PS_TRY(CheckSitOuts(modes.sit_outs, membership));
-  const auto is_sane = [](const proto::ModeChoice& mode) {
-    return mode.mode == proto::Mode::kSsp || mode.staleness_max == 0;
-  };
-  const bool are_switches_sane =
-      modes.switches.size() <= kModeSwitchesMax &&
-      std::ranges::all_of(modes.switches, [&](const proto::ModeSwitch& made) {
-        return is_sane(made.to) && std::isfinite(made.at_s);
-      });
-  return is_sane(modes.in_force) && is_sane(modes.wanted) && are_switches_sane &&
-                 modes.since <= membership.generation
-             ? Status::Ok()
-             : Status::Corruption("the modes make no sense");
-}
 
 void ModeDesk::On(const Call& call, const proto::ModeRequest& message) {
   if (!job_->HasRole(call, proto::Role::kControl)) {

@@ -5,12 +5,10 @@
 #include "ps/coordinator/checkpoint_desk.h"
 #include "ps/coordinator/job.h"
 #include "ps/coordinator/lease_desk.h"
+#include "ps/coordinator/mode_state.h"
 #include "ps/coordinator/sit_outs.h"
 
 namespace ps::coordinator {
-
-/// Of the switches that were made, so many are remembered.
-inline constexpr size_t kModeSwitchesMax = 64;
 
 /// Changes the mode while the job trains: a person asks for it, or train.mode_policy does. No train
 /// lease is granted any more. When the last one is done and no round is open, nothing of the old
@@ -40,11 +38,5 @@ class ModeDesk {
   LeaseDesk* const leases_;
   SitOuts sit_outs_;
 };
-
-/// The one that a job begins in.
-proto::ModeChoice FirstMode(const proto::JobConfig& config);
-
-/// Errors: kCorruption.
-Status CheckModesState(const proto::ModesState& modes, const proto::MembershipState& membership);
 
 }  // namespace ps::coordinator

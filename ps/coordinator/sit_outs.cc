@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 
 namespace ps::coordinator {
 namespace {
@@ -15,21 +14,6 @@ bool IsOut(const proto::SitOutRecord& record) {
 }
 
 }  // namespace
-
-Status CheckSitOuts(
-    const std::vector<proto::SitOutRecord>& records, const proto::MembershipState& membership) {
-  const bool are_sorted =
-      std::ranges::adjacent_find(
-          records, std::ranges::greater_equal(), &proto::SitOutRecord::incarnation) ==
-      records.end();
-  const bool are_sane = std::ranges::all_of(records, [&](const proto::SitOutRecord& record) {
-    return membership.members.contains(record.incarnation) && record.times > 0 &&
-           record.usual_s >= 0 && std::isfinite(record.usual_s) && record.slowdown >= 0 &&
-           std::isfinite(record.slowdown) && !(record.is_out && record.is_trial);
-  });
-  return are_sorted && are_sane ? Status::Ok()
-                                : Status::Corruption("the workers that sit out make no sense");
-}
 
 void SitOuts::Follow(TimePoint now) {
   if (looked_ == TimePoint{}) {

@@ -45,8 +45,4 @@ class SitOuts {
   TimePoint looked_{};
 };
 
-/// Whether the sit-outs of a loaded state make sense. Errors: kCorruption.
-Status CheckSitOuts(
-    const std::vector<proto::SitOutRecord>& records, const proto::MembershipState& membership);
-
 }  // namespace ps::coordinator

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "ps/coordinator/mode_state.h"
 #include "ps/coordinator/sit_outs.h"
 #include "ps/coordinator/straggler_watch.h"
 #include "tests/coordinator/harness.h"
