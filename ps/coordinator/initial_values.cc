@@ -9,12 +9,12 @@
 namespace ps::coordinator {
 
 Status InitialValues::On(const Call& call, const proto::PullRequest& message) {
-  if (!job_->HasRole(call, proto::Role::kShard)) {
+  if (!HasRole(peers_, call, proto::Role::kShard)) {
     return Status::Ok();
   }
-  Shard* const shard = job_->shards.FindPeer(call.from);
-  if (shard == nullptr || job_->options.model_source == nullptr) {
-    job_->Refuse(call, StatusCode::kInvalidArgument, "there are no initial values for you to pull");
+  Shard* const shard = shards_->FindPeer(call.from);
+  if (shard == nullptr || source_ == nullptr) {
+    Refuse(call, StatusCode::kInvalidArgument, "there are no initial values for you to pull");
     return Status::Ok();
   }
   shard->last_heard = call.now;
@@ -25,7 +25,7 @@ Status InitialValues::On(const Call& call, const proto::PullRequest& message) {
   std::sort(held.begin(), held.end());
   Answer answer;
   answer.request_id = call.request_id;
-  const std::vector<proto::ChunkAssignment>& chunks = job_->state.placement.chunks;
+  const std::vector<proto::ChunkAssignment>& chunks = placement_.chunks;
   for (size_t i = 0; i < chunks.size(); ++i) {
     if (chunks[i].shard == shard->shard &&
         !std::binary_search(held.begin(), held.end(), chunks[i].key)) {
@@ -62,15 +62,13 @@ Status InitialValues::SendFrame(const Call& call, Answer* answer) {
     uint32_t count = 0;
   };
 
-  const uint64_t elements_max =
-      (uint64_t{job_->options.config.servers.frame_kib} << 10) / sizeof(float);
+  const uint64_t elements_max = frame_bytes_ / sizeof(float);
   proto::PullReply reply;
   reply.chunk_total = static_cast<uint32_t>(answer->chunks.size());
   std::vector<Piece> pieces;
   uint64_t elements = 0;
   while (answer->next < answer->chunks.size()) {
-    const proto::ChunkAssignment& chunk =
-        job_->state.placement.chunks[answer->chunks[answer->next]];
+    const proto::ChunkAssignment& chunk = placement_.chunks[answer->chunks[answer->next]];
     const proto::ChunkParts::Range part = parts_.At(chunk.element_count, answer->next_part);
     if (!pieces.empty() && elements + part.element_count > elements_max) {
       break;
@@ -87,7 +85,7 @@ Status InitialValues::SendFrame(const Call& call, Answer* answer) {
   auto buffer = std::make_shared<Buffer>(elements * sizeof(float));
   std::span<float> rest = buffer->floats();
   for (const Piece& piece : pieces) {
-    PS_TRY(job_->options.model_source->Read(piece.tensor, piece.begin, rest.first(piece.count)));
+    PS_TRY(source_->Read(piece.tensor, piece.begin, rest.first(piece.count)));
     rest = rest.subspan(piece.count);
   }
   const size_t bytes = buffer->size();

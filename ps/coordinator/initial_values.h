@@ -4,7 +4,9 @@
 #include <map>
 #include <vector>
 
-#include "ps/coordinator/job.h"
+#include "ps/coordinator/call.h"
+#include "ps/coordinator/job_state.h"
+#include "ps/coordinator/shard_table.h"
 #include "ps/proto/chunks.h"
 
 namespace ps::coordinator {
@@ -13,8 +15,18 @@ namespace ps::coordinator {
 /// them: of a file that is larger than memory, one frame a shard is in memory at a time.
 class InitialValues {
  public:
-  explicit InitialValues(Job* job)
-      : job_(job), parts_(uint64_t{job->options.config.servers.frame_kib} << 10) {}
+  /// All outlive it.
+  InitialValues(
+      const CoordinatorOptions& options,
+      const proto::Placement& placement,
+      Peers* peers,
+      ShardTable* shards)
+      : source_(options.model_source),
+        frame_bytes_(uint64_t{options.config.servers.frame_kib} << 10),
+        parts_(frame_bytes_),
+        placement_(placement),
+        peers_(peers),
+        shards_(shards) {}
 
   /// A shard that is being set up asks for what it does not hold. Errors: the file can't be read
   /// (any more), and without it the job can't begin.
@@ -35,8 +47,12 @@ class InitialValues {
   Status Continue(const Call& call, Answer* answer);
   Status SendFrame(const Call& call, Answer* answer);
 
-  Job* const job_;
+  ModelSource* const source_;  // null: the job has none
+  const uint64_t frame_bytes_;
   const proto::ChunkParts parts_;
+  const proto::Placement& placement_;
+  Peers* const peers_;
+  ShardTable* const shards_;
   std::map<proto::PeerId, Answer> answers_;  // not sent in full
 };
 

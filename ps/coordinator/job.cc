@@ -74,15 +74,11 @@ Job::Job(
 }
 
 void Job::Reply(const Call& call, proto::Message message) const {
-  call.out->Send(call.from, call.request_id, std::move(message));
+  coordinator::Reply(call, std::move(message));
 }
 
 void Job::Refuse(const Call& call, StatusCode code, const std::string& text, Step step) const {
-  proto::Refusal refusal;
-  refusal.code = code;
-  refusal.message = text;
-  refusal.step = step;
-  Reply(call, std::move(refusal));
+  coordinator::Refuse(call, code, text, step);
 }
 
 void Job::ClosePeer(proto::PeerId peer, const Call& call) {
@@ -92,11 +88,7 @@ void Job::ClosePeer(proto::PeerId peer, const Call& call) {
 }
 
 bool Job::HasRole(const Call& call, proto::Role role) {
-  if (peers.At(call.from).role == role) {
-    return true;
-  }
-  Refuse(call, StatusCode::kInvalidArgument, "this message is not for your role to send");
-  return false;
+  return coordinator::HasRole(&peers, call, role);
 }
 
 void Job::RefuseConnection(const Call& call, Incarnation incarnation) {

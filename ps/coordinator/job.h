@@ -10,6 +10,7 @@
 #include "ps/base/status.h"
 #include "ps/base/time.h"
 #include "ps/coordinator/batch_shares.h"
+#include "ps/coordinator/call.h"
 #include "ps/coordinator/cost_meter.h"
 #include "ps/coordinator/divergence.h"
 #include "ps/coordinator/evaluations.h"
@@ -31,14 +32,6 @@
 #include "ps/proto/timing.h"
 
 namespace ps::coordinator {
-
-/// The event in hand: who sent it, when, and where answers go.
-struct Call {
-  proto::PeerId from;  // none: no message
-  uint64_t request_id = 0;
-  TimePoint now{};
-  proto::Outbox* out = nullptr;
-};
 
 /// Waits of one peer that are remembered for people.
 inline constexpr size_t kWaitsPerPeerMax = 64;

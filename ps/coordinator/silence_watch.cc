@@ -19,30 +19,27 @@ constexpr Duration kLimitMax = std::chrono::hours(24 * 365);
 
 Duration SilenceWatch::SilenceLimit(const Member& member) const {
   if (member.record->is_heard || member.peer == proto::PeerId()) {
-    return job_->timing.detect;
+    return uses_.timing.detect;
   }
   // It opens its device, and can't talk meanwhile. While it loads its data it can, as long as that
   // takes: a limit here would end every worker of a large set again and again.
-  return std::max(
-      job_->timing.detect,
-      FromSeconds(static_cast<double>(job_->options.config.fleet.join_timeout_s)));
+  return std::max(uses_.timing.detect, uses_.join_timeout);
 }
 
 /// How long a lease may make no progress: long enough for the slowest of those who work, since
 /// under ssp and bsp one may wait for another.
 Duration SilenceWatch::ProgressLimit(const Member& member) const {
-  const double slowest_s = job_->speed.slowest_s();
-  Duration limit = std::max(job_->timing.lease, FromSeconds(kPatience * slowest_s));
+  const double slowest_s = uses_.speed.slowest_s();
+  Duration limit = std::max(uses_.timing.lease, FromSeconds(kPatience * slowest_s));
   const MemberRecord& record = *member.record;
-  const EvaluationPart* const part = job_->evaluations.Find(record.last_grant.lease);
+  const EvaluationPart* const part = uses_.evaluations.Find(record.last_grant.lease);
   if (part != nullptr) {
     const double steps = std::ceil(
         static_cast<double>(part->end - part->begin) / static_cast<double>(record.minibatch));
     limit = std::max(limit, FromSeconds(kPatience * steps * slowest_s));
   }
-  if (job_->speed.is_anybody_warming_up()) {
-    limit = std::max(
-        limit, FromSeconds(static_cast<double>(job_->options.config.fleet.join_timeout_s)));
+  if (uses_.speed.is_anybody_warming_up()) {
+    limit = std::max(limit, uses_.join_timeout);
   }
   limit = std::min(limit, kLimitMax);
   return member.state == proto::WorkerState::kWaiting ? limit * 2 : limit;
@@ -50,7 +47,7 @@ Duration SilenceWatch::ProgressLimit(const Member& member) const {
 
 SilenceWatch::Verdict SilenceWatch::Judge(const Member& member, TimePoint now) const {
   Verdict verdict;
-  verdict.next = now + job_->timing.detect / kLooksPerDetect;
+  verdict.next = now + uses_.timing.detect / kLooksPerDetect;
   if (!member.record->is_admitted) {
     return verdict;  // it waits for us
   }
@@ -60,9 +57,9 @@ SilenceWatch::Verdict SilenceWatch::Judge(const Member& member, TimePoint now) c
     return verdict;
   }
   verdict.next = std::min(verdict.next, silent_at);
-  if (leases_->IsOwingWork(member)) {
+  if (uses_.leases->IsOwingWork(member)) {
     const TimePoint stuck_at =
-        std::max(member.last_progress, job_->shards_silent_at) + ProgressLimit(member);
+        std::max(member.last_progress, uses_.shards_silent_at) + ProgressLimit(member);
     if (now > stuck_at) {
       verdict.lost = fmt::format("no progress on lease {}", member.record->last_grant.lease.value);
     }
@@ -72,7 +69,7 @@ SilenceWatch::Verdict SilenceWatch::Judge(const Member& member, TimePoint now) c
 }
 
 void SilenceWatch::TakeNewMembers(TimePoint now) {
-  const auto& members = job_->membership.members();
+  const auto& members = uses_.membership->members();
   for (auto it = members.upper_bound(newest_); it != members.end(); ++it) {
     checks_.insert({now, it->first});
     newest_ = it->first;
@@ -84,7 +81,7 @@ void SilenceWatch::OnTick(const Call& call) {
   while (!checks_.empty() && checks_.begin()->first <= call.now) {
     const Incarnation incarnation = checks_.begin()->second;
     checks_.erase(checks_.begin());
-    const Member* const member = job_->membership.Find(incarnation);
+    const Member* const member = uses_.membership->Find(incarnation);
     if (member == nullptr) {
       continue;
     }
@@ -93,9 +90,9 @@ void SilenceWatch::OnTick(const Call& call) {
       checks_.insert({std::max(verdict.next, call.now + Duration(1)), incarnation});
     } else if (member->peer == proto::PeerId() && !member->record->is_heard) {
       // Its answer was lost with the connection: it has never taken part, and asks anew.
-      departures_->Remove(incarnation, LeaveKind::kLeft, verdict.lost, call);
+      uses_.departures->Remove(incarnation, LeaveKind::kLeft, verdict.lost, call);
     } else {
-      departures_->RemoveLost(incarnation, verdict.lost, call);
+      uses_.departures->RemoveLost(incarnation, verdict.lost, call);
     }
   }
 }

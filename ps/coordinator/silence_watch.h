@@ -5,8 +5,11 @@
 #include <utility>
 
 #include "ps/coordinator/departure_desk.h"
-#include "ps/coordinator/job.h"
+#include "ps/coordinator/evaluations.h"
+#include "ps/coordinator/fleet_speed.h"
 #include "ps/coordinator/lease_desk.h"
+#include "ps/coordinator/membership.h"
+#include "ps/proto/timing.h"
 
 namespace ps::coordinator {
 
@@ -14,8 +17,19 @@ namespace ps::coordinator {
 /// at when it could be over its time, and then again; nothing is done when it is heard.
 class SilenceWatch {
  public:
-  SilenceWatch(Job* job, LeaseDesk* leases, DepartureDesk* departures)
-      : job_(job), leases_(leases), departures_(departures) {}
+  /// What it looks at, and who removes members; all outlive it.
+  struct Uses {
+    const proto::Timing& timing;
+    const Duration join_timeout;
+    const Evaluations& evaluations;
+    const FleetSpeed& speed;
+    const TimePoint& shards_silent_at;
+    Membership* membership;
+    LeaseDesk* leases;
+    DepartureDesk* departures;
+  };
+
+  explicit SilenceWatch(const Uses& uses) : uses_(uses) {}
 
   /// Looks at whose time could be over; the silent and the stuck are removed.
   void OnTick(const Call& call);
@@ -31,9 +45,7 @@ class SilenceWatch {
   Duration SilenceLimit(const Member& member) const;
   Duration ProgressLimit(const Member& member) const;
 
-  Job* const job_;
-  LeaseDesk* const leases_;
-  DepartureDesk* const departures_;
+  const Uses uses_;
   Incarnation newest_;                                  // of those in checks_
   std::set<std::pair<TimePoint, Incarnation>> checks_;  // when to look at whom
 };
