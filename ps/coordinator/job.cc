@@ -404,7 +404,11 @@ void Job::Resume(TimePoint now) {
   if (state.is_trained) {
     training_ended = now;
   }
+  for (const WorkerId seat : seats.expected()) {
+    places.Adopt(seat, seats.GroupOf(seat));
+  }
   for (auto& [incarnation, member] : membership.members()) {
+    places.Adopt(member.record->seat, seats.GroupOf(member.record->seat));
     member.since = now;
     member.last_heard = now;
     member.last_heartbeat = now;

@@ -136,6 +136,12 @@ void Places::Take(WorkerId seat, const PlaceKey& key, TimePoint now) {
   started_[seat] = {key, place.pass};
 }
 
+void Places::Adopt(WorkerId seat, const proto::WorkerGroup& group) {
+  if (const std::vector<PlaceKey> keys = KeysOf(group); keys.size() == 1) {
+    started_[seat] = {keys[0], At(keys[0]).pass};
+  }
+}
+
 void Places::EndPass(const std::set<PlaceKey>& places, TimePoint now, Random* random) {
   for (const PlaceKey& key : places) {
     Place& place = At(key);

@@ -49,12 +49,15 @@ class Places {
   void Take(WorkerId seat, const PlaceKey& key, TimePoint now);
   /// The same in the place that ChoosePlace says. Returns the zone.
   std::string Take(WorkerId seat, const proto::WorkerGroup& group, TimePoint now);
+  /// An earlier process has started the seat's worker, or may have: where is known if the group has
+  /// one place.
+  void Adopt(WorkerId seat, const proto::WorkerGroup& group);
   /// All workers that were missing are started, in `places`, where the next ones wait a while.
   void EndPass(const std::set<PlaceKey>& places, TimePoint now, Random* random);
 
   /// The seat's worker has trained.
   void NoteStep(WorkerId seat);
-  /// The seat's worker never did. Nothing happens when an earlier process has started it.
+  /// The seat's worker never did. Nothing happens when it is not known where it was started.
   void NoteFailure(WorkerId seat, Cause cause, const std::string& why, TimePoint now);
   /// The seat's worker has ended otherwise, and a machine may be free.
   void NoteFree(WorkerId seat, TimePoint now);

@@ -137,17 +137,27 @@ void Seats::ForgetFailures() {
   for (const auto& [seat, why] : state_->ends) {
     touched_->Mark(RowKind::kSeat, seat.value);
   }
+  for (const auto& [seat, losses] : state_->fruitless) {
+    touched_->Mark(RowKind::kSeat, seat.value);
+  }
   state_->ends.clear();
-  fruitless_.clear();
+  state_->fruitless.clear();
 }
 
 uint32_t Seats::NoteFruitless(WorkerId seat, const std::string& why) {
   std::string plain = why;
   std::erase_if(plain, [](char c) { return c >= '0' && c <= '9'; });
-  Fruitless& so_far = fruitless_[seat];
+  touched_->Mark(RowKind::kSeat, seat.value);
+  proto::FruitlessLosses& so_far = state_->fruitless[seat];
   so_far.times = so_far.why == plain ? so_far.times + 1 : 1;
   so_far.why = std::move(plain);
   return so_far.times;
+}
+
+void Seats::NoteStep(WorkerId seat) {
+  if (state_->fruitless.erase(seat) != 0) {
+    touched_->Mark(RowKind::kSeat, seat.value);
+  }
 }
 
 std::optional<WorkerId> Seats::Vacant() const {

@@ -95,12 +95,11 @@ class Seats {
   static constexpr uint32_t kFruitlessMax = 3;
 
   /// The seat's worker was lost before it had counted a step. Returns how many have been in a row
-  /// for this reason, of which numbers are no part. Not saved: a coordinator that goes on counts
-  /// anew.
+  /// for this reason, of which numbers are no part.
   uint32_t NoteFruitless(WorkerId seat, const std::string& why);
 
   /// The seat's worker has counted a step.
-  void NoteStep(WorkerId seat) { fruitless_.erase(seat); }
+  void NoteStep(WorkerId seat);
 
   /// There are seats, and the last worker of each has failed: another one would fail as well.
   bool have_all_failed() const { return state_->next > 0 && state_->ends.size() == state_->next; }
@@ -121,12 +120,6 @@ class Seats {
   std::vector<uint32_t> places_;  // of the groups, by seat; that of no group is beyond them
   uint32_t initial_ = 0;
 
-  struct Fruitless {
-    std::string why;
-    uint32_t times = 0;
-  };
-
-  std::map<WorkerId, Fruitless> fruitless_;
   std::set<WorkerId> taken_;
   std::set<WorkerId> cancelled_;
   std::set<WorkerId> vacant_;  // neither taken nor expected

@@ -158,6 +158,14 @@ struct MembershipState {
   uint64_t gone_before = 0;     // these are forgotten
 };
 
+/// Workers of a seat that were lost in a row for one reason, none of them with a step.
+struct FruitlessLosses {
+  std::string why;  // without its numbers
+  uint32_t times = 0;
+
+  friend bool operator==(const FruitlessLosses&, const FruitlessLosses&) = default;
+};
+
 struct SeatsState {
   uint32_t next = 0;                     // seats 0 .. next - 1 exist
   std::map<WorkerId, uint32_t> added;    // by `add` faults: the fault's place in their order
@@ -168,6 +176,7 @@ struct SeatsState {
   // Of the process that has, or had, the seat last, or was started for it since. None: one that was
   // started by hand.
   std::map<WorkerId, LaunchId> launches;
+  std::map<WorkerId, FruitlessLosses> fruitless;
 };
 
 /// One server shard.

@@ -42,6 +42,11 @@ struct SeatLaunch {
   LaunchId launch;
 };
 
+struct SeatLosses {
+  WorkerId seat;
+  FruitlessLosses losses;
+};
+
 template <MaybeConst<MemberRecord> M>
 auto ListFields(M& m, auto&& list) {
   return list(
@@ -135,6 +140,14 @@ auto ListFields(M& m, auto&& list) {
   return list(Field<"launch">(m.launch), Field<"seat">(m.seat));
 }
 
+template <MaybeConst<SeatLosses> M>
+auto ListFields(M& m, auto&& list) {
+  return list(
+      Field<"seat">(m.seat),
+      Field<"times">(m.losses.times),
+      Text<"why", kTextBytesMax>(m.losses.why));
+}
+
 template <MaybeConst<SeatsState> M>
 auto ListFields(M& m, auto&& list) {
   return list(
@@ -144,7 +157,8 @@ auto ListFields(M& m, auto&& list) {
       Entries<"ends", SeatEnd>(m.ends),
       Entries<"scaled", ScaledSeat>(m.scaled),
       Field<"returning">(m.returning),
-      Entries<"launches", SeatLaunch>(m.launches));
+      Entries<"launches", SeatLaunch>(m.launches),
+      Entries<"fruitless", SeatLosses>(m.fruitless));
 }
 
 template <MaybeConst<ShardRecord> M>

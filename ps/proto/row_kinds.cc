@@ -142,7 +142,9 @@ bool CopySeatWith(const SeatsState& from, WorkerId seat, Copy copy) {
   const bool has_end = copy(from.ends.find(seat), from.ends.end(), &SeatsState::ends);
   const bool has_launch =
       copy(from.launches.find(seat), from.launches.end(), &SeatsState::launches);
-  return is_added || is_scaled || is_expected || has_end || has_launch;
+  const bool has_losses =
+      copy(from.fruitless.find(seat), from.fruitless.end(), &SeatsState::fruitless);
+  return is_added || is_scaled || is_expected || has_end || has_launch || has_losses;
 }
 
 bool CopySeat(const SeatsState& from, uint64_t number, SeatsState* to) {
@@ -169,6 +171,9 @@ void ListSeats(const JobState& state, Numbers* numbers) {
   for (const auto& [seat, launch] : state.seats.launches) {
     seats.insert(seat);
   }
+  for (const auto& [seat, losses] : state.seats.fruitless) {
+    seats.insert(seat);
+  }
   for (const WorkerId seat : seats) {
     numbers->push_back(seat.value);
   }
@@ -178,7 +183,7 @@ bool MergeSeat(SeatsState* piece, uint64_t number, SeatsState* to) {
   const bool is_it = CopySeat(*piece, number, to);
   return is_it && piece->added.size() <= 1 && piece->scaled.size() <= 1 &&
          piece->expected.size() <= 1 && piece->returning.size() <= 1 && piece->ends.size() <= 1 &&
-         piece->launches.size() <= 1;
+         piece->launches.size() <= 1 && piece->fruitless.size() <= 1;
 }
 
 constexpr RowKindInfo kSeatRows = {

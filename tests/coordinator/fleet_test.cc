@@ -301,6 +301,28 @@ TEST_F(FleetTest, TheRunEndsWhenWorkersAreLostAgainAndAgainForOneReasonBeforeASt
       HasSubstr("lost 5 times in a row, each time with: no heartbeat (worker 2)"));
 }
 
+TEST_F(FleetTest, LossesInARowAreCountedOnByAnotherCoordinator) {
+  Scale({Change("fast", 0, false)});
+  harness_.Wait(kTick, workers_);
+  Leave(workers_[0]);
+  Leave(workers_[1]);
+  CloseAll(&harness_, workers_);
+  harness_.Exit(ProcessKind::kWorker, 2, 0, "killed by signal 9 (Killed)");
+  int started = 0;
+  for (int i = 0; i < 1200 && harness_.status().state != "failed"; ++i) {
+    harness_.Wait(milliseconds(500));
+    if (harness_.fleet.TakeStarted().empty()) {
+      continue;
+    }
+    ++started;
+    harness_.Restart();
+    const FakeWorker silent = harness_.Join(2);
+    harness_.Give(silent.peer, proto::LeaseRequest{silent.incarnation, silent.newest});
+  }
+  EXPECT_EQ(harness_.status().state, "failed") << harness_.status().detail;
+  EXPECT_EQ(started, 5);
+}
+
 TEST_F(FleetTest, AnotherReasonBeginsARowOfLossesAnew) {
   Scale({Change("fast", 0, false)});
   harness_.Wait(kTick, workers_);

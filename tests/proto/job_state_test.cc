@@ -78,7 +78,8 @@ JobState SampleState() {
       {WorkerId(4), WorkerId(5)},
       {WorkerId(4)},
       {{WorkerId(3), "exited"}},
-      {{WorkerId(2), LaunchId(41)}}};
+      {{WorkerId(2), LaunchId(41)}},
+      {{WorkerId(3), {"no heartbeat", 2}}}};
   state.last_launch = LaunchId(42);
   state.wanted = {4, 1};
   state.ledger.last_lease = LeaseId(90);
@@ -161,6 +162,7 @@ TEST(JobStateTest, EveryMemberComesBack) {
   EXPECT_EQ(back->wanted, state.wanted);
   EXPECT_EQ(back->seats.ends, state.seats.ends);
   EXPECT_EQ(back->seats.launches, state.seats.launches);
+  EXPECT_EQ(back->seats.fruitless, state.seats.fruitless);
   EXPECT_EQ(back->last_launch, state.last_launch);
   EXPECT_TRUE(SameLedger(back->ledger, state.ledger));
   EXPECT_TRUE(Same(back->evaluations, state.evaluations));
