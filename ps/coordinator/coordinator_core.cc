@@ -417,7 +417,7 @@ void CoordinatorCore::OnTick(TimePoint now, proto::Outbox* out) {
   }
   if (parts_->job.is_working()) {
     parts_->job.meter.OnTick(now, parts_->job.ledger.samples_counted());
-    parts_->phases.Fail(parts_->servers.CheckSilence(call), call);
+    parts_->phases.Fail(parts_->servers.OnTick(call), call);
   }
   if (parts_->job.is_working()) {
     parts_->phases.OnTick(call);

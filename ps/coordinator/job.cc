@@ -210,11 +210,19 @@ LaunchId Job::NextLaunch() {
   return LaunchId(++edit.last_launch.value);
 }
 
-void Job::StartServer(uint32_t server) {
-  const LaunchId launch = NextLaunch();
-  shards.Await(server, launch);
+Duration Job::StartServer(uint32_t server, const std::string& why, TimePoint now) {
   fleet->KillServer(server, LaunchId());
-  fleet->StartServer(server, launch);
+  const Duration wait = shards.starts().Plan(server, why, now) - now;
+  StartDueServers(now);
+  return wait;
+}
+
+void Job::StartDueServers(TimePoint now) {
+  for (const uint32_t server : shards.starts().TakeDue(now, &random)) {
+    const LaunchId launch = NextLaunch();
+    shards.Await(server, launch);
+    fleet->StartServer(server, launch);
+  }
 }
 
 void Job::StartWorker(WorkerId seat, TimePoint now) {
@@ -420,6 +428,7 @@ void Job::Resume(TimePoint now) {
   }
   for (Shard& shard : shards.all()) {
     shard.last_heard = now;
+    shard.ready_at = now;  // if it is ready; for how long it has worked is not known
     shard.lost_at = training_began && !shard.record->is_ready ? now : TimePoint();
   }
 }

@@ -116,8 +116,11 @@ class Job {
   std::vector<proto::FleetRow> FleetRows(TimePoint now) const;
   /// For a process that is to be started now.
   LaunchId NextLaunch();
-  /// Starts a process that is to take the server's place.
-  void StartServer(uint32_t server);
+  /// Starts a process that is to take the server's place, as soon as StartPace allows: now, or at
+  /// a tick. Whatever runs of the server is killed now. Returns how long the start waits.
+  Duration StartServer(uint32_t server, const std::string& why, TimePoint now);
+  /// Starts the servers whose time has come.
+  void StartDueServers(TimePoint now);
   /// Stops expecting the seat's worker. One that took part until the job went back, and is not to
   /// come back, is a revocation; false: it was none.
   bool GiveUpReturn(WorkerId seat, const std::string& reason);

@@ -30,7 +30,7 @@ void JobPhases::Start(TimePoint now) {
        {"workers", job_->seats.size()},
        {"max_detect_s", Seconds(job_->timing.detect)}});
   for (uint32_t server = 0; config.servers.launch && server < config.servers.count; ++server) {
-    job_->StartServer(server);
+    job_->StartServer(server, "the job begins", now);
   }
   for (uint32_t i = 0; i < job_->seats.initial(); ++i) {
     job_->StartWorker(WorkerId(i), now);
@@ -56,7 +56,7 @@ void JobPhases::StartMissing(std::span<const proto::LaunchRecord> launches, Time
   }
   for (const auto& [server, launch] : servers) {
     if (job_->options.config.servers.launch && !is_started(launch)) {
-      job_->StartServer(server);
+      job_->StartServer(server, "the coordinator was restarted", now);
     }
   }
   for (uint32_t server = 0; server < job_->shards.server_count(); ++server) {
@@ -206,7 +206,7 @@ void JobPhases::CheckJoinTimeout(const Call& call) {
   if (!job_->shards.are_all_ready()) {
     Fail(
         Status::DeadlineExceeded(
-            fmt::format("servers did not come up{}: {}", within, job_->shards.Missing())),
+            fmt::format("servers did not come up{}: {}", within, job_->shards.Missing(call.now))),
         call);
     return;
   }

@@ -106,7 +106,7 @@ void ParkDesk::Wake(const std::string& why, const Call& call) {
     shard.last_heard = call.now;
   }
   for (uint32_t server = 0; server < job_->shards.server_count(); ++server) {
-    job_->StartServer(server);
+    job_->StartServer(server, why, call.now);
   }
 }
 

@@ -7,11 +7,6 @@
 namespace ps::coordinator {
 namespace {
 
-constexpr Duration kAgainFirst = std::chrono::seconds(1);
-constexpr Duration kAgainLimit = std::chrono::seconds(60);
-/// After so long without a start the next one is at once again.
-constexpr Duration kCalm = std::chrono::minutes(2);
-
 /// Capacity comes back by itself, and to ask for it costs nothing.
 constexpr Duration kNoCapacityFirst = std::chrono::minutes(1);
 constexpr Duration kNoCapacityLimit = std::chrono::minutes(10);
@@ -36,7 +31,7 @@ Places::Places(
 void Places::SetBegin(TimePoint began_at) {
   began_at_ = began_at;
   for (const proto::PlaceRecord& record : *records_) {
-    Place& place = At({record.type, record.zone});
+    Place& place = places_[{record.type, record.zone}];
     place.failures = record.failures;
     place.times_left_out = record.times_left_out;
     place.is_program = record.is_program;
@@ -105,17 +100,10 @@ void Places::AddTo(PlaceViews* views, const std::vector<PlaceKey>& keys) const {
       continue;
     }
     const Place& place = it->second;
-    const TimePoint ready_at = std::max({place.next, place.left_out_until, place.probed_until});
+    const TimePoint ready_at =
+        std::max({place.pace.ready_at(), place.left_out_until, place.probed_until});
     views->insert_or_assign(key, PlaceView{ready_at, place.taken, place.failures, place.why});
   }
-}
-
-Places::Place& Places::At(const PlaceKey& key) {
-  const auto [it, is_new] = places_.try_emplace(key);
-  if (is_new) {
-    it->second.backoff = Backoff(kAgainFirst, kAgainLimit);
-  }
-  return it->second;
 }
 
 std::string Places::Take(WorkerId seat, const proto::WorkerGroup& group, TimePoint now) {
@@ -128,7 +116,7 @@ std::string Places::Take(WorkerId seat, const proto::WorkerGroup& group, TimePoi
 }
 
 void Places::Take(WorkerId seat, const PlaceKey& key, TimePoint now) {
-  Place& place = At(key);
+  Place& place = places_[key];
   place.taken = ++starts_;
   if (place.failures >= PlaceView::kFailuresInARow) {
     place.probed_until = now + FromSeconds(static_cast<double>(config_.fleet.join_timeout_s));
@@ -138,18 +126,14 @@ void Places::Take(WorkerId seat, const PlaceKey& key, TimePoint now) {
 
 void Places::Adopt(WorkerId seat, const proto::WorkerGroup& group) {
   if (const std::vector<PlaceKey> keys = KeysOf(group); keys.size() == 1) {
-    started_[seat] = {keys[0], At(keys[0]).pass};
+    started_[seat] = {keys[0], places_[keys[0]].pass};
   }
 }
 
 void Places::EndPass(const std::set<PlaceKey>& places, TimePoint now, Random* random) {
   for (const PlaceKey& key : places) {
-    Place& place = At(key);
-    if (now - place.last > kCalm) {
-      place.backoff.Reset();
-    }
-    place.last = now;
-    place.next = now + place.backoff.Next(random);
+    Place& place = places_[key];
+    place.pace.NoteStart(now, random);
     ++place.pass;
   }
 }

@@ -10,9 +10,9 @@
 #include "ps/base/ids.h"
 #include "ps/base/logger.h"
 #include "ps/base/random.h"
-#include "ps/base/retry.h"
 #include "ps/base/time.h"
 #include "ps/coordinator/place_view.h"
+#include "ps/coordinator/start_pace.h"
 #include "ps/proto/job_config.h"
 #include "ps/proto/job_state.h"
 
@@ -71,9 +71,7 @@ class Places {
 
  private:
   struct Place {
-    Backoff backoff;
-    TimePoint next{};          // of the next pass
-    TimePoint last{};          // pass
+    StartPace pace;            // of the passes
     uint64_t taken = 0;        // the number of its last start
     uint64_t pass = 1;         // the one under way
     uint64_t failed_pass = 0;  // the last one that counts as a failure of the place
@@ -91,7 +89,6 @@ class Places {
   };
 
   std::vector<std::string> ZonesOf(const proto::WorkerGroup& group) const;
-  Place& At(const PlaceKey& key);
   /// The record follows the place.
   void Keep(const PlaceKey& key, const Place& place);
   void LeaveOut(const PlaceKey& key, Place* place, TimePoint now);

@@ -7,7 +7,11 @@
 namespace ps::coordinator {
 namespace {
 
-constexpr uint32_t kRestartsMax = 5;  // of a server, until it has worked for a while
+/// Of a server, until it has worked for a while. Their waits are 1, 2, 4, ... 60 s: 1.5 to 2.6
+/// minutes in all, which a machine that boots, a full disk or a launcher that is busy may take.
+constexpr uint32_t kRestartsMax = 8;
+/// The same before training has begun: 5 to 9 s. Somebody waits for it, and may have mistyped.
+constexpr uint32_t kFirstRestartsMax = 4;
 /// Slower than any disk and network that anybody would train with; of parameters, whose optimizer
 /// may have three times as much beside them.
 constexpr double kRestoredBytesPerSecond = 2.5e6;
@@ -26,6 +30,11 @@ Duration ServerWatch::SetUpLimit(const Shard& shard) const {
          FromSeconds(bytes / kRestoredBytesPerSecond);
 }
 
+Status ServerWatch::OnTick(const Call& call) {
+  job_->StartDueServers(call.now);
+  return CheckSilence(call);
+}
+
 Status ServerWatch::CheckSilence(const Call& call) {
   if (job_->state.park.is_on) {
     return Status::Ok();
@@ -40,13 +49,17 @@ Status ServerWatch::CheckSilence(const Call& call) {
     if (is_away || silence > job_->timing.detect) {
       job_->shards_silent_at = call.now;
     }
+    if (job_->shards.starts().FindPlanned(server) != nullptr) {
+      continue;
+    }
     const bool is_stuck =
         is_away && shard.MayBeBusy() &&
         call.now - shard.last_heard > std::max(join_limit, job_->timing.server_detect);
     if (silence > job_->timing.server_detect || is_stuck) {
       return OnSilence(shard, call);
     }
-    const Duration away = call.now - shard.lost_at;
+    const Duration away =
+        call.now - std::max(shard.lost_at, job_->shards.starts().StartedAt(server));
     if (is_away && !shard.record->is_registered && away > join_limit) {
       const std::string why =
           fmt::format("it was started again and did not come within {:.0f} s", Seconds(away));
@@ -93,7 +106,7 @@ std::string ServerWatch::WhyNotBack(uint32_t server) const {
     return "there are no checkpoints (checkpoint.enabled)";
   }
   for (const Shard& shard : job_->shards.all()) {
-    if (job_->shards.ServerOf(shard.shard) == server && shard.restarts >= kRestartsMax) {
+    if (job_->shards.ServerOf(shard.shard) == server && shard.record->restarts >= kRestartsMax) {
       return fmt::format("it was started again {} times and did not come back", kRestartsMax);
     }
   }
@@ -105,7 +118,7 @@ Status ServerWatch::OnServerLost(uint32_t server, const std::string& why, const 
     return Status::Ok();
   }
   if (!CanComeBack(server)) {
-    return MayStartAgain(server) ? StartAgain(server, why) : LostForGood(server, why);
+    return MayStartAgain(server) ? StartAgain(server, why, call.now) : LostForGood(server, why);
   }
   job_->edit.handovers.erase(server);  // it was to the process that is gone
   proto::CheckpointsState& checkpoints = job_->edit.checkpoints;
@@ -118,7 +131,8 @@ Status ServerWatch::OnServerLost(uint32_t server, const std::string& why, const 
       continue;
     }
     if (shard.record->is_ready && call.now - shard.ready_at > job_->timing.detect) {
-      shard.restarts = 0;  // it has worked in between
+      job_->shards.Edit(shard).restarts = 0;  // it has worked in between
+      job_->shards.starts().NoteWorked(server);
     }
     if (shard.record->is_ready && !checkpoints.is_going_back && !job_->goes_back_together()) {
       steps = Since(job_->state.counters.steps_counted, newest.steps);
@@ -129,7 +143,7 @@ Status ServerWatch::OnServerLost(uint32_t server, const std::string& why, const 
     job_->shards.LoseProcess(&shard, call.now);
     job_->BeginLife(&shard, restore);
     job_->membership.ForgetAcknowledged(shard.shard);
-    ++shard.restarts;
+    ++job_->shards.Edit(shard).restarts;
     if (peer != proto::PeerId()) {
       job_->ClosePeer(peer, call);
     }
@@ -138,20 +152,22 @@ Status ServerWatch::OnServerLost(uint32_t server, const std::string& why, const 
   checkpoints.samples_undone += samples;
   // Once all go back, a checkpoint that was finished meanwhile does not let them stay.
   checkpoints.is_going_back = checkpoints.is_going_back || job_->goes_back_together();
+  Duration wait{};
+  if (const LaunchId successor = job_->shards.SuccessorOf(server); successor != LaunchId()) {
+    job_->shards.SetSuccessor(server, LaunchId());
+    job_->shards.Await(server, successor);  // it is there, and registers again and again
+    job_->fleet->KillServer(server, successor);
+  } else {
+    wait = job_->StartServer(server, why, call.now);
+  }
   job_->log->Warning(
       "server_lost",
       {{"server", server},
        {"why", why},
        {"checkpoint", restore.checkpoint},
        {"steps_undone", steps},
-       {"samples_undone", samples}});
-  if (const LaunchId successor = job_->shards.SuccessorOf(server); successor != LaunchId()) {
-    job_->shards.SetSuccessor(server, LaunchId());
-    job_->shards.Await(server, successor);  // it is there, and registers again and again
-    job_->fleet->KillServer(server, successor);
-  } else {
-    job_->StartServer(server);
-  }
+       {"samples_undone", samples},
+       {"again_in_s", Seconds(wait)}});
   return Status::Ok();
 }
 
@@ -160,16 +176,19 @@ Status ServerWatch::OnServerLost(uint32_t server, const std::string& why, const 
 bool ServerWatch::MayStartAgain(uint32_t server) const {
   return !job_->training_began && std::ranges::all_of(job_->shards.all(), [&](const Shard& shard) {
     return job_->shards.ServerOf(shard.shard) != server ||
-           (!shard.record->is_registered && shard.restarts < kRestartsMax);
+           (!shard.record->is_registered && shard.record->restarts < kFirstRestartsMax);
   });
 }
 
-Status ServerWatch::StartAgain(uint32_t server, const std::string& why) {
-  for (Shard& shard : job_->shards.all()) {
-    shard.restarts += job_->shards.ServerOf(shard.shard) == server ? 1 : 0;
+Status ServerWatch::StartAgain(uint32_t server, const std::string& why, TimePoint now) {
+  for (const Shard& shard : job_->shards.all()) {
+    if (job_->shards.ServerOf(shard.shard) == server) {
+      ++job_->shards.Edit(shard).restarts;
+    }
   }
-  job_->log->Warning("server_start_failed", {{"server", server}, {"why", why}});
-  job_->StartServer(server);
+  const Duration wait = job_->StartServer(server, why, now);
+  job_->log->Warning(
+      "server_start_failed", {{"server", server}, {"why", why}, {"again_in_s", Seconds(wait)}});
   return Status::Ok();
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "ps/coordinator/placement.h"
 
@@ -109,9 +110,9 @@ void ShardTable::SetSuccessor(uint32_t server, LaunchId launch) {
 }
 
 void ShardTable::RememberLosses(const ShardTable& before, TimePoint now) {
+  starts_ = before.starts_;
   for (size_t i = 0; i < shards_.size(); ++i) {
     if (i < before.shards_.size()) {
-      shards_[i].restarts = before.shards_[i].restarts;
       shards_[i].ready_at = before.shards_[i].ready_at;
     }
     shards_[i].lost_at = now;
@@ -130,19 +131,31 @@ void ShardTable::BeginLife(Shard* shard, proto::RestoreOrder restore) {
   shard->commit_timer.Stop();
 }
 
-std::string ShardTable::Missing() const {
+std::string ShardTable::Missing(TimePoint now) const {
   std::string text;
   for (const Shard& shard : shards_) {
-    if (!shard.record->is_ready) {
-      text += fmt::format(
-          "{}shard {} of server {} ({})",
-          text.empty() ? "" : ", ",
-          shard.shard.value,
-          ServerOf(shard.shard),
-          shard.record->is_registered ? "not set up yet" : "not registered");
+    if (shard.record->is_ready) {
+      continue;
     }
+    std::string what = shard.record->is_registered ? "not set up yet" : "not registered";
+    if (const auto* const planned = starts_.FindPlanned(ServerOf(shard.shard)); planned) {
+      what = fmt::format(
+          "started again in {:.0f} s, since {}",
+          std::ceil(Seconds(planned->at - std::min(now, planned->at))),
+          planned->why);
+    }
+    text += fmt::format(
+        "{}shard {} of server {} ({})",
+        text.empty() ? "" : ", ",
+        shard.shard.value,
+        ServerOf(shard.shard),
+        what);
   }
   return text;
+}
+
+proto::ShardAddress ShardTable::AddressOf(const Shard& shard) {
+  return {shard.shard, shard.record->host, shard.record->port};
 }
 
 std::vector<proto::ShardAddress> ShardTable::Addresses() const {

@@ -9,6 +9,7 @@
 #include "ps/base/ids.h"
 #include "ps/base/retry.h"
 #include "ps/base/time.h"
+#include "ps/coordinator/server_starts.h"
 #include "ps/coordinator/touched_rows.h"
 #include "ps/proto/job_state.h"
 #include "ps/proto/messages.h"
@@ -35,7 +36,6 @@ struct Shard {
   TimePoint lost_at{};        // it is to come back since
   TimePoint registered_at{};  // the process that is to be set up
   std::string trouble;        // why it is not set up yet, as it said last
-  uint32_t restarts = 0;      // since it has worked for a while
   TimePoint ready_at{};
 
   // What it has not acknowledged is sent again when these are due.
@@ -90,8 +90,8 @@ class ShardTable {
   void LoseProcess(Shard* shard, TimePoint now);
   /// The shard's parameters are of no use: it begins a new life from `restore`.
   void BeginLife(Shard* shard, proto::RestoreOrder restore);
-  /// The table of a job that has gone back: takes over how often its servers were lost. They are to
-  /// come back since `now`.
+  /// The table of a job that has gone back: takes over how often its servers were lost, and when
+  /// they are started again. They are to come back since `now`.
   void RememberLosses(const ShardTable& before, TimePoint now);
 
   // A server that is to leave may have a successor (ShardRecord::successor).
@@ -124,8 +124,13 @@ class ShardTable {
 
   const std::vector<Shard>& all() const { return shards_; }
 
+  ServerStarts& starts() { return starts_; }
+
+  const ServerStarts& starts() const { return starts_; }
+
   /// "shard 1 of server 0 (not registered)", ...: those that are not ready.
-  std::string Missing() const;
+  std::string Missing(TimePoint now) const;
+  static proto::ShardAddress AddressOf(const Shard& shard);
   std::vector<proto::ShardAddress> Addresses() const;
 
  private:
@@ -133,6 +138,7 @@ class ShardTable {
   TouchedRows* const touched_;
   const uint32_t shards_per_server_;
   std::vector<Shard> shards_;
+  ServerStarts starts_;
   std::map<proto::PeerId, ShardId> peers_;
   size_t ready_ = 0;
   uint64_t lives_ = 0;

@@ -188,7 +188,7 @@ std::string StatusReport::Detail(TimePoint now) const {
         return "training has diverged: " + job_->divergence.why();
       }
       if (!job_->shards.are_all_ready()) {
-        return "coming back: " + job_->shards.Missing();
+        return "coming back: " + job_->shards.Missing(now);
       }
       return job_->evaluations.is_pending() && job_->ledger.is_complete() ? "last evaluation"
                                                                           : WhoSitsOut(now);
@@ -199,7 +199,7 @@ std::string StatusReport::Detail(TimePoint now) const {
       break;
   }
   if (!job_->shards.are_all_ready()) {
-    return "waiting for " + job_->shards.Missing();
+    return "waiting for " + job_->shards.Missing(now);
   }
   NameList missing;
   for (const WorkerId seat : job_->seats.expected()) {

@@ -52,7 +52,7 @@ void WaitReport::AddOwnWaits(TimePoint now, std::vector<proto::Wait>* waits) con
         {"coordinator", std::move(for_whom), std::move(what), Seconds(now - since), generation});
   };
   if (!job_->shards.are_all_ready() && !job_->state.park.is_on) {
-    add(job_->shards.Missing(), "the servers", job_->started_at, Generation());
+    add(job_->shards.Missing(now), "the servers", job_->started_at, Generation());
   } else if (membership.members().empty() && job_->state.phase <= JobPhase::kTraining) {
     add("any worker", "a worker that joins", job_->no_worker_since, membership.generation());
   }

@@ -191,6 +191,7 @@ struct ShardRecord {
   RestoreOrder restore;  // what this life begins from
   // Of another process that was started, and takes the place when the present one is gone.
   LaunchId successor;
+  uint32_t restarts = 0;  // since it has worked for a while
 
   ProcessId process() const { return {launch, host, pid}; }
 };

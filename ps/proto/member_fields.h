@@ -172,7 +172,8 @@ auto ListFields(M& m, auto&& list) {
       Field<"life">(m.life),
       Field<"restore">(m.restore),
       Field<"launch">(m.launch),
-      Field<"successor">(m.successor));
+      Field<"successor">(m.successor),
+      Field<"restarts">(m.restarts));
 }
 
 }  // namespace ps::proto

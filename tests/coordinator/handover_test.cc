@@ -211,6 +211,7 @@ TEST_F(PartialHandoverTest, TheSuccessorIsStartedAtTheNoticeAndWaitsForItsPlace)
   EXPECT_EQ(started(), before + 1);
   Return(777);
   EXPECT_EQ(NewestSetup(1).restore.checkpoint, 1U);
+  Ticks(20);
   Lose(1);
   EXPECT_EQ(started(), before + 2) << "its own end is another loss";
 }

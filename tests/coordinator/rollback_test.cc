@@ -264,7 +264,7 @@ TEST_F(RollbackTest, AServerThatIsLostAgainBeforeTrainingGoesOnTakesAllBackAgain
 
 TEST_F(RollbackTest, AServerThatDiesAgainAndAgainEndsTheRun) {
   BeginAndWrite();
-  for (int i = 0; i < 6 && harness_.status().state != "failed"; ++i) {
+  for (int i = 0; i < 9 && harness_.status().state != "failed"; ++i) {
     Lose(1);
     if (harness_.status().state != "failed") {
       Read();
@@ -272,7 +272,7 @@ TEST_F(RollbackTest, AServerThatDiesAgainAndAgainEndsTheRun) {
     }
   }
   EXPECT_EQ(harness_.status().state, "failed");
-  EXPECT_THAT(harness_.status().detail, HasSubstr("started again 5 times"));
+  EXPECT_THAT(harness_.status().detail, HasSubstr("started again 8 times"));
 }
 
 TEST_F(RollbackTest, ACoordinatorThatDiesMeanwhileGoesBackAllTheSame) {
