@@ -136,12 +136,14 @@ Status ShardLinks::TakePlacement(
       link->SetPlacement(placement_);
     }
   }
-  Forget(message, out);
+  if (message.base == 0) {
+    Forget(message, out);
+  }
   log_.Info("chunks_moved", {{"placement", placement_}, {"chunks", message.places.size()}});
   return Status::Ok();
 }
 
-/// Those that the message does not name and that have no chunks.
+/// Those that the message, of all shards, does not name and that have no chunks.
 void ShardLinks::Forget(const proto::ShardAddresses& message, proto::Outbox* out) {
   for (auto it = links_.begin(); it != links_.end();) {
     const ShardId shard = it->first;

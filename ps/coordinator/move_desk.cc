@@ -171,7 +171,7 @@ void MoveDesk::On(const Call& call, const proto::ChunksGiven& message) {
     return;  // a repetition
   }
   proto::ShardAddresses addresses;
-  addresses.shards = job_->shards.Addresses();
+  addresses.shards.push_back(ShardTable::AddressOf(*job_->shards.Find(move->to)));
   addresses.base = move->version - 1;
   addresses.version = move->version;
   for (const ChunkKey key : move->keys) {

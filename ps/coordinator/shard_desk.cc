@@ -323,10 +323,11 @@ void ShardDesk::OnBack(const Shard& shard, const Call& call) {
          {"checkpoint", shard.record->restore.checkpoint},
          {"after_s", Seconds(call.now - shard.lost_at)}});
   }
-  // Not where all chunks are: so much for every member in one event would fill the memory. Who does
-  // not know says so with his next heartbeat (MoveDesk::OnMemberHeartbeat).
+  // Neither where all shards nor where all chunks are: so much for every member in one event would
+  // fill the memory. Who lacks more is told at his next heartbeat (OnMemberHeartbeat, and that of
+  // MoveDesk).
   proto::ShardAddresses addresses;
-  addresses.shards = job_->shards.Addresses();
+  addresses.shards.push_back(job_->shards.AddressOf(shard));
   for (auto& [incarnation, member] : job_->membership.members()) {
     member.last_progress = call.now;
     if (member.peer != proto::PeerId()) {
@@ -347,7 +348,11 @@ void ShardDesk::OnMemberConnected(const Call& call) const {
 void ShardDesk::OnMemberHeartbeat(const Member& member, const Call& call) const {
   if (member.record->lives_missed > 0 && job_->shards.are_all_ready()) {
     proto::ShardAddresses addresses;
-    addresses.shards = job_->shards.Addresses();
+    for (const Shard& shard : job_->shards.all()) {
+      if (shard.record->life > 1) {
+        addresses.shards.push_back(job_->shards.AddressOf(shard));
+      }
+    }
     call.out->Send(call.from, 0, std::move(addresses));
   }
 }

@@ -162,7 +162,7 @@ std::vector<proto::ShardAddress> ShardTable::Addresses() const {
   std::vector<proto::ShardAddress> addresses;
   addresses.reserve(shards_.size());
   for (const Shard& shard : shards_) {
-    addresses.push_back({shard.shard, shard.record->host, shard.record->port});
+    addresses.push_back(AddressOf(shard));
   }
   return addresses;
 }

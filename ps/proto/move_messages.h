@@ -32,9 +32,9 @@ struct ChunkPlace {
   ShardId shard;
 };
 
-/// Where the shards are now, all of them. Sent to every member when one has moved, and when a
-/// member connects. With a `version` also which chunks are elsewhere in that placement than in
-/// `base`, or any later one; with base 0 those are all chunks that there are.
+/// Where shards are now: of one that has come back every member is told. With a `version` also which
+/// chunks are elsewhere in that placement than in `base`, or any later one, and of shards those that
+/// they are on; with base 0 all chunks and all shards, as for a member that connects.
 struct ShardAddresses {
   std::vector<ShardAddress> shards;
   uint64_t base = 0;

@@ -11,6 +11,7 @@ namespace ps::client {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 constexpr ChunkKey kFirst = MakeChunkKey(0, 0);
 constexpr ChunkKey kSecond = MakeChunkKey(1, 0);
@@ -60,6 +61,23 @@ TEST_F(WorkerChunksTest, AChunkOfOneShardIsHandedOverWhileAnotherShardsIsOnItsWa
   SendValues(ShardId(0), LastToShard(ShardId(0)), {0}, 1, 1);
   EXPECT_THAT(host_.taken, ElementsAre(kSecond, kFirst));
   EXPECT_THAT(taken_by_task_, ElementsAre(2U));
+}
+
+/// What is said of chunks that have moved names the shard that they are on, not all others.
+TEST_F(WorkerChunksTest, AShardWithoutChunksIsForgottenWhenAllOthersAreNamed) {
+  BeginOn(ShardId(0), ShardId(1), false);
+  proto::ShardAddresses moved;
+  moved.shards = {{ShardId(0), "127.0.0.1", 1}};
+  moved.base = 1;
+  moved.version = 2;
+  moved.places = {{kSecond, ShardId(0)}};
+  FromCoordinator(moved);
+  EXPECT_THAT(out_.closed, IsEmpty());
+  moved.base = 0;
+  moved.version = 3;
+  moved.places = {{kFirst, ShardId(0)}, {kSecond, ShardId(0)}};
+  FromCoordinator(moved);
+  EXPECT_THAT(out_.closed, ElementsAre(PeerOf(ShardId(1))));
 }
 
 TEST_F(WorkerChunksTest, AChunkThatComesTwiceIsHandedOverOnce) {

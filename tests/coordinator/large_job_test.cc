@@ -95,13 +95,40 @@ TEST(LargeJobTest, MembersAreToldOfAServerThatIsBackAndNotOfAllChunks) {
   harness.RegisterShard(1, 777);
   const auto told = harness.Take<proto::ShardAddresses>(workers[0].peer);
   ASSERT_TRUE(told.has_value());
-  EXPECT_EQ(told->shards.size(), 2U);
+  ASSERT_EQ(told->shards.size(), 1U);
+  EXPECT_EQ(told->shards[0].shard, ShardId(1));
   EXPECT_EQ(told->version, 0U);
   EXPECT_TRUE(told->places.empty());
   harness.Wait(harness.timing.heartbeat, workers);
   const auto again = harness.Take<proto::ShardAddresses>(workers[0].peer);
   ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->shards.size(), 1U) << "those that it may have missed";
   EXPECT_TRUE(again->places.empty());
+}
+
+/// With the addresses of all servers for every member, 1,024 servers and 10,000 members were 1 GB.
+TEST(LargeJobTest, WhatIsSaidOfAServerThatIsBackDoesNotGrowWithTheServers) {
+  const auto bytes_told = [](uint32_t servers) {
+    FakeDisk disk;
+    CoordinatorOptions options = OptionsWith(&disk);
+    options.config.servers.count = servers;
+    options.tensors.assign(servers, {"w", {1}});
+    Harness harness(options);
+    std::vector<FakeWorker> workers = harness.StartWithWorkers();
+    harness.AskAll(&workers);
+    harness.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+    harness.shards[1].membership = proto::Membership();
+    harness.RegisterShard(1, 777);
+    size_t bytes = 0;
+    for (const FakeWorker& worker : workers) {
+      while (const auto told = harness.Take<proto::ShardAddresses>(worker.peer)) {
+        bytes += proto::EncodeMessage(*told, 1).size();
+      }
+    }
+    return bytes;
+  };
+  EXPECT_GT(bytes_told(2), 0U);
+  EXPECT_EQ(bytes_told(64), bytes_told(2));
 }
 
 }  // namespace

@@ -78,6 +78,8 @@ TEST_F(MoveTest, MembersAreToldWhereChunksAre) {
   EXPECT_EQ(told->base, now.version - 1);
   ASSERT_EQ(told->places.size(), now.keys.size());
   EXPECT_EQ(told->places[0].shard, now.to);
+  ASSERT_EQ(told->shards.size(), 1U) << "else it would grow with servers times members";
+  EXPECT_EQ(told->shards[0].shard, now.to);
   proto::WorkerHeartbeat beat;
   beat.incarnation = workers_[0].incarnation;
   beat.placement = 1;
