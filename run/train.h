@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ps/coordinator/job_state.h"
+#include "ps/coordinator/state/job_state.h"
 #include "ps/proto/job_config.h"
 #include "ps/proto/plan.h"
 #include "run/directory/run_checkpoints.h"

@@ -6,7 +6,7 @@
 #include "provisioner/simulator/fleet_policy.h"
 #include "provisioner/simulator/virtual_time.h"
 #include "ps/base/logger.h"
-#include "ps/coordinator/job_state.h"
+#include "ps/coordinator/state/job_state.h"
 
 namespace ps::provisioner {
 

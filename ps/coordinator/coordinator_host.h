@@ -8,11 +8,11 @@
 
 #include "checkpoint/remote/copier.h"
 #include "ps/base/logger.h"
+#include "ps/coordinator/checkpoints/job_disk.h"
+#include "ps/coordinator/checkpoints/model_file.h"
 #include "ps/coordinator/coordinator_core.h"
 #include "ps/coordinator/held_output.h"
-#include "ps/coordinator/job_disk.h"
 #include "ps/coordinator/job_journal.h"
-#include "ps/coordinator/model_file.h"
 #include "ps/net/endpoint.h"
 #include "ps/net/loop.h"
 #include "ps/proto/timing.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "ps/coordinator/coordinator_core.h"
-#include "ps/coordinator/rollback.h"
+#include "ps/coordinator/state/rollback.h"
 
 namespace ps::coordinator {
 

@@ -12,7 +12,7 @@
 #include "ps/base/logger.h"
 #include "ps/base/status.h"
 #include "ps/base/time.h"
-#include "ps/coordinator/touched_rows.h"
+#include "ps/coordinator/state/touched_rows.h"
 #include "ps/proto/job_state.h"
 #include "ps/proto/launch_journal.h"
 

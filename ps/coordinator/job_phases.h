@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "ps/base/retry.h"
-#include "ps/coordinator/checkpoint_desk.h"
-#include "ps/coordinator/job.h"
-#include "ps/coordinator/join_desk.h"
-#include "ps/coordinator/model_desk.h"
-#include "ps/coordinator/notice_desk.h"
+#include "ps/coordinator/checkpoints/checkpoint_desk.h"
+#include "ps/coordinator/checkpoints/model_desk.h"
+#include "ps/coordinator/fleet/notice_desk.h"
+#include "ps/coordinator/state/job.h"
+#include "ps/coordinator/workers/join_desk.h"
 #include "ps/proto/launch_journal.h"
 
 namespace ps::coordinator {

@@ -3,9 +3,9 @@
 #include <map>
 #include <string>
 
-#include "ps/coordinator/checkpoint_desk.h"
-#include "ps/coordinator/job.h"
-#include "ps/coordinator/lease_desk.h"
+#include "ps/coordinator/checkpoints/checkpoint_desk.h"
+#include "ps/coordinator/state/job.h"
+#include "ps/coordinator/workers/lease_desk.h"
 
 namespace ps::coordinator {
 

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "ps/coordinator/job.h"
-#include "ps/coordinator/lease_desk.h"
+#include "ps/coordinator/state/job.h"
+#include "ps/coordinator/workers/lease_desk.h"
 
 namespace ps::coordinator {
 

@@ -10,7 +10,7 @@
 #include "provisioner/planner/infeasible.h"
 #include "provisioner/report/plan_report.h"
 #include "ps/base/text.h"
-#include "ps/coordinator/wanted.h"
+#include "ps/coordinator/fleet/wanted.h"
 #include "run/planning/plan_from_run.h"
 #include "run/planning/planning.h"
 #include "run/planning/run_facts.h"

@@ -20,7 +20,7 @@
 #include "checkpoint/rocksdb_storage.h"
 #include "provisioner/fleet/agent_process.h"
 #include "ps/base/text.h"
-#include "ps/coordinator/job_disk.h"
+#include "ps/coordinator/checkpoints/job_disk.h"
 #include "run/directory/borrowed_job.h"
 #include "run/directory/files.h"
 

@@ -15,7 +15,7 @@
 #include "checkpoint/shard_store.h"
 #include "ps/base/durable_file.h"
 #include "ps/base/file.h"
-#include "ps/coordinator/job_disk.h"
+#include "ps/coordinator/checkpoints/job_disk.h"
 #include "ps/proto/job_config.h"
 #include "ps/proto/shard_state.h"
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "ps/coordinator/model_file.h"
-#include "ps/coordinator/placement.h"
+#include "ps/coordinator/checkpoints/model_file.h"
+#include "ps/coordinator/state/placement.h"
 #include "ps/proto/job_limits.h"
 #include "worker/model/norm_batches.h"
 

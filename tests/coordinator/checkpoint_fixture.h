@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "ps/coordinator/manifest_disk.h"
+#include "ps/coordinator/state/manifest_disk.h"
 #include "tests/coordinator/harness.h"
 
 namespace ps::coordinator {

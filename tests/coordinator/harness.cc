@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "ps/coordinator/placement.h"
+#include "ps/coordinator/state/placement.h"
 #include "ps/proto/membership.h"
 #include "tests/coordinator/journal_check.h"
 

@@ -14,7 +14,7 @@
 #include "checkpoint/memory_storage.h"
 #include "ps/base/check.h"
 #include "ps/base/random.h"
-#include "ps/coordinator/manifest_disk.h"
+#include "ps/coordinator/state/manifest_disk.h"
 #include "ps/proto/job_state.h"
 #include "ps/proto/shard_state.h"
 #include "ps/server/disk_work.h"

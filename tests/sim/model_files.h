@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "ps/coordinator/model_files.h"
+#include "ps/coordinator/state/model_files.h"
 #include "tests/sim/scenario.h"
 
 namespace ps::sim {

@@ -1,0 +1,393 @@
+#include "ps/coordinator/checkpoints/checkpoint_desk.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <utility>
+
+#include "checkpoint/failure.h"
+
+namespace ps::coordinator {
+namespace {
+
+/// After so much training a run has a first one: until then a lost server begins anew, and what a
+/// resumed run does would be lost with it.
+constexpr Duration kFirstMax = std::chrono::seconds(2);
+
+/// The disk may take this long for a manifest, which is small.
+constexpr Duration kManifestMax = std::chrono::minutes(5);
+
+/// The last checkpoint of a run may take this long, whatever the disk is.
+constexpr Duration kLastMax = std::chrono::minutes(10);
+
+}  // namespace
+
+CheckpointDesk::CheckpointDesk(Job* job)
+    : job_(job),
+      disk_(job->options.manifests),
+      ask_timer_(job->timing.retry_limit, job->timing.lease),
+      set_aside_(job->options.set_aside) {
+  // The state has none whose manifest can't be read, unless it knew it. It may be readable one day.
+  for (const proto::KeptCheckpoint& found : job->options.checkpoints) {
+    if (found.shards == 0 &&
+        std::ranges::find(
+            job->state.checkpoints.kept, found.checkpoint, &proto::KeptCheckpoint::checkpoint) ==
+            job->state.checkpoints.kept.end()) {
+      set_aside_.push_back({found.checkpoint, false, "its manifest can't be read"});
+    }
+  }
+}
+
+Duration CheckpointDesk::Every() const {
+  return FromSeconds(static_cast<double>(job_->options.config.checkpoint.every_s));
+}
+
+void CheckpointDesk::OpenIfDue(const Call& call) {
+  if (!is_on() || job_->state.phase != JobPhase::kTraining || !job_->training_began) {
+    return;
+  }
+  if (!next_due_) {
+    const Duration newest_at = job_->state.checkpoints.newest_at;  // a predecessor's, perhaps
+    next_due_ = newest_at != Duration::zero() ? job_->started_at + newest_at + Every()
+                                              : call.now + std::min(Every(), kFirstMax);
+  }
+  if (call.now < *next_due_ || !job_->shards.are_all_ready() || job_->state.servers.chunks ||
+      job_->state.modes.is_holding || job_->state.pause.checkpoint != 0) {
+    return;
+  }
+  next_due_ = call.now + Every();
+  if (open_ || !late_.empty()) {
+    const Open& before = open_ ? *open_ : late_.begin()->second;
+    ++job_->edit.checkpoints.skipped;
+    job_->log->Warning(
+        "checkpoint_skipped",
+        {{"checkpoint", before.checkpoint},
+         {"under_way_s", Seconds(call.now - before.since)},
+         {"remedy", "raise checkpoint.every_s, or use a faster disk"}});
+    return;
+  }
+  Begin(call);
+}
+
+uint64_t CheckpointDesk::OpenNow(const Call& call) {
+  if (open_ || !late_.empty() || job_->state.phase != JobPhase::kTraining ||
+      !job_->training_began || !job_->shards.are_all_ready() || job_->state.servers.chunks ||
+      ((job_->is_holding() || job_->is_bsp()) && !job_->is_idle())) {
+    return 0;
+  }
+  next_due_ = call.now + Every();
+  Begin(call);
+  return open_ ? open_->checkpoint : 0;
+}
+
+void CheckpointDesk::OpenSoon(const Call& call) {
+  if (OpenNow(call) == 0 && job_->is_bsp() && !open_) {
+    next_due_ = std::min(next_due_.value_or(call.now), call.now);
+  }
+}
+
+void CheckpointDesk::Begin(const Call& call) {
+  proto::CheckpointsState& state = job_->edit.checkpoints;
+  Open open;
+  open.checkpoint = state.next++;
+  open.round = job_->is_bsp() ? job_->rounds.committed() : 0;
+  open.steps = job_->state.counters.steps_counted;
+  open.samples = job_->ledger.samples_counted();
+  open.lives = job_->shards.lives();
+  open.since = call.now;
+  open.state = proto::EncodeJobState(job_->StateAt(call.now));
+  open_ = std::move(open);
+  disk_->NoteOpened(open_->checkpoint);
+  job_->log->Info("checkpoint_begins", {{"checkpoint", open_->checkpoint}});
+  for (const Shard& shard : job_->shards.all()) {
+    Ask(shard, call);
+  }
+  ask_timer_.Start(call.now, &job_->random);
+}
+
+void CheckpointDesk::Ask(const Shard& shard, const Call& call) const {
+  if (shard.peer == proto::PeerId() || !shard.record->is_ready) {
+    return;
+  }
+  proto::CheckpointRequest request{open_->checkpoint, open_->round, {}};
+  for (const proto::KeptCheckpoint& kept : job_->state.checkpoints.kept) {
+    request.kept.push_back(kept.checkpoint);
+  }
+  for (const checkpoint::SetAside& set_aside : set_aside_) {
+    request.kept.push_back(set_aside.id);
+  }
+  call.out->Send(shard.peer, 0, std::move(request));
+}
+
+void CheckpointDesk::On(const Call& call, const proto::CheckpointReport& message) {
+  const Shard* const shard = job_->shards.FindPeer(call.from);
+  if (shard == nullptr || shard->shard != message.shard || !open_ || open_->is_writing ||
+      message.checkpoint != open_->checkpoint) {
+    return;  // of one that was given up, or a repetition
+  }
+  if (open_->lives != job_->shards.lives()) {
+    GiveUp("a shard was lost meanwhile");  // what it is restored from lacks what counts here
+    return;
+  }
+  if (message.code != StatusCode::kOk) {
+    GiveUp(fmt::format("shard {}: {}", message.shard.value, message.message));
+    return;
+  }
+  open_->reports[message.shard] = message;
+  if (open_->reports.size() == job_->shards.size()) {
+    Commit(call);
+  }
+}
+
+proto::CheckpointSizes CheckpointDesk::SizesOf(const Open& open) const {
+  proto::CheckpointSizes sizes;
+  for (const auto& [shard, report] : open.reports) {
+    sizes.logical_bytes += report.sizes.logical_bytes;
+    sizes.written_bytes += report.sizes.written_bytes;
+    sizes.shared_bytes += report.sizes.shared_bytes;
+    sizes.chunks_written += report.sizes.chunks_written;
+    sizes.chunks_shared += report.sizes.chunks_shared;
+    sizes.copied_bytes += report.sizes.copied_bytes;
+  }
+  return sizes;
+}
+
+void CheckpointDesk::Commit(const Call& call) {
+  const proto::MeterState& meter = job_->state.meter;
+  checkpoint::Manifest manifest;
+  manifest.id = open_->checkpoint;
+  manifest.software = job_->options.software;
+  manifest.config_json = job_->state.config_json;
+  manifest.job_state = open_->state;
+  manifest.tensors = job_->options.tensors;
+  for (const proto::ChunkAssignment& chunk : job_->state.placement.chunks) {
+    manifest.chunks.push_back(
+        {chunk.key, static_cast<uint64_t>(chunk.element_begin), chunk.element_count, chunk.shard});
+  }
+  for (const auto& [shard, report] : open_->reports) {
+    checkpoint::ManifestPart part;
+    part.shard = shard;
+    part.directory =
+        report.directory.empty() ? fmt::format("shard-{}", shard.value) : report.directory;
+    part.summary.bytes = report.part_bytes;
+    part.summary.crc = report.part_crc;
+    part.summary.stats = {
+        report.sizes.logical_bytes,
+        report.sizes.written_bytes,
+        report.sizes.shared_bytes,
+        report.sizes.chunks_written,
+        report.sizes.chunks_shared};
+    manifest.parts.push_back(std::move(part));
+  }
+  manifest.progress.epoch = job_->state.epochs_finished;
+  manifest.progress.steps = open_->steps;
+  manifest.progress.samples = open_->samples;
+  manifest.progress.loss = meter.has_step ? meter.loss : std::numeric_limits<double>::quiet_NaN();
+  manifest.progress.accuracy = meter.accuracy;
+  if (const Status status = checkpoint::CheckManifest(manifest); !status.ok()) {
+    GiveUp(std::string(status.message()));
+    return;
+  }
+  const std::vector<proto::KeptCheckpoint>& kept = job_->state.checkpoints.kept;
+  const size_t keep = job_->options.config.checkpoint.keep;
+  ManifestWrite write;
+  write.checkpoint = open_->checkpoint;
+  write.manifest = std::move(manifest);
+  for (size_t i = 0; i + keep < kept.size() + 1; ++i) {
+    write.dropped.push_back(kept[i].checkpoint);
+  }
+  for (const checkpoint::SetAside& set_aside : set_aside_) {
+    if (set_aside.is_corrupt) {
+      write.dropped.push_back(set_aside.id);
+    }
+  }
+  open_->is_writing = true;
+  open_->writing_since = call.now;
+  disk_->Commit(std::move(write));
+}
+
+void CheckpointDesk::OnManifestWritten(
+    uint64_t checkpoint, const Status& status, const Call& call) {
+  if (const auto late = late_.extract(checkpoint); !late.empty()) {
+    if (status.ok()) {
+      NoteWritten(late.mapped(), call);  // it exists all the same
+    }
+    return;
+  }
+  if (!open_ || open_->checkpoint != checkpoint) {
+    return;
+  }
+  if (!status.ok()) {
+    open_->is_writing = false;
+    GiveUp(std::string(status.message()));
+    return;
+  }
+  NoteWritten(*open_, call);
+  open_.reset();
+}
+
+/// The disk answers in the order of the requests, so no later one has been written before.
+void CheckpointDesk::NoteWritten(const Open& written, const Call& call) {
+  proto::CheckpointsState& state = job_->edit.checkpoints;
+  const auto shards = static_cast<uint32_t>(written.reports.size());
+  state.kept.push_back({written.checkpoint, shards, written.steps, written.samples});
+  const size_t keep = job_->options.config.checkpoint.keep;
+  if (state.kept.size() > keep) {
+    state.kept.erase(state.kept.begin(), state.kept.end() - static_cast<int64_t>(keep));
+  }
+  std::erase_if(set_aside_, [](const checkpoint::SetAside& one) { return one.is_corrupt; });
+  ++state.committed;
+  state.newest_at = written.since - job_->started_at;
+  newest_sizes_ = SizesOf(written);
+  trouble_.clear();
+  job_->log->Info(
+      "checkpoint",
+      {{"checkpoint", written.checkpoint},
+       {"seconds", Seconds(call.now - written.since)},
+       {"written_bytes", newest_sizes_.written_bytes},
+       {"copied_bytes", newest_sizes_.copied_bytes},
+       {"chunks_written", newest_sizes_.chunks_written},
+       {"chunks_shared", newest_sizes_.chunks_shared}});
+}
+
+void CheckpointDesk::GiveUp(const std::string& why) {
+  ++job_->edit.checkpoints.failed;
+  trouble_ = why;
+  job_->log->Error("checkpoint_failed", {{"checkpoint", open_->checkpoint}, {"why", why}});
+  if (open_->is_writing) {
+    late_[open_->checkpoint] = *std::move(open_);
+  }
+  open_.reset();
+}
+
+bool CheckpointDesk::Cancel(const std::string& why) {
+  if ((open_ && open_->is_writing) || !late_.empty()) {
+    return false;
+  }
+  if (open_) {
+    GiveUp(why);
+  }
+  return true;
+}
+
+std::optional<proto::KeptCheckpoint> CheckpointDesk::GiveUpKept(
+    uint64_t checkpoint, const Status& why) {
+  proto::CheckpointsState& state = job_->edit.checkpoints;
+  const auto kept = std::ranges::find(state.kept, checkpoint, &proto::KeptCheckpoint::checkpoint);
+  if (kept == state.kept.end()) {
+    return std::nullopt;
+  }
+  const proto::KeptCheckpoint given_up = *kept;
+  state.newest_at = given_up == state.newest() ? Duration::zero() : state.newest_at;
+  state.kept.erase(kept);
+  ++state.damaged;
+  const std::string text(why.message());
+  state.damage = fmt::format("checkpoint {}: {}", checkpoint, text);
+  job_->log->Error("checkpoint_damaged", {{"checkpoint", checkpoint}, {"why", text}});
+  set_aside_.push_back({checkpoint, checkpoint::IsProvedCorrupt(why), text});
+  disk_->NoteSetAside(set_aside_);
+  return given_up;
+}
+
+void CheckpointDesk::Remember(const CheckpointDesk& before) {
+  trouble_ = before.trouble_;
+  newest_sizes_ = before.newest_sizes_;
+  late_ = before.late_;
+  set_aside_ = before.set_aside_;
+}
+
+void CheckpointDesk::OnTick(const Call& call) {
+  if (!job_->is_bsp()) {
+    OpenIfDue(call);
+  }
+  if (open_ && open_->is_writing && call.now - open_->writing_since >= kManifestMax) {
+    GiveUp(fmt::format(
+        "its manifest was not written within {:.0f} s: look at the disk of checkpoint.path",
+        Seconds(kManifestMax)));
+  }
+  if (open_ && !open_->is_writing && open_->lives != job_->shards.lives()) {
+    GiveUp("a shard was lost meanwhile");
+  }
+  if (!open_ || open_->is_writing || !ask_timer_.IsDue(call.now)) {
+    return;
+  }
+  for (const Shard& shard : job_->shards.all()) {
+    if (!open_->reports.contains(shard.shard)) {
+      Ask(shard, call);
+    }
+  }
+  ask_timer_.Again(call.now, &job_->random);
+}
+
+bool CheckpointDesk::FinishLast(const Call& call) {
+  const StatusCode outcome = job_->state.outcome.code();
+  const bool is_worth_it = outcome == StatusCode::kOk || outcome == StatusCode::kCancelled;
+  if (!is_on() || !job_->training_began || !is_worth_it) {
+    return true;
+  }
+  if (last_deadline_ == TimePoint()) {
+    last_deadline_ = call.now + kLastMax;
+  }
+  const auto& shards = job_->shards.all();
+  const bool is_anybody_away = std::any_of(shards.begin(), shards.end(), [&](const Shard& shard) {
+    return shard.peer == proto::PeerId() ||
+           call.now - shard.last_heard > job_->timing.server_detect;
+  });
+  if (open_) {
+    if (is_anybody_away || call.now >= last_deadline_) {
+      GiveUp(is_anybody_away ? "a shard is away" : "it took too long");
+    }
+    return !open_ && has_tried_last_;
+  }
+  const bool is_disk_behind = !late_.empty();
+  if ((is_disk_behind || (job_->state.servers.chunks && !is_anybody_away)) &&
+      call.now < last_deadline_) {
+    return false;  // or chunks are on two shards
+  }
+  const proto::CheckpointsState& state = job_->state.checkpoints;
+  const bool is_saved =
+      !state.kept.empty() && state.newest().steps == job_->state.counters.steps_counted;
+  if (has_tried_last_ || is_saved || is_anybody_away || is_disk_behind ||
+      !job_->shards.are_all_ready()) {
+    return true;
+  }
+  if (!job_->rounds.is_empty() || !job_->rounds.is_commit_acknowledged()) {
+    has_tried_last_ = true;
+    trouble_ = "no last checkpoint was written: the run ended in the middle of a round";
+    job_->log->Warning("no_last_checkpoint", {{"why", trouble_}});
+    return true;
+  }
+  has_tried_last_ = true;
+  Begin(call);
+  return false;
+}
+
+proto::CheckpointStatus CheckpointDesk::StatusAt(TimePoint now) const {
+  const proto::CheckpointsState& state = job_->state.checkpoints;
+  proto::CheckpointStatus status;
+  status.is_on = is_on();
+  status.newest = state.newest().checkpoint;
+  // One that an earlier run has left is as old as this run, whose work it lacks.
+  const TimePoint since = state.newest_at != Duration::zero() ? job_->started_at + state.newest_at
+                          : state.kept.empty()                ? job_->training_began.value_or(now)
+                                                              : job_->started_at;
+  status.age_s = std::max(0.0, Seconds(now - since));
+  status.open = open_ ? open_->checkpoint : 0;
+  status.committed = state.committed;
+  status.failed = state.failed;
+  status.skipped = state.skipped;
+  status.trouble = trouble_;
+  status.shards_restored = state.shards_restored;
+  status.steps_undone = state.steps_undone;
+  status.rollbacks = state.rollbacks;
+  status.samples_undone = state.samples_undone;
+  status.seconds_undone = state.seconds_undone;
+  status.damaged = state.damaged;
+  status.damage = state.damage;
+  status.sizes = newest_sizes_;
+  return status;
+}
+
+}  // namespace ps::coordinator

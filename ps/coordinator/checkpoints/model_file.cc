@@ -1,0 +1,72 @@
+#include "ps/coordinator/checkpoints/model_file.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace ps::coordinator {
+
+Result<std::unique_ptr<ModelFileSource>> ModelFileSource::Open(
+    const std::string& path, std::span<const TensorSpec> tensors) {
+  PS_ASSIGN(checkpoint::SafetensorsReader reader, checkpoint::SafetensorsReader::Open(path));
+  PS_TRY(checkpoint::CheckTensors(reader.header(), tensors).Annotate(path));
+  std::unique_ptr<ModelFileSource> source(new ModelFileSource(std::move(reader)));
+  for (const TensorSpec& spec : tensors) {
+    source->stored_.push_back(source->reader_.header().Find(spec.name));
+  }
+  return source;
+}
+
+Status ModelFileSource::Read(uint32_t tensor, int64_t begin, std::span<float> out) {
+  return reader_.Read(*stored_[tensor], begin, out);
+}
+
+Status ModelFileSource::CheckValues() {
+  constexpr int64_t kPieceElements = 1 << 16;
+  std::vector<float> piece(kPieceElements);
+  for (uint32_t tensor = 0; tensor < stored_.size(); ++tensor) {
+    const int64_t count = stored_[tensor]->element_count;
+    for (int64_t begin = 0; begin < count; begin += kPieceElements) {
+      const auto size = static_cast<size_t>(std::min(kPieceElements, count - begin));
+      PS_TRY(Read(tensor, begin, std::span(piece).first(size)));
+    }
+  }
+  return Status::Ok();
+}
+
+Status ModelFileSink::Begin(std::map<std::string, std::string> metadata) {
+  Abandon();
+  outcome_.reset();
+  PS_ASSIGN(
+      checkpoint::SafetensorsWriter writer,
+      checkpoint::SafetensorsWriter::Create(
+          path_, tensors_, checkpoint::ElementType::kF32, std::move(metadata)));
+  writer_ = std::make_unique<checkpoint::SafetensorsWriter>(std::move(writer));
+  return Status::Ok();
+}
+
+Status ModelFileSink::Write(uint32_t tensor, int64_t begin, std::span<const float> values) {
+  return writer_->Write(tensor, begin, values);
+}
+
+void ModelFileSink::Finish() {
+  finishing_ = std::async(std::launch::async, [this] { return writer_->Finish(); });
+}
+
+std::optional<Status> ModelFileSink::Outcome() {
+  if (finishing_.valid() &&
+      finishing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
+    outcome_ = finishing_.get();
+    writer_.reset();
+  }
+  return outcome_;
+}
+
+void ModelFileSink::Abandon() {
+  if (finishing_.valid()) {
+    finishing_.get().Ignore("nobody waits for the file any more");
+  }
+  writer_.reset();
+}
+
+}  // namespace ps::coordinator

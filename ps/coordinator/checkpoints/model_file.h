@@ -1,0 +1,60 @@
+#pragma once
+
+#include <future>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/safetensors.h"
+#include "ps/base/tensor_spec.h"
+#include "ps/coordinator/state/model_files.h"
+
+namespace ps::coordinator {
+
+/// The initial values out of a safetensors file.
+class ModelFileSource final : public ModelSource {
+ public:
+  /// Errors: those of SafetensorsReader::Open; kInvalidArgument when the file's tensors are not the
+  /// model's. All name the file, and the tensor that is at fault.
+  static Result<std::unique_ptr<ModelFileSource>> Open(
+      const std::string& path, std::span<const TensorSpec> tensors);
+
+  Status Read(uint32_t tensor, int64_t begin, std::span<float> out) override;
+
+  /// Reads all of it. Errors: as Read.
+  Status CheckValues();
+
+ private:
+  explicit ModelFileSource(checkpoint::SafetensorsReader reader) : reader_(std::move(reader)) {}
+
+  const checkpoint::SafetensorsReader reader_;
+  std::vector<const checkpoint::StoredTensor*> stored_;  // by tensor of the model
+};
+
+/// A safetensors file for the model at the end, as f32. It is made durable on a thread of its own,
+/// since a disk may take seconds for that. Thread: the owner's.
+class ModelFileSink final : public ModelSink {
+ public:
+  ModelFileSink(std::string path, std::vector<TensorSpec> tensors)
+      : path_(std::move(path)), tensors_(std::move(tensors)) {}
+
+  Status Begin(std::map<std::string, std::string> metadata) override;
+  Status Write(uint32_t tensor, int64_t begin, std::span<const float> values) override;
+  void Finish() override;
+  std::optional<Status> Outcome() override;
+  void Abandon() override;
+
+  std::string path() const override { return path_; }
+
+ private:
+  const std::string path_;
+  const std::vector<TensorSpec> tensors_;
+  std::unique_ptr<checkpoint::SafetensorsWriter> writer_;  // the thread's while it finishes
+  std::future<Status> finishing_;
+  std::optional<Status> outcome_;
+};
+
+}  // namespace ps::coordinator

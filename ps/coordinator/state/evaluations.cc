@@ -1,0 +1,158 @@
+#include "ps/coordinator/state/evaluations.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+
+namespace ps::coordinator {
+
+void Evaluations::MarkPart(const Evaluation& evaluation, const EvaluationPart& part) {
+  const auto place = static_cast<size_t>(&part - evaluation.parts.data());
+  touched_->Mark(RowKind::kEvaluationPart, proto::PartNumber(evaluation.epoch, place));
+}
+
+void Evaluations::Begin(uint32_t epoch, uint64_t samples, uint64_t parts) {
+  PS_CHECK(samples > 0 && parts > 0);
+  DropUnbegun();
+  Evaluation evaluation;
+  evaluation.epoch = epoch;
+  const uint64_t size = (samples + parts - 1) / parts;
+  for (uint64_t begin = 0; begin < samples; begin += size) {
+    EvaluationPart part;
+    part.begin = begin;
+    part.end = std::min(begin + size, samples);
+    evaluation.parts.push_back(part);
+    MarkPart(evaluation, evaluation.parts.back());
+  }
+  state_->pending.push_back(std::move(evaluation));
+}
+
+void Evaluations::DropUnbegun() {
+  std::erase_if(state_->pending, [this](const Evaluation& evaluation) {
+    const bool is_begun = std::ranges::any_of(
+        evaluation.parts, [](const auto& part) { return part.is_done || part.lease != LeaseId(); });
+    for (const EvaluationPart& part : evaluation.parts) {
+      if (!is_begun) {
+        MarkPart(evaluation, part);
+      }
+    }
+    return !is_begun;
+  });
+}
+
+bool Evaluations::HasWork() const {
+  for (const Evaluation& evaluation : state_->pending) {
+    for (const EvaluationPart& part : evaluation.parts) {
+      if (!part.is_done && part.lease == LeaseId()) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+Evaluations::Granted Evaluations::Grant(Incarnation holder, LeaseId lease) {
+  for (Evaluation& evaluation : state_->pending) {
+    for (EvaluationPart& part : evaluation.parts) {
+      if (!part.is_done && part.lease == LeaseId()) {
+        part.lease = lease;
+        part.holder = holder;
+        MarkPart(evaluation, part);
+        return {evaluation.epoch, part.begin, part.end};
+      }
+    }
+  }
+  PS_CHECK(false) << "no part is queued";
+  return {};
+}
+
+const EvaluationPart* Evaluations::Find(LeaseId lease) const {
+  for (const Evaluation& evaluation : state_->pending) {
+    for (const EvaluationPart& part : evaluation.parts) {
+      if (!part.is_done && lease != LeaseId() && part.lease == lease) {
+        return &part;
+      }
+    }
+  }
+  return nullptr;
+}
+
+void Evaluations::Report(const proto::EvaluateReport& report, Duration since_begin) {
+  for (size_t i = 0; i < state_->pending.size(); ++i) {
+    std::vector<EvaluationPart>& parts = state_->pending[i].parts;
+    for (EvaluationPart& part : parts) {
+      if (part.is_done || part.lease != report.lease) {
+        continue;
+      }
+      part.is_done = true;
+      part.loss_sum = report.loss_sum;
+      part.correct = report.correct;
+      MarkPart(state_->pending[i], part);
+      if (std::all_of(parts.begin(), parts.end(), [](const auto& p) { return p.is_done; })) {
+        Complete(i, since_begin);
+      }
+      return;
+    }
+  }
+  PS_CHECK(false) << "lease " << report.lease << " is not out";
+}
+
+void Evaluations::Complete(size_t index, Duration since_begin) {
+  proto::EvaluationRow row;
+  row.epoch = state_->pending[index].epoch;
+  uint64_t correct = 0;
+  double loss_sum = 0;
+  for (const EvaluationPart& part : state_->pending[index].parts) {
+    MarkPart(state_->pending[index], part);
+    row.samples += part.end - part.begin;
+    correct += part.correct;
+    loss_sum += part.loss_sum;
+  }
+  row.accuracy = static_cast<double>(correct) / static_cast<double>(row.samples);
+  row.loss = loss_sum / static_cast<double>(row.samples);
+  row.at_s = Seconds(since_begin);
+  touched_->Mark(RowKind::kResult, row.epoch);
+  state_->pending.erase(state_->pending.begin() + static_cast<std::ptrdiff_t>(index));
+  const auto after =
+      std::find_if(state_->results.begin(), state_->results.end(), [&](const auto& r) {
+        return r.epoch > row.epoch;
+      });
+  state_->results.insert(after, row);
+}
+
+void Evaluations::Return(Incarnation holder) {
+  for (Evaluation& evaluation : state_->pending) {
+    for (EvaluationPart& part : evaluation.parts) {
+      if (!part.is_done && part.holder == holder) {
+        part.lease = LeaseId();
+        part.holder = Incarnation();
+        MarkPart(evaluation, part);
+      }
+    }
+  }
+}
+
+Status CheckEvaluationsState(
+    const EvaluationsState& state, uint64_t samples, uint32_t epochs, LeaseId last_lease) {
+  std::set<LeaseId> leases;
+  for (const Evaluation& evaluation : state.pending) {
+    uint64_t covered = 0;
+    size_t done = 0;
+    bool is_sane = evaluation.epoch <= epochs;
+    for (const EvaluationPart& part : evaluation.parts) {
+      const bool is_out = part.lease != LeaseId();
+      is_sane = is_sane && part.begin == covered && part.end > part.begin &&
+                part.lease <= last_lease && (!is_out || leases.insert(part.lease).second);
+      covered = part.end;
+      done += part.is_done ? 1 : 0;
+    }
+    if (!is_sane || covered != samples || done == evaluation.parts.size()) {
+      return Status::Corruption(
+          fmt::format("the evaluation after epoch {} makes no sense", evaluation.epoch));
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace ps::coordinator

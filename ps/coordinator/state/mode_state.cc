@@ -1,0 +1,45 @@
+#include "ps/coordinator/state/mode_state.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+namespace ps::coordinator {
+
+Status CheckSitOuts(
+    const std::vector<proto::SitOutRecord>& records, const proto::MembershipState& membership) {
+  const bool are_sorted =
+      std::ranges::adjacent_find(
+          records, std::ranges::greater_equal(), &proto::SitOutRecord::incarnation) ==
+      records.end();
+  const bool are_sane = std::ranges::all_of(records, [&](const proto::SitOutRecord& record) {
+    return membership.members.contains(record.incarnation) && record.times > 0 &&
+           record.usual_s >= 0 && std::isfinite(record.usual_s) && record.slowdown >= 0 &&
+           std::isfinite(record.slowdown) && !(record.is_out && record.is_trial);
+  });
+  return are_sorted && are_sane ? Status::Ok()
+                                : Status::Corruption("the workers that sit out make no sense");
+}
+
+proto::ModeChoice FirstMode(const proto::JobConfig& config) {
+  const bool is_ssp = config.train.mode == proto::Mode::kSsp;
+  return {config.train.mode, is_ssp ? config.train.staleness_max : 0};
+}
+
+Status CheckModesState(const proto::ModesState& modes, const proto::MembershipState& membership) {
+  PS_TRY(CheckSitOuts(modes.sit_outs, membership));
+  const auto is_sane = [](const proto::ModeChoice& mode) {
+    return mode.mode == proto::Mode::kSsp || mode.staleness_max == 0;
+  };
+  const bool are_switches_sane =
+      modes.switches.size() <= kModeSwitchesMax &&
+      std::ranges::all_of(modes.switches, [&](const proto::ModeSwitch& made) {
+        return is_sane(made.to) && std::isfinite(made.at_s);
+      });
+  return is_sane(modes.in_force) && is_sane(modes.wanted) && are_switches_sane &&
+                 modes.since <= membership.generation
+             ? Status::Ok()
+             : Status::Corruption("the modes make no sense");
+}
+
+}  // namespace ps::coordinator

@@ -1,0 +1,323 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <optional>
+
+#include "ps/coordinator/meters/divergence.h"
+#include "ps/coordinator/meters/fleet_speed.h"
+#include "ps/coordinator/meters/progress_meter.h"
+#include "ps/coordinator/state/evaluations.h"
+#include "ps/coordinator/state/fault_schedule.h"
+#include "ps/coordinator/state/rounds.h"
+#include "ps/coordinator/state/seats.h"
+
+namespace ps::coordinator {
+namespace {
+
+TEST(EvaluationsTest, PartsTileTheTestSetAndAddUp) {
+  proto::EvaluationsState state;
+  TouchedRows touched;
+  Evaluations evaluations(&state, &touched);
+  evaluations.Begin(2, 10, 3);
+  uint64_t covered = 0;
+  for (uint64_t lease = 1; evaluations.HasWork(); ++lease) {
+    const auto granted = evaluations.Grant(Incarnation(1), LeaseId(lease));
+    EXPECT_EQ(granted.epoch, 2U);
+    EXPECT_EQ(granted.begin, covered);
+    covered = granted.end;
+    evaluations.Report(
+        {Incarnation(1), LeaseId(lease), granted.end - granted.begin, 2.0, 1},
+        std::chrono::seconds(9));
+  }
+  EXPECT_EQ(covered, 10U);
+  ASSERT_EQ(evaluations.results().size(), 1U);
+  EXPECT_DOUBLE_EQ(evaluations.results()[0].accuracy, 0.3);
+  EXPECT_DOUBLE_EQ(evaluations.results()[0].loss, 0.6);
+  EXPECT_DOUBLE_EQ(evaluations.results()[0].at_s, 9);
+  EXPECT_FALSE(evaluations.is_pending());
+}
+
+TEST(EvaluationsTest, APartWhoseHolderIsGoneIsDoneAgainByAnother) {
+  proto::EvaluationsState state;
+  TouchedRows touched;
+  Evaluations evaluations(&state, &touched);
+  evaluations.Begin(1, 10, 2);
+  evaluations.Grant(Incarnation(1), LeaseId(1));
+  evaluations.Grant(Incarnation(2), LeaseId(2));
+  EXPECT_FALSE(evaluations.HasWork());
+  evaluations.Return(Incarnation(1));
+  EXPECT_EQ(evaluations.Find(LeaseId(1)), nullptr);
+  EXPECT_NE(evaluations.Find(LeaseId(2)), nullptr);
+  EXPECT_EQ(evaluations.Grant(Incarnation(2), LeaseId(3)).begin, 0U);
+  evaluations.Begin(2, 10, 2);
+  evaluations.Begin(3, 10, 2);
+  ASSERT_EQ(evaluations.pending().size(), 2U) << "nobody has begun the one after epoch 2";
+  EXPECT_EQ(evaluations.pending()[0].epoch, 1U);
+  EXPECT_EQ(evaluations.pending()[1].epoch, 3U);
+}
+
+TEST(RoundsTest, ContributionsAreSortedByWorkerAndRejectedOnesLeftOut) {
+  proto::RoundsState state;
+  TouchedRows touched;
+  Rounds rounds(&state, &touched);
+  rounds.Enter(WorkerId(2), Incarnation(1));
+  rounds.Enter(WorkerId(0), Incarnation(7));
+  rounds.Enter(WorkerId(1), Incarnation(5));
+  rounds.Contribute(Incarnation(1), 4, 10, false);
+  rounds.Contribute(Incarnation(5), 9, 10, true);
+  EXPECT_FALSE(rounds.is_settled());
+  rounds.Contribute(Incarnation(7), 2, 8, false);
+  ASSERT_TRUE(rounds.is_settled());
+  rounds.Commit();
+  const proto::CommitRound commit = *rounds.commit();
+  EXPECT_EQ(commit.round, 1U);
+  ASSERT_EQ(commit.contributions.size(), 2U);
+  EXPECT_EQ(commit.contributions[0].worker, WorkerId(0));
+  EXPECT_EQ(commit.contributions[1].step, 4U);
+  EXPECT_EQ(rounds.open_round(), 2U);
+}
+
+TEST(RoundsTest, ARoundThatAllHaveLeftStaysOpen) {
+  proto::RoundsState state;
+  TouchedRows touched;
+  Rounds rounds(&state, &touched);
+  rounds.Enter(WorkerId(0), Incarnation(1));
+  rounds.Leave(Incarnation(1));
+  EXPECT_FALSE(rounds.is_settled());
+  EXPECT_EQ(rounds.open_round(), 1U);
+  rounds.Enter(WorkerId(0), Incarnation(2));
+  rounds.Contribute(Incarnation(2), 1, 5, false);
+  rounds.Leave(Incarnation(2));
+  EXPECT_TRUE(rounds.is_settled()) << "who has contributed stays in";
+}
+
+TEST(RoundsTest, ACommitIsAcknowledgedByEveryShardOnce) {
+  proto::RoundsState state;
+  TouchedRows touched;
+  Rounds rounds(&state, &touched);
+  rounds.Enter(WorkerId(0), Incarnation(1));
+  rounds.Contribute(Incarnation(1), 1, 5, false);
+  rounds.Commit();
+  EXPECT_FALSE(rounds.OnAck({ShardId(0), 2}, 2).ok()) << "not committed yet";
+  EXPECT_FALSE(*rounds.OnAck({ShardId(0), 1}, 2));
+  EXPECT_FALSE(*rounds.OnAck({ShardId(0), 1}, 2)) << "a repetition";
+  EXPECT_TRUE(*rounds.OnAck({ShardId(1), 1}, 2));
+  EXPECT_TRUE(rounds.is_commit_acknowledged());
+  EXPECT_FALSE(*rounds.OnAck({ShardId(1), 1}, 2)) << "late";
+}
+
+TEST(FaultScheduleTest, EachFaultIsDueOnceWhenItsPartIsCounted) {
+  std::vector<proto::FaultConfig> faults(3);
+  faults[0].at = 0.5F;
+  faults[1].at = 0.25F;
+  faults[2].at = 0.5F;
+  faults[2].worker = 7;
+  uint32_t fired = 0;
+  FaultSchedule schedule(faults, &fired);
+  EXPECT_TRUE(schedule.TakeDue(24, 100).empty());
+  EXPECT_EQ(schedule.TakeDue(25, 100).size(), 1U);
+  EXPECT_TRUE(schedule.TakeDue(49, 100).empty());
+  const auto due = schedule.TakeDue(90, 100);
+  ASSERT_EQ(due.size(), 2U);
+  EXPECT_EQ(schedule.faults()[due[1]].worker, 7U) << "in the config's order";
+  EXPECT_TRUE(schedule.TakeDue(100, 100).empty());
+}
+
+TEST(ProgressMeterTest, TheRateIsThatOfTheLastSeconds) {
+  proto::MeterState state;
+  ProgressMeter meter(&state, 10);
+  TimePoint now{};
+  uint64_t counted = 0;
+  for (int i = 0; i < 100; ++i) {
+    meter.OnTick(now, counted);
+    now += std::chrono::milliseconds(250);
+    counted += i < 50 ? 1000 : 25;
+  }
+  EXPECT_NEAR(meter.SamplesPerSecond(), 100, 1);
+}
+
+TEST(ProgressMeterTest, LossIsPerSampleAndIgnoresWhatIsNotFinite) {
+  proto::MeterState state;
+  ProgressMeter meter(&state, 10);
+  meter.OnStep(10, 20, 5);
+  EXPECT_DOUBLE_EQ(meter.loss(), 2);
+  EXPECT_DOUBLE_EQ(meter.accuracy(), 0.5);
+  meter.OnStep(10, std::nan(""), 10);
+  EXPECT_DOUBLE_EQ(meter.loss(), 2);
+  for (int i = 0; i < 1000; ++i) {
+    meter.OnStep(10, 10, 10);
+  }
+  EXPECT_NEAR(meter.loss(), 1, 1e-6);
+  EXPECT_NEAR(meter.accuracy(), 1, 1e-6);
+}
+
+TEST(SeatsTest, GroupsAreSpreadOverSeatsInOrder) {
+  proto::JobConfig config;
+  config.train.minibatch = 64;
+  config.workers = {
+      {.count = 2, .minibatch = 0, .threads = 2}, {.count = 1, .minibatch = 32, .slowdown = 4}};
+  const std::vector<proto::FaultConfig> faults(1, {.add = {.count = 1, .minibatch = 16}});
+  proto::SeatsState state;
+  TouchedRows touched;
+  Seats seats(config, faults, &state, &touched);
+  EXPECT_EQ(seats.size(), 3U);
+  EXPECT_EQ(seats.GroupOf(WorkerId(1)).minibatch, 64U);
+  EXPECT_EQ(seats.GroupOf(WorkerId(1)).threads, 2U);
+  EXPECT_EQ(seats.GroupOf(WorkerId(2)).minibatch, 32U);
+  EXPECT_EQ(seats.GroupOf(WorkerId(2)).count, 1U);
+  EXPECT_EQ(seats.GroupOf(WorkerId(9)).minibatch, 64U) << "a seat that nobody described";
+  EXPECT_EQ(seats.AddFresh(0), WorkerId(3));
+  EXPECT_EQ(seats.GroupOf(WorkerId(3)).minibatch, 16U);
+}
+
+TEST(SeatsTest, TheLowestSeatThatNobodyHasOrIsExpectedInIsVacant) {
+  proto::JobConfig config;
+  config.workers = {{.count = 3, .minibatch = 1, .threads = 1}};
+  proto::SeatsState state;
+  TouchedRows touched;
+  Seats seats(config, {}, &state, &touched);
+  seats.Take(WorkerId(0), LaunchId(1));
+  seats.Expect(WorkerId(1), LaunchId(2));
+  EXPECT_EQ(seats.Vacant(), WorkerId(2));
+  seats.Take(WorkerId(2), LaunchId());
+  EXPECT_EQ(seats.Vacant(), std::nullopt);
+  seats.Open(WorkerId(4));
+  EXPECT_EQ(seats.Vacant(), WorkerId(3));
+  seats.Leave(WorkerId(0));
+  EXPECT_EQ(seats.Vacant(), WorkerId(0));
+  EXPECT_EQ(seats.LaunchOf(WorkerId(0)), LaunchId(1)) << "its end may come yet";
+  seats.Expect(WorkerId(0), LaunchId(3));
+  seats.StopExpecting(WorkerId(1));
+  EXPECT_EQ(seats.Vacant(), WorkerId(1));
+  EXPECT_EQ(seats.LaunchOf(WorkerId(0)), LaunchId(3));
+  EXPECT_EQ(seats.LaunchOf(WorkerId(2)), LaunchId()) << "somebody has started it by hand";
+}
+
+TEST(DivergenceTest, MostOfTheLastStepsHaveToBeUseless) {
+  DivergenceWatch watch(10);
+  for (int i = 0; i < 1000; ++i) {
+    watch.OnStep(i % 2 == 0, 0.5, 4);
+    ASSERT_FALSE(watch.has_diverged()) << "a broken worker among two, step " << i;
+  }
+  watch.OnStep(true, 0.5, 4);
+  EXPECT_FALSE(watch.has_diverged());
+  watch.OnStep(true, 0.5, 4);
+  EXPECT_EQ(watch.why(), "33 of the last 64 steps gave a gradient or a loss that is not finite");
+  watch.OnStep(true, 0.5, 4);
+  EXPECT_TRUE(watch.why().starts_with("33 ")) << "it stays as it was first seen";
+}
+
+TEST(DivergenceTest, AFewStepsSayNothingUntilTheyAreAllThereWillBe) {
+  DivergenceWatch watch(10);
+  for (int i = 0; i < 63; ++i) {
+    watch.OnStep(true, 0.5, 1);
+  }
+  EXPECT_FALSE(watch.has_diverged());
+  watch.OnLastStep(63);
+  EXPECT_TRUE(watch.has_diverged());
+  DivergenceWatch none(10);
+  none.OnLastStep(0);
+  EXPECT_FALSE(none.has_diverged());
+}
+
+/// A coordinator that was restarted near the end has seen but the last step of many.
+TEST(DivergenceTest, TheLastStepsAfterARestartEndNoRun) {
+  DivergenceWatch watch(10);
+  watch.OnStep(true, std::nullopt, 4);
+  watch.OnLastStep(400);
+  EXPECT_FALSE(watch.has_diverged());
+}
+
+TEST(DivergenceTest, OfALargeFleetTwoStepsOfEachAreLookedAt) {
+  DivergenceWatch watch(10);
+  for (int i = 0; i < 199; ++i) {
+    watch.OnStep(true, 0.5, 100);
+  }
+  EXPECT_FALSE(watch.has_diverged());
+  watch.OnStep(true, 0.5, 100);
+  EXPECT_TRUE(watch.has_diverged());
+}
+
+TEST(DivergenceTest, UpdatesThatOverflowWithMostStepsAreADivergence) {
+  DivergenceWatch watch(10);
+  proto::ShardStats stats;
+  const auto add = [&](uint64_t steps, uint64_t overflows) {
+    stats.steps_applied += steps;
+    stats.chunks_overflowed += overflows;
+    watch.OnShard(ShardId(3), stats);
+  };
+  add(1000, 500);
+  add(32, 32);
+  EXPECT_FALSE(watch.has_diverged()) << "too few to say";
+  add(32, 0);
+  EXPECT_FALSE(watch.has_diverged());
+  add(64, 33);
+  EXPECT_EQ(
+      watch.why(),
+      "33 updates in the last 64 steps would have made parameters of shard 3 infinite");
+}
+
+TEST(DivergenceTest, AModelWhoseTestLossIsNotFiniteIsOfNoUse) {
+  DivergenceWatch watch(10);
+  watch.OnEvaluation({1, 0.5, 2.0, 100, 1});
+  EXPECT_FALSE(watch.has_diverged());
+  watch.OnEvaluation({2, 0.1, std::nan(""), 100, 2});
+  EXPECT_EQ(watch.why(), "the loss on the test samples after epoch 2 is not finite");
+}
+
+TEST(DivergenceTest, ALossThatStaysFarAboveAGuessIsADivergence) {
+  DivergenceWatch watch(10);
+  watch.OnStep(false, 2.3, 4);
+  for (int i = 0; i < 32; ++i) {
+    watch.OnStep(false, 24, 4);
+    watch.OnStep(false, 22, 4);
+    ASSERT_FALSE(watch.has_diverged()) << "a spike, step " << i;
+  }
+  watch.OnStep(false, 2.8e10, 4);
+  EXPECT_FALSE(watch.has_diverged());
+  watch.OnStep(false, 2.8e10, 4);
+  EXPECT_EQ(
+      watch.why(),
+      "33 of the last 64 steps gave a gradient or a loss that is not finite, or a loss above 23, "
+      "which is 10 times that of a guess or of the best step");
+}
+
+TEST(DivergenceTest, ARunThatBeginsFarAboveAGuessMayTakeItsTime) {
+  DivergenceWatch watch(2);
+  for (int i = 0; i < 1000; ++i) {
+    watch.OnStep(false, 900 - i % 500, 4);
+  }
+  EXPECT_FALSE(watch.has_diverged());
+}
+
+TEST(DivergenceTest, AStepWhoseLossNobodyKnowsSaysNothing) {
+  DivergenceWatch watch(10);
+  DivergenceWatch classless(0);
+  for (int i = 0; i < 1000; ++i) {
+    watch.OnStep(false, std::nullopt, 1);
+    classless.OnStep(false, i, 1);
+  }
+  EXPECT_FALSE(watch.has_diverged());
+  EXPECT_FALSE(classless.has_diverged()) << "without classes nobody knows what a guess has";
+}
+
+TEST(FleetSpeedTest, TheSlowestIsKnownWhoeverGoes) {
+  FleetSpeed speed;
+  speed.NoteWarmingUp(Incarnation(1));
+  EXPECT_TRUE(speed.is_anybody_warming_up());
+  EXPECT_EQ(speed.slowest_s(), 0);
+  speed.NoteStep(Incarnation(1), 0, 2);
+  speed.NoteStep(Incarnation(2), 0, 5);
+  EXPECT_FALSE(speed.is_anybody_warming_up());
+  EXPECT_NEAR(speed.slowest_s(), 5.25, 0.25);
+  speed.NoteStep(Incarnation(2), 5, 1);
+  EXPECT_NEAR(speed.slowest_s(), 2.1, 0.1);
+  speed.NoteStep(Incarnation(2), 1, 1.0001);
+  speed.Remove(Incarnation(1), 2);
+  EXPECT_NEAR(speed.slowest_s(), 1.05, 0.05);
+  speed.Remove(Incarnation(2), 1.0001);
+  EXPECT_EQ(speed.slowest_s(), 0);
+}
+
+}  // namespace
+}  // namespace ps::coordinator
