@@ -112,7 +112,7 @@ void Campaign::RunJob(uint32_t job, uint64_t first_seed) {
   JobState& state = states_[job];
   for (uint64_t seed = first_seed; seed < options_.from + options_.count; seed += options_.jobs) {
     state.seed = seed;
-    Scenario scenario = RandomScenario(seed);
+    Scenario scenario = RandomScenario(seed, options_.only);
     scenario.log_detail = LogDetail::kNone;
     const Outcome outcome = Simulate(scenario);
     if (!outcome.ok()) {
@@ -167,7 +167,7 @@ void Campaign::ReapJobs() {
       continue;
     }
     const uint64_t seed = states_[job].seed;
-    Note("the process died\t" + Describe(RandomScenario(seed)));
+    Note("the process died\t" + Describe(RandomScenario(seed, options_.only)));
     ++states_[job].done;
     if (options_.keeps_going) {
       StartJob(job, seed + options_.jobs);

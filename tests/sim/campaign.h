@@ -14,6 +14,7 @@ struct CampaignOptions {
   uint32_t jobs = 1;   // processes
   /// Counts the violations by kind, instead of stopping at the first one.
   bool keeps_going = false;
+  Only only = Only::kAny;
 };
 
 /// The most jobs of one campaign.

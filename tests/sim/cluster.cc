@@ -1,7 +1,9 @@
 #include "tests/sim/cluster.h"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "ps/base/logger.h"
@@ -14,11 +16,18 @@
 #include "tests/sim/model_files.h"
 #include "tests/sim/network.h"
 #include "tests/sim/oracle.h"
+#include "tests/sim/resume.h"
 #include "tests/sim/saboteur.h"
 #include "tests/sim/servers.h"
 
 namespace ps::sim {
 namespace {
+
+/// Until somebody who finds a run at its end has resumed it, and until he tries again.
+constexpr uint64_t kResumeMsMax = 3000;
+constexpr Duration kResumeAgain = std::chrono::milliseconds(100);
+/// Beyond those that the scenario wants: of runs that ended otherwise.
+constexpr uint32_t kMoreResumesMax = 3;
 
 /// Keeps the log of the run, so that a failure can show it.
 class TextSink final : public LogSink {
@@ -69,6 +78,7 @@ class Cluster final : public proto::FleetActions, public Network::Observer {
   void CheckModel();
   bool IsOver(TimePoint begin) const;
   bool IsExcused() const;
+  bool IsStopped() const;
   void BeginProcess();
   void AfterCoordinatorEvent();
   void EndProcess();
@@ -77,6 +87,10 @@ class Cluster final : public proto::FleetActions, public Network::Observer {
   void NoteEnding();
   bool Damage(const std::string& directory);
   proto::JobState StateNow() const;
+  bool MayResume() const;
+  void EndRun();
+  void Resume();
+  void CheckEnd();
 
   const Scenario scenario_;
   Random random_;
@@ -102,6 +116,13 @@ class Cluster final : public proto::FleetActions, public Network::Observer {
   Saboteur saboteur_;
   std::vector<std::function<void()>> answers_;  // of shards, in the delivery under way
   bool is_stopped_ = false;
+  bool has_crashed_ = false;  // the run, with all its processes
+  bool is_between_runs_ = false;
+  bool is_resuming_ = false;
+  bool is_given_up_ = false;  // nothing is left that it could be resumed from
+  uint32_t resumes_ = 0;
+  std::optional<FoundCheckpoint> resumed_;  // what the run goes on from
+  uint64_t next_checkpoint_ = 1;            // numbers before are used
   bool is_ending_ = false;
   bool has_all_servers_ = false;  // when it began to end
 };
@@ -175,7 +196,9 @@ Cluster::Cluster(const Scenario& scenario)
            &servers_,
            node_,
            [this](Duration pause) { coordinator_.Restart(pause); },
+           [this](Duration how_long, Duration pause) { coordinator_.Freeze(how_long, pause); },
            [this](bool is_immediate) { Stop(is_immediate); },
+           [this] { has_crashed_ = !is_between_runs_; },
            [this](proto::Message request) { coordinator_.Ask(std::move(request)); },
            [this] { return CanLoseServers(); },
            [this](const std::string& directory) { return Damage(directory); },
@@ -213,14 +236,22 @@ coordinator::CoordinatorOptions Cluster::JobOptions() {
   if (scenario_.has_few_seats) {
     options.seats_max = scenario_.workers + 1;
   }
-  options.model_source = scenario_.has_values ? &source_ : nullptr;
+  // A resumed job has them from its checkpoint.
+  options.model_source = scenario_.has_values && !resumed_ ? &source_ : nullptr;
   options.model_sink = &sink_file_;
   options.manifests = disk_.get();
+  if (is_resuming_) {
+    saboteur_.TamperWithResumed(&resumed_->manifest);
+    auto saved = proto::DecodeJobState(resumed_->manifest.job_state);
+    PS_CHECK(saved.ok()) << saved.status();
+    options.resume = coordinator::ResumeFrom{std::move(saved).value(), resumed_->manifest.id};
+  }
   if (disk_ != nullptr) {
     options.checkpoints = disk_->Kept();
     const auto& kept = options.checkpoints;
     options.set_aside = disk_->SetAside();
     options.next_checkpoint = kept.empty() ? 1 : kept.back().checkpoint + 1;
+    options.next_checkpoint = std::max(options.next_checkpoint, next_checkpoint_);
     if (!options.set_aside.empty()) {
       options.next_checkpoint = std::max(options.next_checkpoint, options.set_aside.back().id + 1);
     }
@@ -254,7 +285,67 @@ void Cluster::BeginProcess() {
             auditor_.OnManifest(manifest);
             faults_.OnCheckpoint();
           },
-          [this] { faults_.OnReturn(); }});
+          [this] { faults_.OnReturn(); },
+          [this](uint64_t checkpoint) { next_checkpoint_ = checkpoint + 1; }});
+}
+
+/// One that is done is not begun again, and without a checkpoint there is nothing to go on from.
+bool Cluster::MayResume() const {
+  const bool has_failed = coordinator_.is_refused() || (coordinator_.core().is_finished() &&
+                                                        !coordinator_.core().outcome().ok());
+  return scenario_.resumes > 0 && resumes_ < scenario_.resumes + kMoreResumesMax &&
+         faults_.has_checkpoint() && (has_crashed_ || has_failed) && violations_.empty() &&
+         oracle_.violations().empty() && !is_given_up_;
+}
+
+void Cluster::EndRun() {
+  log_.Info("run_ends", {{"has_crashed", has_crashed_}});
+  if (!has_crashed_ && !coordinator_.is_refused()) {
+    CheckEnd();
+  }
+  const bool with_machines = has_crashed_ && random_.Chance(0.5);
+  coordinator_.EndRun();
+  fleet_.EndAll();
+  servers_.EndAll(with_machines);
+  if (with_machines) {
+    storage_.LoseMachine(checkpoint::JobDirectory(kCheckpointPath));
+  }
+  has_crashed_ = false;
+  is_between_runs_ = true;
+  is_stopped_ = false;
+  is_ending_ = false;
+  ++resumes_;
+  queue_.After(std::chrono::milliseconds(random_.Below(kResumeMsMax)), [this] { Resume(); });
+}
+
+/// As psctl does it.
+void Cluster::Resume() {
+  Result<FoundCheckpoint> found = FindNewestCheckpoint(storage_, kCheckpointPath);
+  if (found.status().code() == StatusCode::kNotFound) {
+    log_.Info("not_resumed", {{"why", found.status()}});
+    is_between_runs_ = false;
+    is_given_up_ = true;
+    if (!faults_.has_damaged()) {
+      violations_.push_back("a run can't be resumed: " + found.status().ToString());
+    }
+    return;
+  }
+  Status status = found.status();
+  if (status.ok()) {
+    const auto saved = proto::DecodeJobState(found->manifest.job_state);
+    PS_CHECK(saved.ok()) << saved.status();
+    resumed_ = std::move(found).value();
+    oracle_.OnResume(resumed_->manifest.id, *saved);
+    log_.Info("resumed", {{"checkpoint", resumed_->manifest.id}});
+    is_resuming_ = true;
+    status = coordinator_.BeginRun();
+    is_resuming_ = false;
+  }
+  if (!status.ok()) {
+    queue_.After(kResumeAgain, [this] { Resume(); });
+    return;
+  }
+  is_between_runs_ = false;
 }
 
 void Cluster::AfterCoordinatorEvent() {
@@ -269,6 +360,9 @@ void Cluster::EndProcess() {
 }
 
 void Cluster::Stop(bool is_immediate) {
+  if (is_between_runs_) {
+    return;
+  }
   is_stopped_ = true;
   coordinator_.RequestStop(is_immediate, "stopped by request");
 }
@@ -391,9 +485,12 @@ void Cluster::Repeat(int node, const std::function<void()>& tick) {
 }
 
 bool Cluster::IsOver(TimePoint begin) const {
-  return coordinator_.core().is_finished() || coordinator_.is_refused() ||
-         queue_.Now() - begin >= scenario_.time_limit || !oracle_.violations().empty() ||
-         !violations_.empty();
+  if (is_between_runs_) {
+    return false;
+  }
+  return has_crashed_ || is_given_up_ || coordinator_.core().is_finished() ||
+         coordinator_.is_refused() || queue_.Now() - begin >= scenario_.time_limit ||
+         !oracle_.violations().empty() || !violations_.empty();
 }
 
 /// Losing a server ends the run, and so does a beginning without workers. That is right when one
@@ -405,32 +502,51 @@ bool Cluster::IsExcused() const {
          (faults_.has_damaged() && code == StatusCode::kCorruption);
 }
 
+/// As it was asked to be.
+bool Cluster::IsStopped() const {
+  return is_stopped_ && coordinator_.core().outcome().code() == StatusCode::kCancelled;
+}
+
+/// Of a run that has ended as it should.
+void Cluster::CheckEnd() {
+  if (!coordinator_.core().outcome().ok() && !IsStopped()) {
+    return;
+  }
+  proto::JobState state = StateNow();
+  if (scenario_.sabotage == Sabotage::kHiddenLoss) {
+    state.checkpoints.steps_undone = 0;
+  }
+  oracle_.CheckFinalState(state, IsStopped());
+  CheckModel();
+}
+
 Outcome Cluster::Run() {
   const TimePoint begin = queue_.Now();
   coordinator_.Start();
   Repeat(node_, [this] { coordinator_.Tick(); });
   faults_.Begin();
-  while (!IsOver(begin) && queue_.RunOne()) {
-    NoteEnding();
+  while (true) {
+    while (!IsOver(begin) && queue_.RunOne()) {
+      NoteEnding();
+    }
+    if (!MayResume()) {
+      break;
+    }
+    EndRun();
   }
   Outcome outcome;
   outcome.is_finished = coordinator_.core().is_finished() || coordinator_.is_refused();
   outcome.status = coordinator_.core().outcome();
   outcome.is_excused = outcome.is_finished && IsExcused();
-  const bool is_stopped = outcome.status.code() == StatusCode::kCancelled;
-  if (coordinator_.is_refused()) {
+  if (coordinator_.is_refused() || is_given_up_) {
+    outcome.is_finished = true;
     outcome.is_excused = true;
-  } else if (outcome.is_finished && (outcome.status.ok() || (is_stopped && is_stopped_))) {
-    outcome.is_excused = outcome.is_excused || is_stopped;
-    proto::JobState state = StateNow();
-    if (scenario_.sabotage == Sabotage::kHiddenLoss) {
-      state.checkpoints.steps_undone = 0;
-    }
-    oracle_.CheckFinalState(state, is_stopped);
-    CheckModel();
+  } else if (outcome.is_finished) {
+    outcome.is_excused = outcome.is_excused || IsStopped();
+    CheckEnd();
   }
   outcome.model = sink_file_.tensors();
-  if (!coordinator_.is_refused()) {
+  if (!coordinator_.is_refused() && !is_given_up_) {
     outcome.job = coordinator_.core().StatusAt(coordinator_.Now());
   }
   if (scenario_.is_gentle() &&

@@ -15,8 +15,15 @@ constexpr uint64_t kCheckEvery = 127;
 /// When another process is started after a journal could not be opened.
 constexpr Duration kTryAgain = std::chrono::milliseconds(50);
 
+/// Of one that wakes before it is killed, as a fault.
+constexpr Duration kLastWords = std::chrono::milliseconds(300);
+
 /// The peer id of psctl. Those of the network count from 1.
 constexpr proto::PeerId kAsking(~uint64_t{0});
+
+std::string JournalPath(uint64_t run) {
+  return std::string(kJournalPath) + (run == 0 ? "" : "-" + std::to_string(run));
+}
 
 /// Processes of the simulation are not the kernel's.
 proto::LaunchRecord RecordOf(proto::ProcessKind kind, uint32_t index, LaunchId launch) {
@@ -62,12 +69,12 @@ Status CoordinatorNode::OpenJournal() {
   const auto open = [this]() -> Status {
     PS_ASSIGN(
         journal_,
-        coordinator::JobJournal::Open(*world_.storage, kJournalPath, kBootId, world_.log));
+        coordinator::JobJournal::Open(*world_.storage, JournalPath(run_), kBootId, world_.log));
     return Status::Ok();
   };
   Status status = open();
   if (!status.ok() && world_.sabotage == Sabotage::kOldJournal) {
-    const auto mark = world_.storage->OpenMark(kJournalPath);
+    const auto mark = world_.storage->OpenMark(JournalPath(run_));
     PS_CHECK(mark.ok()) << mark.status();
     PS_TRY((*mark)->Write("whole 0"));
     status = open();
@@ -95,7 +102,10 @@ void CoordinatorNode::Tick() {
 
 /// The launcher outlives the process, and tells the one that goes on.
 void CoordinatorNode::OnProcessEnd(const proto::ProcessEnd& end) {
-  world_.network->WhenAwake(node_, [this, end] {
+  world_.network->WhenAwake(node_, [this, end, run = run_] {
+    if (run != run_ || has_no_run_) {
+      return;
+    }
     if (is_dead_) {
       world_.queue->After({}, [this, end] { OnProcessEnd(end); });
       return;
@@ -123,7 +133,10 @@ void CoordinatorNode::OnManifestRead(
 
 /// Whoever asks tries again while there is no coordinator.
 void CoordinatorNode::RequestStop(bool is_immediate, const std::string& why) {
-  world_.network->WhenAwake(node_, [this, is_immediate, why] {
+  world_.network->WhenAwake(node_, [this, is_immediate, why, run = run_] {
+    if (run != run_ || has_no_run_) {
+      return;
+    }
     if (is_dead_) {
       world_.queue->After({}, [this, is_immediate, why] { RequestStop(is_immediate, why); });
       return;
@@ -134,7 +147,10 @@ void CoordinatorNode::RequestStop(bool is_immediate, const std::string& why) {
 }
 
 void CoordinatorNode::Ask(proto::Message request) {
-  world_.network->WhenAwake(node_, [this, request = std::move(request)] {
+  world_.network->WhenAwake(node_, [this, request = std::move(request), run = run_] {
+    if (run != run_ || has_no_run_) {
+      return;
+    }
     if (is_dead_) {
       world_.queue->After({}, [this, request] { Ask(request); });
       return;
@@ -190,7 +206,9 @@ void CoordinatorNode::StartWorker(WorkerId seat, LaunchId launch, const proto::W
 
 void CoordinatorNode::Commit() {
   const TimePoint now = Now();
-  journal_->Write(core_->TakeRows(now, journal_->WantsAll(now)), now);
+  if (!is_unwritten_) {
+    journal_->Write(core_->TakeRows(now, journal_->WantsAll(now)), now);
+  }
   world_.on_event();
   if (++events_ % kCheckEvery == 0) {
     CheckNow();
@@ -204,11 +222,18 @@ void CoordinatorNode::Commit() {
     held_->Release();
   }
   is_dead_ = true;  // it is in the middle of a delivery
-  world_.queue->After({}, [this, pause = death.pause] { Die(pause); });
+  world_.queue->After({}, [this, pause = death.pause, run = run_] {
+    if (run == run_) {
+      Die(pause);
+    }
+  });
 }
 
 /// A journal whose disk has refused rows is behind, and says so.
 void CoordinatorNode::CheckNow() {
+  if (is_unwritten_) {
+    return;
+  }
   const Status status = coordinator::CheckJournal(journal_.get(), *core_, Now());
   is_behind_ = !status.ok() && !journal_->trouble().empty();
   if (!status.ok() && !is_behind_) {
@@ -230,6 +255,27 @@ void CoordinatorNode::Restart(Duration pause) {
   });
 }
 
+void CoordinatorNode::Freeze(Duration how_long, Duration pause) {
+  world_.network->WhenAwake(node_, [this, how_long, pause] {
+    if (core_->is_finished() || is_dead_) {
+      return;
+    }
+    // Before whatever waits for it to wake.
+    world_.queue->After(how_long, [this, pause, run = run_] {
+      if (run != run_ || is_dead_) {
+        return;
+      }
+      if (world_.sabotage != Sabotage::kSpeaksInVain) {
+        Die(pause);
+        return;
+      }
+      is_unwritten_ = true;
+      world_.queue->After(kLastWords, [this, pause] { Die(pause); });
+    });
+    world_.network->Pause(node_, how_long);
+  });
+}
+
 void CoordinatorNode::Die(Duration pause) {
   is_dead_ = true;
   died_at_ = Now();
@@ -238,15 +284,44 @@ void CoordinatorNode::Die(Duration pause) {
   world_.on_end();
   world_.network->CloseAll(node_);
   world_.network->Pause(node_, pause);
-  world_.queue->After(pause, [this] { GoOn(); });
+  world_.queue->After(pause, [this, run = run_] { GoOn(run); });
 }
 
-void CoordinatorNode::GoOn() {
+void CoordinatorNode::EndRun() {
+  is_dead_ = true;
+  has_no_run_ = true;
+  death_.reset();
+  ++run_;
+  world_.on_end();
+  world_.network->CloseAll(node_);
+}
+
+Status CoordinatorNode::BeginRun() {
+  clock_ = NodeClock(world_.queue, ClockAheadOf(*world_.scenario, ++processes_));
+  journal_.reset();
+  PS_TRY(OpenJournal());
+  is_behind_ = false;
+  may_be_behind_ = false;
+  is_refused_ = false;
+  BeginOutput();
+  core_ = std::make_unique<coordinator::CoordinatorCore>(Options(), &*held_, world_.log);
+  is_dead_ = false;
+  has_no_run_ = false;
+  Start();
+  return Status::Ok();
+}
+
+void CoordinatorNode::GoOn(uint64_t run) {
+  if (run != run_) {
+    return;
+  }
+  is_unwritten_ = false;
   journal_.reset();
   clock_ = NodeClock(world_.queue, ClockAheadOf(*world_.scenario, ++processes_));
   if (const Status status = OpenJournal(); status.code() == StatusCode::kIo) {
     world_.network->Pause(node_, kTryAgain);
-    world_.queue->After(kTryAgain, [this] { GoOn(); });  // whoever starts it does, for a while
+    world_.queue->After(
+        kTryAgain, [this, run] { GoOn(run); });  // whoever starts it does, for a while
     return;
   } else if (!status.ok()) {
     is_refused_ = true;

@@ -59,6 +59,13 @@ class CoordinatorNode final : public Node, private proto::FleetActions {
   /// that lets something out, when its rows are written, before or after it leaves.
   void Restart(Duration pause);
 
+  /// The process stands still, and is killed then, with what has come for it meanwhile.
+  void Freeze(Duration how_long, Duration pause);
+  /// The process is gone for good, and with it its run: what was asked of it is forgotten.
+  void EndRun();
+  /// Another run begins, with a journal of its own. kIo: not now.
+  Status BeginRun();
+
   const coordinator::CoordinatorCore& core() const { return *core_; }
 
   /// The next process refuses the journal, so the run would go on from its newest checkpoint, as
@@ -105,7 +112,7 @@ class CoordinatorNode final : public Node, private proto::FleetActions {
   void Commit();
   void CheckNow();
   void Die(Duration pause);
-  void GoOn();
+  void GoOn(uint64_t run);
 
   /// What a request of psctl's is answered leaves for nowhere.
   class Answers final : public proto::Outbox {
@@ -131,10 +138,13 @@ class CoordinatorNode final : public Node, private proto::FleetActions {
   bool is_dead_ = false;
   bool is_behind_ = false;  // the journal, when the process ended
   bool may_be_behind_ = false;
+  bool is_unwritten_ = false;  // what it does from now on, as a fault
   bool is_refused_ = false;
   TimePoint died_at_{};
   uint64_t processes_ = 0;  // that have followed the first one
   uint64_t events_ = 0;
+  uint64_t run_ = 0;
+  bool has_no_run_ = false;  // the one before is over, and the next one has not begun
 };
 
 }  // namespace ps::sim

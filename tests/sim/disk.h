@@ -227,12 +227,14 @@ class SimManifestDisk final : public coordinator::ManifestDisk {
     std::function<void(const checkpoint::Manifest& manifest)> committed;
     /// A manifest is to be read: all servers go back to it.
     std::function<void()> reading;
+    /// The number is used from now on.
+    std::function<void(uint64_t checkpoint)> opened;
   };
 
   SimManifestDisk(checkpoint::Storage* storage, std::string path, DiskQueue* queue, Answers answers)
       : storage_(storage), path_(std::move(path)), queue_(queue), answers_(std::move(answers)) {}
 
-  void NoteOpened(uint64_t /*checkpoint*/) override {}
+  void NoteOpened(uint64_t checkpoint) override { answers_.opened(checkpoint); }
 
   void Commit(coordinator::ManifestWrite write) override {
     queue_->Add([this, write = std::make_shared<coordinator::ManifestWrite>(std::move(write))] {
@@ -285,7 +287,11 @@ class SimManifestDisk final : public coordinator::ManifestDisk {
       }
       const auto manifest = DoRead(id);
       const auto shards = manifest.ok() ? static_cast<uint32_t>(manifest->parts.size()) : 0;
-      kept.push_back({id, shards, manifest.ok() ? manifest->progress.steps : 0});
+      kept.push_back(
+          {id,
+           shards,
+           manifest.ok() ? manifest->progress.steps : 0,
+           manifest.ok() ? manifest->progress.samples : 0});
     }
     return kept;
   }

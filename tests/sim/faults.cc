@@ -56,6 +56,10 @@ constexpr uint64_t kServerRevocationMsMax = 2500;
 /// Shards and workers look for the coordinator for longer.
 constexpr uint64_t kRestartMsMax = 400;
 
+/// Until somebody kills a coordinator that stands still.
+constexpr uint64_t kFreezeMsMax = 9000;
+constexpr Duration kLongerThanServersWait = std::chrono::seconds(65);
+
 bool IsOfJoining(const proto::Message& message) {
   return std::holds_alternative<proto::JoinRequest>(message) ||
          std::holds_alternative<proto::JoinReply>(message);
@@ -110,6 +114,8 @@ void Faults::Begin() {
   Plan(scenario.extra_joins, &Faults::JoinOne);
   Plan(scenario.restarts, &Faults::RestartOrArm);
   Plan(scenario.stops, &Faults::Stop);
+  Plan(scenario.resumes, &Faults::Crash);
+  Plan(scenario.coordinator_freezes, &Faults::FreezeCoordinator);
   Plan(scenario.server_kills, &Faults::KillServer);
   Plan(scenario.server_stalls, &Faults::StallServer);
   Plan(scenario.disk_faults, &Faults::FillDisk);
@@ -324,6 +330,29 @@ void Faults::Stop() {
   const bool is_immediate = world_.random->Chance(0.3);
   world_.log->Info("stop", {{"is_immediate", is_immediate}});
   world_.stop(is_immediate);
+}
+
+/// Longer than workers wait for it and, now and then, longer than servers do.
+void Faults::FreezeCoordinator() {
+  const bool is_long = world_.random->Chance(0.15);
+  const Duration how_long = is_long ? kLongerThanServersWait
+                                    : std::chrono::milliseconds(world_.random->Below(kFreezeMsMax));
+  const NetworkFaults& network = world_.scenario->network;
+  const bool is_bad = network.loss > 0 || network.stall > 0 || network.break_connection > 0;
+  may_lose_server_ = may_lose_server_ || is_bad || is_long;
+  may_lack_workers_ = may_lack_workers_ || is_long;
+  world_.log->Info("coordinator_frozen", {{"seconds", Seconds(how_long)}});
+  world_.freeze_coordinator(
+      how_long, std::chrono::milliseconds(1 + world_.random->Below(kRestartMsMax)));
+}
+
+/// Before there is a checkpoint nothing can be resumed.
+void Faults::Crash() {
+  if (!has_checkpoint_) {
+    world_.queue->After(kUntilSomethingIsThere, [this] { Crash(); });
+    return;
+  }
+  world_.crash();
 }
 
 void Faults::KillServer() {

@@ -33,7 +33,11 @@ class Faults {
     int coordinator_node = 0;
     /// Ends the coordinator's process, and has another one go on after the pause.
     std::function<void(Duration)> restart_coordinator;
+    /// It stands still for a while, and then the same happens.
+    std::function<void(Duration how_long, Duration pause)> freeze_coordinator;
     std::function<void(bool is_immediate)> stop;
+    /// Ends all processes of the run, which is resumed then.
+    std::function<void()> crash;
     /// Sends the coordinator a request of psctl's.
     std::function<void(proto::Message)> ask;
     /// A server that is lost now can come back.
@@ -59,6 +63,8 @@ class Faults {
   void OnCheckpoint();
   /// All servers go back from now on.
   void OnReturn();
+
+  bool has_checkpoint() const { return has_checkpoint_; }
 
   /// A server was paused for so long that it may be taken for lost.
   bool may_lose_server() const { return may_lose_server_; }
@@ -102,6 +108,8 @@ class Faults {
   void RestartOrArm();
   void Restart();
   void Stop();
+  void Crash();
+  void FreezeCoordinator();
   void KillServer();
   Duration SomeDiskTime();
   /// False when it is dead already, or there would be no way back.

@@ -57,6 +57,7 @@ Fleet::Process* Fleet::Launch(
   process->seat = seat;
   process->launch = launch;
   process->zone = zone;
+  process->run = run_;
   process->pid = 1000 + static_cast<int64_t>(number);
   const std::string name = seat ? "w" + std::to_string(seat->value) : "x" + std::to_string(number);
   process->log = std::make_unique<Logger>(name, world_.queue, world_.sink);
@@ -108,7 +109,7 @@ void Fleet::Run(Process* process) {
 }
 
 void Fleet::ReportEnd(const Process& process, const char* description, bool is_place) {
-  if (process.launch != LaunchId()) {
+  if (process.launch != LaunchId() && process.run == run_) {
     on_end_(
         {proto::ProcessKind::kWorker,
          process.seat->value,
@@ -181,11 +182,21 @@ void Fleet::Replace(const Process& process) {
     return;
   }
   const auto delay = std::chrono::milliseconds(world_.random->Below(kReplaceMsMax));
-  world_.queue->After(delay, [this, seat = process.seat] {
-    if (!is_over_()) {
+  world_.queue->After(delay, [this, seat = process.seat, run = process.run] {
+    if (run == run_ && !is_over_()) {
       Start(seat);
     }
   });
+}
+
+void Fleet::EndAll() {
+  ++run_;
+  for (const auto& process : processes_) {
+    process->has_ended = true;
+    if (process->is_alive()) {
+      process->node->Kill(false);
+    }
+  }
 }
 
 Fleet::Process* Fleet::PickAlive() {

@@ -30,6 +30,7 @@ class Fleet {
     std::unique_ptr<Logger> log;
     std::unique_ptr<WorkerNode> node;  // none: it is being started, or was killed meanwhile
     bool has_ended = false;            // before it ran
+    uint32_t run = 0;                  // that it is part of
 
     bool is_alive() const { return node != nullptr && node->is_alive(); }
   };
@@ -75,6 +76,9 @@ class Fleet {
   /// It does nothing any more, and nobody tells of its end. Replaced as by Kill.
   void Freeze(const Process& process);
 
+  /// All are gone, with those that are being started, and nobody tells: another run begins.
+  void EndAll();
+
   /// One that is alive, or null.
   Process* PickAlive();
 
@@ -106,7 +110,8 @@ class Fleet {
   const std::function<void(const proto::ProcessEnd&)> on_end_;
   const std::function<bool()> is_over_;
   std::vector<std::unique_ptr<Process>> processes_;  // ever started
-  uint32_t starts_ = 0;                              // that were asked for
+  uint32_t run_ = 0;
+  uint32_t starts_ = 0;  // that were asked for
   std::map<int, Process*> by_node_;
   std::set<std::string> zones_out_;
 };

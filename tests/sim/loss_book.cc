@@ -6,11 +6,25 @@
 namespace ps::sim {
 
 void LossBook::OnCheckpoint(uint64_t checkpoint, const proto::JobState& job) {
-  Kept kept;
-  ForEachCounted(
-      job, [&](Incarnation incarnation, Step steps) { kept.counted[incarnation] = steps; });
-  kept.total = job.counters.steps_counted;
-  checkpoints_[checkpoint] = std::move(kept);
+  checkpoints_[checkpoint] = {CountedBy(job), job.counters.steps_counted};
+}
+
+LossBook::Counted LossBook::CountedBy(const proto::JobState& job) const {
+  Counted counted = inherited_;
+  ForEachCounted(job, [&](Incarnation incarnation, Step steps) { counted[incarnation] = steps; });
+  return counted;
+}
+
+void LossBook::OnResume(uint64_t checkpoint, Incarnation incarnation_max) {
+  const Kept& kept = checkpoints_[checkpoint];
+  inherited_ = kept.counted;
+  resumed_ = checkpoint;
+  counted_ = kept.counted;
+  total_ = kept.total;
+  reported_ = 0;
+  rollbacks_ = 0;
+  shards_.clear();
+  std::erase_if(undone_, [&](const StepId& id) { return id.first > incarnation_max; });
 }
 
 uint64_t LossBook::CountedAt(uint64_t checkpoint) const {
@@ -27,10 +41,10 @@ void LossBook::AfterEvent(const proto::JobState& job, uint64_t undone) {
                           job.counters.steps_counted != total_ ||
                           job.checkpoints.rollbacks != rollbacks_;
   if (is_changed) {
-    Counted counted;
-    ForEachCounted(job, [&](Incarnation incarnation, Step steps) { counted[incarnation] = steps; });
+    Counted counted = CountedBy(job);
     if (job.checkpoints.rollbacks != rollbacks_) {
       NoteReturn(job, undone - reported_);
+      counted = CountedBy(job);
     } else if (has_new_life) {
       NoteLosses(job, undone - reported_);
     } else {
@@ -133,6 +147,9 @@ void LossBook::NoteLate(const Counted& counted, uint64_t undone) {
 void LossBook::NoteReturn(const proto::JobState& job, uint64_t undone) {
   const uint64_t checkpoint = job.shards.front().restore.checkpoint;
   const uint64_t kept = CountedAt(checkpoint);
+  if (checkpoint < resumed_) {
+    inherited_ = checkpoints_[checkpoint].counted;
+  }
   if (undone != total_ - std::min(total_, kept)) {
     violations_->push_back(
         "all servers went back to checkpoint " + std::to_string(checkpoint) + ", which counts " +

@@ -44,11 +44,19 @@ class LossBook {
   /// job.checkpoints.steps_undone.
   void AfterEvent(const proto::JobState& job, uint64_t undone);
 
+  /// The run is gone on with from the checkpoint, by other processes. `incarnation_max`: of those
+  /// who had taken part until it was opened; later ones never were.
+  void OnResume(uint64_t checkpoint, Incarnation incarnation_max);
+
+  using Counted = std::map<Incarnation, Step>;
+
+  /// What counts of runs that this one goes on with: a job that is resumed has forgotten who made
+  /// it.
+  const Counted& inherited() const { return inherited_; }
+
   bool IsUndone(const StepId& id) const { return undone_.contains(id); }
 
  private:
-  using Counted = std::map<Incarnation, Step>;
-
   struct Kept {
     Counted counted;
     uint64_t total = 0;  // with those of workers that went so long ago that nobody knows them
@@ -60,6 +68,7 @@ class LossBook {
     uint64_t restored = 0;  // the checkpoint that its life begins from
   };
 
+  Counted CountedBy(const proto::JobState& job) const;
   void NoteLosses(const proto::JobState& job, uint64_t undone);
   void NoteLate(const Counted& counted, uint64_t undone);
   void NoteReturn(const proto::JobState& job, uint64_t undone);
@@ -71,6 +80,8 @@ class LossBook {
   std::vector<std::string>* const violations_;
   std::map<uint64_t, Kept> checkpoints_;
   std::set<StepId> undone_;
+  Counted inherited_;
+  uint64_t resumed_ = 0;  // the checkpoint that it is of
   // After the newest event.
   Counted counted_;
   uint64_t total_ = 0;

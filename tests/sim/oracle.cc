@@ -24,6 +24,7 @@ void Oracle::Violation(const std::string& text) {
 
 void Oracle::OnStepStarted(Incarnation incarnation, Step step, const StepRecord& record) {
   steps_[{incarnation, step}] = record;
+  has_steps_ = true;
   started_[incarnation] = step;
   steps_[{incarnation, step}].mode = ModeOfStep(incarnation);
 }

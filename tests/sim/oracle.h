@@ -154,6 +154,9 @@ class Oracle {
   void OnPartCommitted(int node, uint64_t checkpoint);
   /// The checkpoint exists from now on. `job` is what it has of the coordinator.
   void OnManifest(const checkpoint::Manifest& manifest, const proto::JobState& job);
+  /// The run is gone on with from the checkpoint, with which `saved` was saved, by other processes:
+  /// what came later never was.
+  void OnResume(uint64_t checkpoint, const proto::JobState& saved);
   /// A chunk as a checkpoint must have it; null: it has no such chunk.
   const ChunkState* StateAt(uint64_t checkpoint, ShardId shard, ChunkKey key) const;
 
@@ -162,7 +165,8 @@ class Oracle {
     losses_.AfterEvent(job, undone);
   }
 
-  bool has_steps() const { return !steps_.empty(); }
+  /// Of this run, if it goes on with others.
+  bool has_steps() const { return has_steps_; }
 
   /// The run is over, or was stopped: then the epochs need not be complete.
   void CheckFinalState(const proto::JobState& job, bool is_stopped);
@@ -275,6 +279,17 @@ class Oracle {
   static void LevelClocks(
       const std::set<Incarnation>& members, const std::set<Incarnation>& active, Life* life);
   void Complete(Life* life, const StepId& step);
+
+  /// As ForEachCounted, with those of runs before.
+  template <typename Visit>
+  void ForEachThatCounts(const proto::JobState& job, const Visit& visit) const {
+    for (const auto& [incarnation, steps] : losses_.inherited()) {
+      visit(incarnation, steps);
+    }
+    ForEachCounted(job, visit);
+  }
+
+  bool HasAll(const proto::JobState& job) const;
   void CheckKept(const proto::JobState& job, uint64_t life);
   void CheckAllCount(const proto::JobState& job, bool is_stopped);
   const StepRecord& RecordOf(const StepId& id);
@@ -305,6 +320,11 @@ class Oracle {
   std::map<Incarnation, uint64_t> eras_;                        // the life in which it takes part
   std::map<uint64_t, uint64_t> returns_;                        // life -> checkpoint it begins from
   std::map<uint64_t, std::map<Incarnation, Step>> counted_at_;  // by checkpoint
+  std::map<uint64_t, uint64_t> undone_at_;  // steps that were reported until then, in all runs
+  uint64_t undone_before_ = 0;              // in runs that this one goes on with
+  bool has_steps_ = false;
+  Incarnation inherited_max_;                      // of those who have taken part in these
+  std::vector<std::unique_ptr<Life>> past_lives_;  // of these
   std::vector<std::string> violations_;
   LossBook losses_;
   uint64_t pushes_checked_ = 0;

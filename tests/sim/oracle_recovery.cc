@@ -1,22 +1,20 @@
 // Lives that begin from checkpoints, what checkpoints have, and what a run has counted at its end.
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "ps/proto/chunks.h"
 #include "tests/sim/oracle.h"
 
 namespace ps::sim {
-namespace {
 
 /// Nobody who has taken part is forgotten.
-bool HasAll(const proto::JobState& job) {
+bool Oracle::HasAll(const proto::JobState& job) const {
   uint64_t count = 0;
-  ForEachCounted(job, [&](Incarnation /*incarnation*/, Step /*steps*/) { ++count; });
+  ForEachThatCounts(job, [&](Incarnation /*incarnation*/, Step /*steps*/) { ++count; });
   return count == job.membership.incarnation_max.value;
 }
-
-}  // namespace
 
 void Oracle::AddProcess(int node, ShardId shard, const ShardView* view) {
   processes_[node] = {shard, view, nullptr, ShardId(), 0};
@@ -200,7 +198,7 @@ const ChunkState* Oracle::StateAt(uint64_t checkpoint, ShardId shard, ChunkKey k
 std::vector<StepId> Oracle::MissingOf(
     const proto::JobState& job, const std::map<ShardId, const Parameters*>& parameters) const {
   std::vector<StepId> missing;
-  ForEachCounted(job, [&](Incarnation incarnation, Step steps) {
+  ForEachThatCounts(job, [&](Incarnation incarnation, Step steps) {
     for (Step step = 1; step <= steps; ++step) {
       const StepId id{incarnation, step};
       const bool is_there =
@@ -235,7 +233,7 @@ void Oracle::CheckKept(const proto::JobState& job, uint64_t life) {
     return;
   }
   const std::map<Incarnation, Step>& kept = counted_at_[checkpoint->second];
-  ForEachCounted(job, [&](Incarnation incarnation, Step steps) {
+  ForEachThatCounts(job, [&](Incarnation incarnation, Step steps) {
     const auto era = eras_.find(incarnation);
     const auto it = kept.find(incarnation);
     const Step expected = it == kept.end() ? 0 : it->second;
@@ -250,7 +248,7 @@ void Oracle::CheckKept(const proto::JobState& job, uint64_t life) {
 
 void Oracle::OnManifest(const checkpoint::Manifest& manifest, const proto::JobState& job) {
   const std::string name = "checkpoint " + std::to_string(manifest.id);
-  ForEachCounted(job, [&](Incarnation incarnation, Step steps) {
+  ForEachThatCounts(job, [&](Incarnation incarnation, Step steps) {
     counted_at_[manifest.id][incarnation] = steps;
   });
   CheckKept(job, job.shards.front().life);
@@ -265,6 +263,36 @@ void Oracle::OnManifest(const checkpoint::Manifest& manifest, const proto::JobSt
   }
   CheckUndone(name, MissingOf(job, parameters));
   losses_.OnCheckpoint(manifest.id, job);
+  undone_at_[manifest.id] = undone_before_ + job.checkpoints.steps_undone;
+}
+
+/// Who takes part from now on gets numbers that later ones may have had. In async and ssp the
+/// parts of a checkpoint have also steps that it does not count, of later ones, too.
+void Oracle::OnResume(uint64_t checkpoint, const proto::JobState& saved) {
+  losses_.OnResume(checkpoint, saved.membership.incarnation_max);
+  undone_before_ = undone_at_[checkpoint];
+  inherited_max_ = saved.membership.incarnation_max;
+  const auto is_later = [this](const auto& entry) { return entry.first > inherited_max_; };
+  const auto is_of_later = [this](const auto& entry) { return entry.first.first > inherited_max_; };
+  std::erase_if(steps_, is_of_later);
+  std::erase_if(ever_applied_, is_of_later);
+  std::erase_if(started_, is_later);
+  std::erase_if(grants_, is_later);
+  std::erase_if(eras_, is_later);
+  for (auto& [place, parameters] : parts_) {
+    std::erase_if(parameters.complete, is_later);
+    std::erase_if(parameters.under_way, is_of_later);
+    std::erase_if(parameters.own, is_of_later);
+  }
+  for (auto& [shard, lives] : lives_) {
+    std::ranges::move(lives, std::back_inserter(past_lives_));
+    lives.clear();
+  }
+  rounds_.clear();
+  commit_sent_ = {};
+  returns_.clear();
+  placement_ = 0;
+  has_steps_ = false;
 }
 
 void Oracle::CheckModel(const std::vector<std::vector<float>>& model, bool is_stopped) {
@@ -301,7 +329,7 @@ const StepRecord& Oracle::RecordOf(const StepId& id) {
 /// What is counted is each sample once; when the run was stopped, each at most once.
 void Oracle::CheckTiles(const proto::JobState& job, bool is_stopped) {
   std::map<uint32_t, std::map<uint64_t, uint64_t>> ranges;  // epoch -> begin -> end
-  ForEachCounted(job, [&](Incarnation incarnation, Step steps) {
+  ForEachThatCounts(job, [&](Incarnation incarnation, Step steps) {
     for (Step step = 1; step <= steps; ++step) {
       const StepRecord& record = RecordOf({incarnation, step});
       if (!ranges[record.epoch].emplace(record.begin, record.end).second) {
@@ -334,7 +362,7 @@ void Oracle::CheckTiles(const proto::JobState& job, bool is_stopped) {
 /// gone has not reported; in bsp a round needs to know.
 void Oracle::CheckRejected(const proto::JobState& job) {
   uint64_t samples = 0;
-  ForEachCounted(job, [&](Incarnation incarnation, Step steps) {
+  ForEachThatCounts(job, [&](Incarnation incarnation, Step steps) {
     for (Step step = 1; step <= steps; ++step) {
       const StepRecord& record = RecordOf({incarnation, step});
       const bool is_finite = std::ranges::all_of(places_, [&](const auto& place) {
@@ -373,7 +401,8 @@ void Oracle::CheckFinalState(const proto::JobState& job, bool is_stopped) {
   CheckAllCount(job, is_stopped);
   const std::vector<StepId> missing = MissingOf(job, last);
   CheckUndone("the run", missing);
-  if (const uint64_t undone = job.checkpoints.steps_undone; missing.size() > undone) {
+  const uint64_t undone = undone_before_ + job.checkpoints.steps_undone;
+  if (missing.size() > undone) {
     Violation(
         std::to_string(missing.size()) + " counted steps are lost with parameters, and " +
         std::to_string(undone) + " were reported");
@@ -398,7 +427,7 @@ void Oracle::CheckAllCount(const proto::JobState& job, bool is_stopped) {
   CheckKept(job, life);
   std::map<Incarnation, Step> counted;
   uint64_t total = 0;
-  ForEachCounted(job, [&](Incarnation i, Step steps) {
+  ForEachThatCounts(job, [&](Incarnation i, Step steps) {
     counted[i] = steps;
     total += steps;
   });
@@ -414,6 +443,9 @@ void Oracle::CheckAllCount(const proto::JobState& job, bool is_stopped) {
                   applied, [&](const auto& entry) { return entry.second->contains(id); })
             : ever_applied_[id].size() == places_.size();
     const bool is_counted = id.second <= counted[id.first];
+    if (!is_counted && id.first <= inherited_max_) {
+      continue;  // done again since
+    }
     if (is_counted && !is_complete && IsVoid(id)) {
       continue;
     }

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -20,7 +21,11 @@ constexpr const char* kUsage =
     "         looks for the smallest scenario that breaks the same promise, each with T seeds\n"
     "       sim_replay --from SEED --count N [--jobs K] [--keep-going]\n"
     "         runs N seeds in K processes; stops at the first one that breaks a promise,\n"
-    "         or counts the violations by kind\n";
+    "         or counts the violations by kind\n"
+    "       --only moves|resumes|frozen: scenarios that all have that\n";
+
+const std::map<std::string, Only> kOnly = {
+    {"moves", Only::kMoves}, {"resumes", Only::kResumes}, {"frozen", Only::kFrozen}};
 
 struct Arguments {
   std::optional<uint64_t> seed;
@@ -68,6 +73,13 @@ std::optional<Arguments> Parse(int argc, char** argv) {
       arguments.is_minimised = true;
     } else if (name == "--keep-going") {
       arguments.campaign.keeps_going = true;
+    } else if (name == "--only") {
+      const std::string what = i + 1 < argc ? argv[++i] : "";
+      const auto only = kOnly.find(what);
+      if (only == kOnly.end()) {
+        return std::nullopt;
+      }
+      arguments.campaign.only = only->second;
     } else if (name.rfind("--", 0) != 0) {
       arguments.seed = ToNumber(argv[i]);
       if (!arguments.seed) {
@@ -88,7 +100,7 @@ std::optional<Arguments> Parse(int argc, char** argv) {
 }
 
 int Replay(const Arguments& arguments) {
-  Scenario scenario = RandomScenario(*arguments.seed);
+  Scenario scenario = RandomScenario(*arguments.seed, arguments.campaign.only);
   if (arguments.is_minimised) {
     scenario = Minimise(scenario, arguments.tries);
   }

@@ -143,14 +143,34 @@ Scenario Skewed(uint64_t seed) {
   return scenario;
 }
 
-/// Whether the oracle has something with `text` against one of some runs.
+/// One that is resumed, in whatever mode.
+Scenario Resumed(uint64_t seed) {
+  Scenario scenario = Rough(seed);
+  scenario.mode = static_cast<proto::Mode>(seed % 3);
+  scenario.server_kills = 0;
+  scenario.train_samples = 800;
+  scenario.resumes = 2;
+  return scenario;
+}
+
+/// One whose coordinator stands still until it is killed.
+Scenario Still(uint64_t seed) {
+  Scenario scenario = Quiet(proto::Mode::kAsync);
+  scenario.seed = seed;
+  scenario.train_samples = 400;
+  scenario.coordinator_freezes = 2;
+  scenario.disturbed_for = std::chrono::seconds(2);
+  return scenario;
+}
+
+/// Whether the oracle has something with `text` against one of some runs, or it ends so.
 bool Finds(Sabotage sabotage, const std::string& text, Scenario (*run)(uint64_t seed) = Rough) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     Scenario scenario = run(seed);
     scenario.sabotage = sabotage;
     scenario.log_detail = LogDetail::kNone;
     const Outcome outcome = Simulate(scenario);
-    std::string found = outcome.is_finished ? "" : "not finished";
+    std::string found = outcome.is_finished ? outcome.status.ToString() : "not finished";
     for (const std::string& violation : outcome.violations) {
       found += "\n" + violation;
     }
@@ -175,7 +195,21 @@ TEST(SabotageTest, NothingIsFoundWhereNothingIsBroken) {
     ExpectOk(Frozen(seed));
     ExpectOk(Full(seed));
     ExpectOk(Skewed(seed));
+    ExpectOk(Resumed(seed));
+    ExpectOk(Still(seed));
   }
+}
+
+TEST(SabotageTest, AJobThatIsResumedAsItWasBeforeItsCheckpointIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kOlderState, "count twice", Resumed));
+}
+
+TEST(SabotageTest, IncarnationsThatAResumedJobGivesAgainAreFound) {
+  EXPECT_TRUE(Finds(Sabotage::kUsedNumbers, "was applied twice to a chunk", Resumed));
+}
+
+TEST(SabotageTest, WhatAFrozenCoordinatorSaysWhenItWakesAndDoesNotWriteDownIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kSpeaksInVain, "unavailable: server", Still));
 }
 
 TEST(SabotageTest, ANaNThatIsTakenForANumberIsFound) {

@@ -107,6 +107,17 @@ uint64_t Saboteur::Undone(uint64_t undone) {
   return sabotage_ == Sabotage::kFirstLossAlone ? first_undone_ : undone;
 }
 
+void Saboteur::TamperWithResumed(checkpoint::Manifest* manifest) const {
+  Result<proto::JobState> job = proto::DecodeJobState(manifest->job_state);
+  PS_CHECK(job.ok()) << job.status();
+  if (sabotage_ == Sabotage::kOlderState && states_.size() > 1) {
+    manifest->job_state = states_[states_.size() - 2];
+  } else if (sabotage_ == Sabotage::kUsedNumbers) {
+    job->membership.incarnation_max = Incarnation();
+    manifest->job_state = proto::EncodeJobState(*job);
+  }
+}
+
 void Saboteur::Note(const checkpoint::Manifest& manifest) {
   states_.push_back(manifest.job_state);
 }

@@ -23,6 +23,8 @@ class Saboteur {
   void Note(const checkpoint::Manifest& manifest);
   /// A manifest that the coordinator is about to go back to.
   void Tamper(checkpoint::Manifest* manifest) const;
+  /// One that a run is resumed from.
+  void TamperWithResumed(checkpoint::Manifest* manifest) const;
   /// Steps that the coordinator reports as undone.
   uint64_t Undone(uint64_t undone);
 

@@ -43,6 +43,9 @@ constexpr uint64_t kOptimizers = uint64_t{0xd1} << 32U;
 constexpr uint64_t kClocks = uint64_t{0xe2} << 32U;
 constexpr uint64_t kFreezes = uint64_t{0xf3} << 32U;
 constexpr uint64_t kDisks = uint64_t{0x104} << 32U;
+/// The same for runs that are resumed, and for scenarios that all have one thing.
+constexpr uint64_t kResumes = uint64_t{0x115} << 32U;
+constexpr uint64_t kForced = uint64_t{0x126} << 32U;
 /// The small tensors, rounded up.
 constexpr uint32_t kSmallTensorsKib = 5;
 
@@ -248,6 +251,48 @@ void DrawFullQueue(Random* random, Scenario* s) {
   s->epochs = 1;
 }
 
+void DrawResumes(uint64_t seed, Scenario* s) {
+  Random resumes(seed ^ kResumes);
+  if (s->has_checkpoints() && !s->is_gentle() && resumes.Chance(0.2)) {
+    s->resumes = 1 + static_cast<uint32_t>(resumes.Below(2));
+  }
+  if (!s->is_gentle() && resumes.Chance(0.1)) {
+    s->coordinator_freezes = 1 + static_cast<uint32_t>(resumes.Below(2));
+  }
+}
+
+void Force(Random* random, Only only, Scenario* s) {
+  if (only == Only::kAny) {
+    return;
+  }
+  if (only == Only::kMoves && random->Chance(0.3)) {
+    DrawFullQueue(random, s);
+  }
+  if (!s->has_checkpoints()) {
+    DrawCheckpoints(random, s);
+  }
+  switch (only) {
+    case Only::kMoves:
+      s->chunk_moves = 4 + static_cast<uint32_t>(random->Below(5));
+      s->server_scales = 1 + static_cast<uint32_t>(random->Below(3));
+      s->extra_joins = static_cast<uint32_t>(random->Below(4));
+      break;
+    case Only::kResumes:
+      s->checkpoint_every = std::chrono::milliseconds(50 + random->Below(250));
+      s->train_samples *= 2;
+      s->kills += 1;
+      s->resumes = 1 + static_cast<uint32_t>(random->Below(3));
+      s->stops = random->Chance(0.3) ? 1 : 0;
+      break;
+    case Only::kFrozen:
+      s->kills += 1;
+      s->coordinator_freezes = 1 + static_cast<uint32_t>(random->Below(3));
+      break;
+    case Only::kAny:
+      break;
+  }
+}
+
 }  // namespace
 
 std::vector<TensorSpec> SimulatedTensors(const Scenario& scenario) {
@@ -365,7 +410,7 @@ proto::JobConfig SimulatedJob(const Scenario& scenario) {
   return config;
 }
 
-Scenario RandomScenario(uint64_t seed) {
+Scenario RandomScenario(uint64_t seed, Only only) {
   Random random(seed ^ 0x5ca1ab1e);
   Scenario s;
   s.seed = seed;
@@ -427,6 +472,9 @@ Scenario RandomScenario(uint64_t seed) {
     s.shards = 1 + static_cast<uint32_t>(processes.Below(2));
   }
   s.stops = !s.is_gentle() && random.Chance(0.05) ? 1 : 0;
+  DrawResumes(seed, &s);
+  Random forced(seed ^ kForced);
+  Force(&forced, only, &s);
   return s;
 }
 

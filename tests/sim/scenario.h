@@ -45,6 +45,9 @@ enum class Sabotage : uint8_t {
   kNobodyKilled,     // servers that are given up are not killed
   kSharedClock,      // it takes its predecessor's clock for its own
   kLivesNotSeen,     // it takes every step for one of the present lives of the shards
+  kOlderState,       // a resumed job goes on as it was at the checkpoint before
+  kUsedNumbers,      // it gives incarnations that were given
+  kSpeaksInVain,     // a coordinator wakes before it is killed, and writes nothing down
 };
 
 /// What a simulated run is and what happens to it. Everything follows from it, seed included.
@@ -87,6 +90,12 @@ struct Scenario {
   uint32_t journal_faults = 0;   // its disk is full for a while; in half of them a restart, too
   Duration clock_skew{};         // of processes: the most that one's clock is ahead of another's
   uint32_t stops = 0;            // `psctl stop`, now and then twice, at once or not
+  // The run ends with all its processes, and is resumed from its newest checkpoint, as it is when
+  // it ends otherwise before it is done; with checkpoints only.
+  uint32_t resumes = 0;
+  // The coordinator stands still until somebody kills it; its supervisor starts no other one
+  // before.
+  uint32_t coordinator_freezes = 0;
 
   // Checkpoints, and what becomes of servers.
   Duration checkpoint_every{};  // zero: none
@@ -148,7 +157,7 @@ struct Scenario {
            notices == 0 && partitions == 0 && one_way_cuts == 0 && hangs == 0 && pauses == 0 &&
            freezes == 0 && faults_at_join == 0 && faults_at_leave == 0 && planned_faults == 0 &&
            stops == 0 && doubled_starts == 0 && late_notices == 0 && several_notices == 0 &&
-           zones_out == 0 && !may_lose_servers();
+           zones_out == 0 && resumes == 0 && coordinator_freezes == 0 && !may_lose_servers();
   }
 
   bool has_checkpoints() const { return checkpoint_every > Duration::zero(); }
@@ -217,6 +226,8 @@ void ForEachField(S& s, const Visit& visit) {
   visit("journal_faults", s.journal_faults);
   visit("clock_skew", s.clock_skew);
   visit("stops", s.stops);
+  visit("resumes", s.resumes);
+  visit("coordinator_freezes", s.coordinator_freezes);
   visit("checkpoint_every", s.checkpoint_every);
   visit("checkpoint_keep", s.checkpoint_keep);
   visit("is_consistent", s.is_consistent);
@@ -268,8 +279,16 @@ void ForEachField(S& s, const Visit& visit) {
 /// Doubles have all their digits, so the text repeats the run.
 std::string Describe(const Scenario& scenario);
 
+/// What all scenarios of a campaign have.
+enum class Only : uint8_t {
+  kAny,
+  kMoves,    // many moves of chunks, in a third of them to servers with hardly any room (bsp)
+  kResumes,  // runs that are resumed
+  kFrozen,   // coordinators that stand still
+};
+
 /// A scenario drawn from the seed: any mode, any mix of faults.
-Scenario RandomScenario(uint64_t seed);
+Scenario RandomScenario(uint64_t seed, Only only = Only::kAny);
 
 /// The job that a scenario trains: small integer values.
 proto::JobConfig SimulatedJob(const Scenario& scenario);

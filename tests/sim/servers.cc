@@ -19,7 +19,11 @@ void Servers::Start(uint32_t server, LaunchId launch) {
     Run(server, launch);
   } else {
     const auto delay = std::chrono::milliseconds(world_.random->Below(kServerRestartMsMax));
-    world_.queue->After(delay, [this, server, launch] { Run(server, launch); });
+    world_.queue->After(delay, [this, server, launch, run = run_] {
+      if (run == run_) {
+        Run(server, launch);
+      }
+    });
   }
   newest_[server] = launch;
 }
@@ -30,6 +34,9 @@ bool Servers::AreAllThere() const {
       world_.scenario->server_notices + world_.scenario->server_revocations > 0;
   std::map<ShardId, const Process*> present;
   for (const auto& process : processes_) {
+    if (process->run != run_) {
+      continue;
+    }
     if (have_successors ? process->shard_node->IsSetUp()
                         : newest_.at(process->server) == process->launch) {
       present[process->shard] = process.get();
@@ -55,6 +62,7 @@ void Servers::RunShard(uint32_t server, LaunchId launch, ShardId shard) {
   process->server = server;
   process->shard = shard;
   process->launch = launch;
+  process->run = run_;
   ShardNode::Options options;
   options.shard = process->shard;
   options.settings = server::ShardSettings::Of(SimulatedJob(scenario));
@@ -113,6 +121,9 @@ void Servers::End(Process* process) {
 }
 
 void Servers::ReportEnd(const Process& process, const char* description) {
+  if (process.run != run_) {
+    return;
+  }
   listeners_.end(
       {proto::ProcessKind::kServer, process.server, process.launch, description, false, ""});
 }
@@ -141,6 +152,22 @@ void Servers::Kill(Process* process) {
         world_.random->Below(how < 2 ? kServerReportMsMax : kLateReportMsMax));
     world_.queue->After(
         delay, [this, process] { ReportEnd(*process, "killed by signal 9 (Killed)"); });
+  }
+}
+
+void Servers::EndAll(bool with_machines) {
+  ++run_;
+  newest_.clear();
+  std::set<ShardId> shards;
+  for (const auto& process : processes_) {
+    if (std::exchange(process->is_alive, false)) {
+      process->shard_node->Kill(with_machines);
+      shards.insert(process->shard);
+    }
+  }
+  for (const ShardId shard : with_machines ? shards : std::set<ShardId>()) {
+    world_.storage->LoseMachine(
+        std::string(kCheckpointPath) + "/" + checkpoint::ShardDirectory(shard));
   }
 }
 

@@ -31,6 +31,7 @@ class Servers {
     int node = -1;
     LaunchId launch;
     bool is_alive = true;
+    uint32_t run = 0;  // that it is part of
     std::unique_ptr<ShardNode> shard_node;
   };
 
@@ -75,6 +76,10 @@ class Servers {
   /// As a launcher kills the processes of a server, but for the launch `keep`: half of them at
   /// once, the others when their machine is reached.
   void KillAllOf(uint32_t server, LaunchId keep);
+
+  /// All are gone, with those that are being started, and nobody tells: another run begins. With
+  /// their machines, with what was not flushed.
+  void EndAll(bool with_machines);
 
   /// A process of the server is there.
   bool Has(uint32_t server) const;
@@ -123,6 +128,7 @@ class Servers {
   std::vector<std::unique_ptr<Process>> processes_;  // ever started, by shard
   std::map<int, Process*> by_node_;
   std::map<uint32_t, LaunchId> newest_;  // of each server
+  uint32_t run_ = 0;
 };
 
 }  // namespace ps::sim
