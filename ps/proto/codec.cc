@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "ps/base/utf8.h"
 
 namespace ps::proto::codec {
@@ -62,6 +64,15 @@ bool Decoder::ChargeItems(
     return false;
   }
   return true;
+}
+
+std::span<const std::byte> Aligned(std::span<const std::byte> bytes, std::vector<uint64_t>* copy) {
+  if (!bytes.empty() && reinterpret_cast<uintptr_t>(bytes.data()) % alignof(uint64_t) == 0) {
+    return bytes;
+  }
+  copy->resize(bytes.size() / sizeof(uint64_t) + 1);
+  std::ranges::copy(bytes, std::as_writable_bytes(std::span(*copy)).begin());
+  return std::as_bytes(std::span(*copy)).first(bytes.size());
 }
 
 Offset<flatbuffers::String> MakeText(Fbb& b, const std::string& text, size_t bytes_max) {

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "flatbuffers/flatbuffers.h"
 #include "ps/base/status.h"
@@ -101,6 +104,20 @@ class Decoder {
   std::string field_;
   std::string why_;
 };
+
+/// The bytes where FlatBuffers reads 64-bit numbers in place: where they are, or copied to `copy`.
+std::span<const std::byte> Aligned(std::span<const std::byte> bytes, std::vector<uint64_t>* copy);
+
+/// The table of bytes that nobody has looked at; null: they are malformed. Requires: Aligned.
+template <typename W>
+const W* VerifiedRoot(std::span<const std::byte> bytes) {
+  constexpr flatbuffers::uoffset_t kDepthMax = 16;
+  // A table takes 8 bytes at least with the offset that leads to it.
+  const auto tables_max = static_cast<flatbuffers::uoffset_t>(bytes.size() / 8 + 1);
+  const auto* const data = reinterpret_cast<const uint8_t*>(bytes.data());
+  flatbuffers::Verifier verifier(data, bytes.size(), kDepthMax, tables_max);
+  return verifier.VerifyBuffer<W>(nullptr) ? flatbuffers::GetRoot<W>(data) : nullptr;
+}
 
 /// At most `bytes_max` of the text, which the peer would refuse otherwise; cut between two
 /// characters, with "..." at the end.

@@ -30,8 +30,6 @@ namespace {
 static_assert(static_cast<int>(saved::JobPhase::MAX) == static_cast<int>(JobPhase::kFinished));
 static_assert(static_cast<int>(saved::LeaveKind::MAX) == static_cast<int>(LeaveKind::kFailed));
 
-constexpr uint32_t kStateDepthMax = 16;
-
 constexpr uint32_t kMagic = 0x534a5053;  // "SPJS"
 /// States from this version on are read: at least of the one before the present one.
 constexpr uint32_t kOldestJobStateVersion = 14;
@@ -49,20 +47,14 @@ static_assert(std::endian::native == std::endian::little, "the header is little-
 /// `Saved`: the root table of the version that wrote the bytes.
 template <typename Saved>
 Result<JobState> DecodeAs(std::span<const std::byte> body, uint32_t parts) {
-  // FlatBuffers reads 64-bit numbers in place.
-  std::vector<uint64_t> aligned((body.size() + sizeof(uint64_t) - 1) / sizeof(uint64_t));
-  if (!body.empty()) {
-    std::memcpy(aligned.data(), body.data(), body.size());
-  }
-  const auto* const data = reinterpret_cast<const uint8_t*>(aligned.data());
-  const auto tables_max = static_cast<flatbuffers::uoffset_t>(body.size() / 8 + 1);
-  flatbuffers::Verifier verifier(data, body.size(), kStateDepthMax, tables_max);
-  if (!verifier.VerifyBuffer<Saved>(nullptr)) {
+  std::vector<uint64_t> copy;
+  const Saved* const root = codec::VerifiedRoot<Saved>(codec::Aligned(body, &copy));
+  if (root == nullptr) {
     return Status::Corruption("it is a malformed FlatBuffer");
   }
   JobState state;
   codec::Decoder decoder(body.size());
-  codec::Unpack(decoder, *flatbuffers::GetRoot<Saved>(data), state, parts);
+  codec::Unpack(decoder, *root, state, parts);
   if (!decoder.ok()) {
     return Status::Corruption(std::string(decoder.status().message()));
   }

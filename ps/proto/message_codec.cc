@@ -96,8 +96,6 @@ using Tables = std::tuple<
     wire::ServerNotice>;
 static_assert(std::tuple_size_v<Tables> == kMessageTypeMax);
 
-constexpr uint32_t kDepthMax = 16;
-
 template <typename T>
 concept HasPayload = requires(T message) {
   message.payload;
@@ -135,16 +133,13 @@ Status CheckPayloadSize(const Chunks& chunks, uint64_t value_bytes, uint64_t pay
 template <size_t i>
 Result<Message> DecodeAs(std::span<const std::byte> flatbuffer, Payload* payload) {
   using W = std::tuple_element_t<i, Tables>;
-  const auto* bytes = reinterpret_cast<const uint8_t*>(flatbuffer.data());
-  // A table takes 8 bytes at least with the offset that leads to it.
-  const auto tables_max = static_cast<flatbuffers::uoffset_t>(flatbuffer.size() / 8 + 1);
-  flatbuffers::Verifier verifier(bytes, flatbuffer.size(), kDepthMax, tables_max);
-  if (!verifier.VerifyBuffer<W>(nullptr)) {
+  const W* const root = codec::VerifiedRoot<W>(flatbuffer);
+  if (root == nullptr) {
     return Status::InvalidArgument("malformed FlatBuffer");
   }
   std::variant_alternative_t<i, Message> message;
   Decoder decoder(flatbuffer.size());
-  codec::Unpack(decoder, *flatbuffers::GetRoot<W>(bytes), message);
+  codec::Unpack(decoder, *root, message);
   PS_TRY(decoder.status());
   if constexpr (HasPayload<decltype(message)>) {
     PS_TRY(CheckPayloadSize(message.chunks, ValueBytes(message), payload->size()));
@@ -255,16 +250,8 @@ Result<Message> DecodeMessage(
   if (body_crc != header.body_crc) {
     return Status::Corruption("frame body checksum does not match").Annotate(name);
   }
-  // FlatBuffers reads 64-bit numbers in place.
-  constexpr size_t kAlignment = alignof(uint64_t);
-  if (reinterpret_cast<uintptr_t>(flatbuffer.data()) % kAlignment != 0) {
-    std::vector<uint64_t> aligned((flatbuffer.size() + kAlignment - 1) / kAlignment);
-    std::memcpy(aligned.data(), flatbuffer.data(), flatbuffer.size());
-    return kTypes[header.type - 1]
-        .decode(std::as_bytes(std::span(aligned)).first(flatbuffer.size()), &payload)
-        .Annotate(name);
-  }
-  return kTypes[header.type - 1].decode(flatbuffer, &payload).Annotate(name);
+  std::vector<uint64_t> copy;
+  return kTypes[header.type - 1].decode(codec::Aligned(flatbuffer, &copy), &payload).Annotate(name);
 }
 
 }  // namespace ps::proto

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "ps/proto/codec.h"
 #include "ps/proto/field_list.h"
 #include "ps/proto/limits.h"
 #include "ps/proto/messages.h"
@@ -36,7 +35,7 @@ auto ListFields(M& m, auto&& list) {
       Field<"step">(m.step));
 }
 
-inline void Check(codec::Decoder& d, const Refusal& m) {
+void Check(auto& d, const Refusal& m) {
   if (m.code == StatusCode::kOk) {
     d.Fail("code", "says ok in a refusal");
   }
@@ -127,7 +126,7 @@ auto ListFields(M& m, auto&& list) {
       Field<"shard">(m.shard));
 }
 
-inline void Check(codec::Decoder& d, const ChunkAssignment& m) {
+void Check(auto& d, const ChunkAssignment& m) {
   if (m.element_count == 0 || m.element_begin < 0 || m.element_begin > kTensorElementsMax) {
     d.Fail("an empty chunk or one outside its tensor");
   }
@@ -346,7 +345,7 @@ auto ListFields(M& m, auto&& list) {
       proto::Field<"has_weight_decay">(m.has_weight_decay));
 }
 
-inline void Check(proto::codec::Decoder& d, const TensorSpec& m) {
+void Check(auto& d, const TensorSpec& m) {
   int64_t elements = 1;
   for (const int64_t dim : m.shape) {
     if (dim < 1 || dim > proto::kTensorElementsMax / elements) {

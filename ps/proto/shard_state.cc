@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <cmath>
-#include <cstring>
 #include <string>
 
 #include "ps/proto/pack.h"
@@ -12,6 +11,7 @@
 #include "shard_state_generated.h"
 
 namespace ps::proto {
+
 template <MaybeConst<MemberSteps> M>
 auto ListFields(M& m, auto&& list) {
   return list(
@@ -30,7 +30,7 @@ auto ListFields(M& m, auto&& list) {
       Field<"lr_factor">(m.lr_factor));
 }
 
-static void Check(codec::Decoder& d, const ShardState& m) {
+void Check(auto& d, const ShardState& m) {
   if (!std::isfinite(m.lr_factor) || m.lr_factor < 0) {
     d.Fail("lr_factor", "is no factor");
   }
@@ -44,28 +44,20 @@ std::vector<std::byte> EncodeShardState(const ShardState& state) {
 }
 
 Result<ShardState> DecodeShardState(std::span<const std::byte> bytes) {
-  // FlatBuffers reads 64-bit numbers in place.
-  std::vector<uint64_t> aligned(bytes.size() / sizeof(uint64_t) + 1);
-  if (!bytes.empty()) {
-    std::memcpy(aligned.data(), bytes.data(), bytes.size());
-  }
-  const auto* const data = reinterpret_cast<const uint8_t*>(aligned.data());
-  constexpr flatbuffers::uoffset_t kTableDepthMax = 4;
-  const auto tables_max = static_cast<flatbuffers::uoffset_t>(bytes.size() / 8 + 1);
-  flatbuffers::Verifier verifier(data, bytes.size(), kTableDepthMax, tables_max);
-  if (!verifier.VerifyBuffer<saved::ShardState>(nullptr)) {
+  std::vector<uint64_t> copy;
+  const auto* const root = codec::VerifiedRoot<saved::ShardState>(codec::Aligned(bytes, &copy));
+  if (root == nullptr) {
     return Status::Corruption("the state of a shard is malformed");
   }
-  const saved::ShardState& w = *flatbuffers::GetRoot<saved::ShardState>(data);
-  if (w.version() != kShardStateVersion) {
+  if (root->version() != kShardStateVersion) {
     return Status::Unsupported(fmt::format(
         "the state of a shard is of version {}, this program reads {}",
-        w.version(),
+        root->version(),
         kShardStateVersion));
   }
   ShardState state;
   codec::Decoder decoder(bytes.size());
-  codec::Unpack(decoder, w, state);
+  codec::Unpack(decoder, *root, state);
   if (!decoder.ok()) {
     return Status::Corruption(fmt::format("the state of a shard: {}", decoder.status().message()));
   }

@@ -126,18 +126,18 @@ void UnpackField(Decoder& d, const In& in, const FieldRef<kName, T, kLimits>& fi
   }
 }
 
+template <typename W, typename F>
+void UnpackFrom(Decoder& d, const W& w, const F& field, uint32_t parts) {
+  constexpr size_t kNumber = FieldNumber<W>(F::kRules.name);
+  static_assert(kNumber < W::Traits::fields_number, "the table has no such field");
+  if ((F::kRules.limits.parts & parts) != 0) {
+    UnpackField<FieldType<W, kNumber>>(d, FieldOf<W, kNumber>::Get(w), field);
+  }
+}
+
 template <typename W, typename M>
 void Unpack(Decoder& d, const W& w, M& m, uint32_t parts) {
-  ListFields(m, [&]<typename... F>(const F&... fields) {
-    const auto unpack = [&]<typename G>(const G& field) {
-      constexpr size_t kNumber = FieldNumber<W>(G::kRules.name);
-      static_assert(kNumber < W::Traits::fields_number, "the table has no such field");
-      if ((G::kRules.limits.parts & parts) != 0) {
-        UnpackField<FieldType<W, kNumber>>(d, FieldOf<W, kNumber>::Get(w), field);
-      }
-    };
-    (unpack(fields), ...);
-  });
+  ListFields(m, [&](const auto&... fields) { (UnpackFrom(d, w, fields, parts), ...); });
   if constexpr (requires { Check(d, std::as_const(m)); }) {
     Check(d, std::as_const(m));
   }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "ps/proto/codec.h"
 #include "ps/proto/field_list.h"
 #include "ps/proto/limits.h"
 #include "ps/proto/messages.h"
@@ -23,7 +22,7 @@ auto ListFields(M& m, auto&& list) {
       Field<"is_rejected">(m.is_rejected));
 }
 
-inline void Check(codec::Decoder& d, const StepDone& m) {
+void Check(auto& d, const StepDone& m) {
   if (m.end < m.begin) {
     d.Fail("a step ends before it begins");
   }
@@ -128,7 +127,7 @@ auto ListFields(M& m, auto&& list) {
       Field<"mode">(m.mode));
 }
 
-inline void Check(codec::Decoder& d, const LeaseGrant& m) {
+void Check(auto& d, const LeaseGrant& m) {
   if (m.end < m.begin) {
     d.Fail("the lease ends before it begins");
   }
