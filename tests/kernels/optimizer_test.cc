@@ -126,6 +126,11 @@ struct Reference {
         first += g * g;
         w -= lr * g / (std::sqrt(first) + double{rule.epsilon});
         break;
+      case OptimizerKind::kRmsprop:
+        first = double{rule.alpha} * first + (1 - double{rule.alpha}) * g * g;
+        second = double{rule.momentum} * second + g / (std::sqrt(first) + double{rule.epsilon});
+        w -= lr * second;
+        break;
     }
   }
 };
@@ -159,6 +164,10 @@ std::vector<RuleCase> AllRules() {
       cases.push_back({"adam", other(OptimizerKind::kAdam, clip), decay});
       cases.push_back({"adamw", other(OptimizerKind::kAdamw, clip), decay});
       cases.push_back({"adagrad", other(OptimizerKind::kAdagrad, clip), decay});
+      OptimizerRule rmsprop = other(OptimizerKind::kRmsprop, clip);
+      cases.push_back({"rmsprop", rmsprop, decay});
+      rmsprop.momentum = 0.9F;
+      cases.push_back({"rmsprop with momentum", rmsprop, decay});
     }
   }
   return cases;
@@ -190,12 +199,19 @@ TEST(OptimizerTest, EveryRuleFollowsTheFormulasInDouble) {
 }
 
 TEST(OptimizerTest, SlotsAreWhatEachRuleNeeds) {
-  for (const RuleCase& c : AllRules()) {
-    const int expected = c.rule.kind == OptimizerKind::kSgd
-                             ? (c.rule.momentum == 0 ? 0 : 1)
-                             : (c.rule.kind == OptimizerKind::kAdagrad ? 1 : kOptimizerSlotsMax);
-    EXPECT_EQ(OptimizerSlotCount(c.rule), expected) << c.name;
-  }
+  const auto slots = [](OptimizerKind kind, float momentum) {
+    OptimizerRule rule;
+    rule.kind = kind;
+    rule.momentum = momentum;
+    return OptimizerSlotCount(rule);
+  };
+  EXPECT_EQ(slots(OptimizerKind::kSgd, 0), 0);
+  EXPECT_EQ(slots(OptimizerKind::kSgd, 0.9F), 1);
+  EXPECT_EQ(slots(OptimizerKind::kAdam, 0), 2);
+  EXPECT_EQ(slots(OptimizerKind::kAdamw, 0), 2);
+  EXPECT_EQ(slots(OptimizerKind::kAdagrad, 0), 1);
+  EXPECT_EQ(slots(OptimizerKind::kRmsprop, 0), 1);
+  EXPECT_EQ(slots(OptimizerKind::kRmsprop, 0.9F), 2);
 }
 
 TEST(OptimizerTest, AnUpdateTouchesNothingBesideItsBuffers) {
@@ -302,6 +318,20 @@ TEST(OptimizerTest, SgdGivesThePyTorchValues) {
   ExpectTwoSteps(rule, 0, 0.95F, 0.88F);
   rule.nesterov = true;
   ExpectTwoSteps(rule, 0, 0.905F, 0.817F);
+}
+
+/// With alpha 0.99: v is 0.01 * 0.5^2 = 0.0025, then 0.99 * 0.0025 + 0.01 * 0.25^2 = 0.0031, whose
+/// roots are 0.05 and 0.0556776; steps of 0.1 * 0.5 / 0.05 = 1 and 0.1 * 0.25 / 0.0556776.
+TEST(OptimizerTest, RmspropGivesThePyTorchValues) {
+  OptimizerRule rule;
+  rule.kind = OptimizerKind::kRmsprop;
+  rule.alpha = 0.99F;
+  ExpectTwoSteps(rule, 0, 0, -0.449013F);
+  rule.momentum = 0.9F;  // the second step is 0.9 * 1 more
+  ExpectTwoSteps(rule, 0, 0, -1.349013F);
+  rule.momentum = 0;
+  rule.alpha = 0.9F;  // of gradient 0.6 with decay the step is 0.1 / sqrt(0.1)
+  ExpectTwoSteps(rule, 0.1F, 0.683772F, 0.529403F);
 }
 
 TEST(OptimizerTest, AdamGivesThePyTorchValues) {

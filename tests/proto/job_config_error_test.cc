@@ -238,7 +238,8 @@ TEST(JobConfigErrorTest, UnknownEnumValuesNameTheNearest) {
        "resnet32, resnet56, resnet110, resnet50, vgg16, vgg19, gpt, bert; did you mean "
        "\"resnet20\"?"},
       {WithLine(R"("optimizer": {"kind": "SGD"})"),
-       "job.json:2:23: optimizer.kind is \"SGD\"; allowed: one of sgd, adam, adamw, adagrad"},
+       "job.json:2:23: optimizer.kind is \"SGD\"; allowed: one of sgd, adam, adamw, adagrad, "
+       "rmsprop"},
   });
 }
 
@@ -379,6 +380,8 @@ TEST(JobConfigErrorTest, ImpossibleModelsAreExplained) {
        "job.json:3:38: model has both a name and layers; allowed: one of the two"},
       {model(R"({"layers": [{"kind": "linear"}]})"),
        "job.json:3:24: model.layers[0].out is missing; allowed: a whole number from 1"},
+      {model(R"({"layers": [{"kind": "conv2d", "out": 0}]})"),
+       "job.json:3:50: model.layers[0].out is missing; allowed: a whole number from 1"},
       {model(R"({"layers": [{"kind": "relu", "out": 3}]})"),
        "job.json:3:41: model.layers[0].out has no meaning for kind \"relu\"; allowed for: linear, "
        "conv2d, embedding"},

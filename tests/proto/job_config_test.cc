@@ -184,6 +184,8 @@ TEST(JobConfigTest, EnumNamesAreTheEnumerators) {
   EXPECT_EQ(with("optimizer.kind", "adam").optimizer.kind, OptimizerKind::kAdam);
   EXPECT_EQ(with("optimizer.kind", "adamw").optimizer.kind, OptimizerKind::kAdamw);
   EXPECT_EQ(with("optimizer.kind", "adagrad").optimizer.kind, OptimizerKind::kAdagrad);
+  EXPECT_EQ(with("optimizer.kind", "rmsprop").optimizer.kind, OptimizerKind::kRmsprop);
+  EXPECT_EQ(with("optimizer.kind", "rmsprop").optimizer.alpha, 0.99F);
   const auto schedule = [&](const std::string& kind) {
     return with("optimizer.schedule.kind", kind).optimizer.schedule.kind;
   };

@@ -48,6 +48,7 @@ TEST(ChunkStoreTest, EveryOptimizerKeepsItsStatePerChunk) {
   ExpectValues(JobOf(proto::OptimizerKind::kAdam), 0.9F, 0.806782F);
   ExpectValues(JobOf(proto::OptimizerKind::kAdamw), 0.9F, 0.806782F);
   ExpectValues(JobOf(proto::OptimizerKind::kAdagrad), 0.9F, 0.855279F);
+  ExpectValues(JobOf(proto::OptimizerKind::kRmsprop), 0, -0.449013F);
   Job momentum = JobOf(proto::OptimizerKind::kSgd);
   momentum.settings.optimizer.momentum = 0.9F;
   ExpectValues(momentum, 0.95F, 0.88F);

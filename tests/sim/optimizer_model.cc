@@ -51,6 +51,10 @@ void OptimizerModel::Apply(
         first[i] += g * g;
         w[i] -= lr * (g / (std::sqrt(first[i]) + config_.epsilon));
         break;
+      case proto::OptimizerKind::kRmsprop:  // without momentum
+        first[i] = config_.alpha * first[i] + (1 - config_.alpha) * (g * g);
+        w[i] -= lr * (g / (std::sqrt(first[i]) + config_.epsilon));
+        break;
     }
   }
 }
