@@ -26,8 +26,8 @@ class ChunkLayout {
 
   ChunkLayout() = default;
 
-  /// `dtypes` are of each tensor's gradient, all f32 when there are none. Errors: kInvalidArgument
-  /// as of proto::CheckPlacement: the two programs disagree about the model.
+  /// `dtypes`: the type of each tensor's gradient; empty: all are f32. Errors: kInvalidArgument as
+  /// proto::CheckPlacement says: the two programs disagree about the model.
   static Result<ChunkLayout> Make(
       const std::vector<int64_t>& tensor_elements,
       const proto::Placement& placement,

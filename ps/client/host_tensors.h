@@ -42,7 +42,7 @@ class HostTensors {
 
   std::span<const float> parameters() const { return parameters_.floats(); }
 
-  /// Copies new values to their place; returns that.
+  /// Copies new values to their place, which it returns.
   std::span<const float> Take(const PullIntake::Fresh& fresh);
 
   /// A gradient that nobody holds; its values are of some earlier step. The loan ends when the
@@ -51,7 +51,7 @@ class HostTensors {
   /// limit of the transport's queue limits how many there are. Errors: `make`'s.
   Result<std::shared_ptr<FlatGradient>> Lend();
 
-  /// That there is memory for.
+  /// How many gradients there is memory for.
   size_t gradient_count() const { return gradients_.size(); }
 
  private:

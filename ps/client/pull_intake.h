@@ -38,12 +38,12 @@ class PullIntake {
     uint32_t completed_chunks = 0;  // of the answer, by this frame
   };
 
-  /// One frame of the answer to `request_id`. Chunks that it has of a placement newer than `known`
-  /// are counted, and left out. Errors: kInvalidArgument when it does not fit the layout.
+  /// Takes one frame of the answer to `request_id`. Chunks that it names by a placement newer than
+  /// `known` are counted and left out. Errors: kInvalidArgument when it does not fit the layout.
   Result<Taken> Take(
       uint64_t request_id, const proto::PullReply& reply, uint64_t known = UINT64_MAX);
 
-  /// The chunk is elsewhere now: what still comes of it is of no use.
+  /// The chunk is on another shard now: values of it that still come are ignored.
   void Remove(ChunkKey key);
   /// The chunk is this shard's now; nothing of it is held.
   void Add(const ChunkLayout::Chunk& chunk);
@@ -81,7 +81,7 @@ class PullIntake {
   /// Whether the answer has brought all of the chunk with this part. `is_used`: it is to be stored.
   bool TakePart(uint64_t request_id, size_t index, uint32_t part, Version version, bool* is_used);
 
-  /// The answer has brought a chunk that is not this shard's. Whether it is the first time.
+  /// The answer has brought a chunk that is not this shard's. Returns whether for the first time.
   bool CountUnknown(uint64_t request_id, ChunkKey key);
 
   const ShardId shard_;

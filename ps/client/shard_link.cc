@@ -50,7 +50,7 @@ ShardLink::ShardLink(
   states_.assign(chunks().size(), ChunkState::kNotReady);
 }
 
-/// By what one step sends to the shard.
+/// How long to wait for an answer, by how much one step sends to the shard.
 void ShardLink::SetRetries() {
   uint64_t bytes = 0;
   for (const ChunkLayout::Chunk& chunk : chunks()) {

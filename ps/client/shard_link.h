@@ -78,11 +78,11 @@ class ShardLink {
   /// After these: goes on with the push and the pull. `placement` is known now.
   void AfterMove(uint64_t placement, TimePoint now, proto::Outbox* out);
 
-  /// By which requests go out.
+  /// The placement that requests name from now on.
   void SetPlacement(uint64_t placement) { placement_ = placement; }
 
-  /// The newest in which the shard has acknowledged the newest push, or answered the newest pull:
-  /// what it says holds for the chunks that it has in that.
+  /// The newest placement by which the shard has acknowledged the newest push, or answered the
+  /// newest pull. Its answers are about the chunks that it has by that.
   uint64_t seen_placement() const { return std::max(pushed_placement_, pulled_placement_); }
 
   /// Requires: the previous push is done.
@@ -108,7 +108,7 @@ class ShardLink {
 
   uint64_t pulled_round() const { return pulled_round_; }
 
-  /// The newest of this worker's steps that the values held follow.
+  /// The newest of this worker's steps that is in the values held.
   Step pulled_step() const { return chunks().empty() ? job_.step : pulled_step_; }
 
   TimePoint waiting_since() const { return waiting_since_; }

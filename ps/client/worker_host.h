@@ -57,10 +57,10 @@ class WorkerHost {
  public:
   virtual ~WorkerHost() = default;
 
-  /// Has all in memory that Configure needs of the reply. Where that takes long the host begins it
-  /// on another thread and returns the job's times; WorkerCore::OnLoaded follows, and the core asks
-  /// anew. So heartbeats go on, and notices are heard, however long it takes. Nothing: all is
-  /// there. An error is as one of Configure.
+  /// Brings into memory what Configure needs. Returns nothing when all of it is there. If it takes
+  /// long, the host begins it on another thread and returns the job's times; it calls
+  /// WorkerCore::OnLoaded afterwards, and the core asks to join anew. Meanwhile heartbeats go on
+  /// and notices are heard. Errors: as those of Configure.
   virtual Result<std::optional<proto::Timing>> Load(const proto::JoinReply& /*reply*/) {
     return std::optional<proto::Timing>();
   }
@@ -79,8 +79,8 @@ class WorkerHost {
   virtual void ForgetShard(ShardId /*shard*/) {}
 
   /// After Configure, before anything is handed over or lent: makes room for the parameters and for
-  /// so many gradients at a time. Of an earlier call nothing is of use any more, but for loans that
-  /// a transport still holds. An error is as one of Configure.
+  /// this many gradients at a time. Memory of an earlier call may go, but for loans that a
+  /// transport still holds. Errors: as those of Configure.
   virtual Status Prepare(const ChunkLayout& layout, size_t gradients) = 0;
 
   /// New values of a chunk, or of a part of one, which the host copies before it returns. No task

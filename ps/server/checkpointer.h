@@ -37,9 +37,10 @@ class Checkpointer {
       ChunkRefs refs,
       std::vector<std::byte> state = {});
 
-  /// Takes the chunks that have not changed since the checkpoint out of the store: a life that
-  /// begins from it need not read them. None unless it is the newest one. A slot that the disk has
-  /// in fewer bits is as exact as it was. BeginLife follows.
+  /// Takes out of the store the chunks that have not changed since the checkpoint: a life that
+  /// begins from it need not read them. There are none unless it is the newest checkpoint.
+  /// Optimizer slots keep their full precision, also where the disk has fewer bits. BeginLife
+  /// follows.
   HeldPart TakeHeld(checkpoint::CheckpointId checkpoint, ChunkStore* store);
 
   /// Begins a checkpoint of the parameters as they are now. One that is under way is given up.
@@ -48,10 +49,10 @@ class Checkpointer {
       const proto::CheckpointRequest& request,
       std::vector<std::byte> state,
       const ChunkStore& store);
-  /// Gives up the one under way whose disk has finished nothing for `patience`, however much it has
-  /// to write: true when there was one, and a report has become ready. `pause`: the process did not
-  /// run for so long just now, which is not the disk's fault. Until the disk has answered, every
-  /// later one fails at once: what waits for it in memory grows no more.
+  /// Gives up the checkpoint under way when the disk has finished no request for `patience`.
+  /// Returns true when it did: a report is ready. `pause`: how long the process did not run just
+  /// now, which is not the disk's fault. Until the disk answers, later checkpoints fail at once, so
+  /// that what waits for it in memory does not grow.
   bool GiveUpIfStalled(TimePoint now, Duration pause, Duration patience);
   /// The checkpoint can't be made.
   void Fail(uint64_t checkpoint, const Status& why);
@@ -75,15 +76,15 @@ class Checkpointer {
   /// The checkpoint is under way.
   bool IsOpen(uint64_t checkpoint) const { return open_ && open_->checkpoint == checkpoint; }
 
-  /// A later one was begun: who asks for this one has asked long ago.
+  /// A later one was begun, so the request for this one is old.
   bool IsOvertaken(uint64_t checkpoint) const { return checkpoint < newest_write_; }
 
   /// Newest report; `checkpoint` 0 when there is none.
   const proto::CheckpointReport& report() const { return report_; }
 
  private:
-  /// Gives back what checkpoints that were given up have put, if that is worth it: the disk was
-  /// full, or a whole part of it is there. Its chunks are written again.
+  /// Frees the disk space of checkpoints that were given up, if that is worth it: the disk was
+  /// full, or a whole part is there. The chunks of the present one are written again.
   void ReleaseGivenUp(const proto::CheckpointRequest& request);
   void WriteMore(const ChunkStore& store);
   void FailBy(uint64_t checkpoint, const Status& why);

@@ -136,7 +136,7 @@ class ChunkStore {
   /// The momentum of updates from now on, as a factor of the config's. Requires: above 0.
   void SetMomentumFactor(float factor) { rule_.momentum = momentum_ * factor; }
 
-  /// Called with its index before each piece of an update of a chunk. Null: nobody is.
+  /// Called before each piece of an update, with the index of its chunk. May be null.
   void SetBeforeUpdate(std::function<void(size_t)> before_update) {
     before_update_ = std::move(before_update);
   }
@@ -148,7 +148,7 @@ class ChunkStore {
   checkpoint::ChunkData Take(size_t index);
 
  private:
-  /// What of a chunk follows from the model, without its buffers.
+  /// A chunk as the model describes it, without buffers.
   Chunk Describe(const proto::ChunkAssignment& chunk) const;
   void Renumber();
 

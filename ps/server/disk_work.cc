@@ -17,7 +17,7 @@ using checkpoint::ShardStore;
 
 namespace {
 
-/// A shard has at most so many directories: so often its store may be damaged.
+/// Directories that a shard may have: each time its store is damaged it begins another one.
 constexpr uint32_t kDirectoriesMax = 9;
 
 /// Chooses between two reasons why a part was not found: a passing failure before damage, damage

@@ -26,15 +26,15 @@ class LrPolicy {
   /// The factor of the optimizer's momentum.
   float MomentumFactor(proto::Mode mode) const { return IsOther(mode) ? momentum_factor_ : 1.0F; }
 
-  /// The step was made: the next one goes on from its factor.
+  /// A step was made with `workers`: a ramp goes on from its factor.
   void OnStep(size_t workers) { factor_ = FleetFactor(workers); }
 
-  /// Between steps, to be saved: 0 before the first step.
+  /// What has to be remembered between two steps; 0 before the first one.
   double state() const { return factor_; }
 
   void Restore(double state) { factor_ = state; }
 
-  /// Answers to a worker's pulls behind the one that its pushes were computed from.
+  /// A push is computed from the answer to the pull so many pulls before the worker's newest one.
   size_t answers_behind(proto::Mode mode) const {
     return mode == proto::Mode::kAsync ? answers_behind_ : 0;
   }
@@ -43,7 +43,7 @@ class LrPolicy {
   double Target(size_t workers) const;
   double FleetFactor(size_t workers) const;
 
-  /// Whether one of the job's mode and this one is bsp, and the other is not.
+  /// Whether exactly one of the job's mode and this mode is bsp.
   bool IsOther(proto::Mode mode) const {
     return (mode == proto::Mode::kBsp) != (mode_ == proto::Mode::kBsp);
   }

@@ -31,7 +31,7 @@ class Reindexing {
   /// By the earlier index; nothing for one that has gone.
   const std::vector<std::optional<size_t>>& later() const { return later_; }
 
-  /// By the present index of a part of all chunks, the earlier one.
+  /// For each part that there is now, in order: its earlier index, or none when it is new.
   std::vector<std::optional<size_t>> EarlierParts(const ChunkStore& after) const;
 
  private:

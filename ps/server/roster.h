@@ -57,8 +57,8 @@ struct Intake {
   uint32_t begun_count = 0;          // chunks of which something is here
   uint32_t complete_count = 0;       // and all
   uint32_t rejected_count = 0;
-  bool is_void = false;  // bsp: a chunk was not finite, one that has gone since, perhaps
-  // async, ssp: the parts of chunks in parts that are not whole yet, by chunk.
+  bool is_void = false;  // bsp: a chunk was not finite; it may have left since
+  // async, ssp: the parts that are here of chunks that are not whole yet, by chunk.
   std::map<size_t, std::vector<StagedPart>> unfinished;
   std::optional<Pull> fused;  // to be answered when the step is complete
 };
@@ -72,23 +72,23 @@ struct Member {
   bool is_active = true;
   uint64_t clock = 0;  // steps completed here, as the staleness bound counts them
   Step last_step = 0;  // complete here
-  // The newest that `clock` counts: with a chunk that comes, the last step may be under way again.
+  // The newest step that `clock` counts. A chunk that comes may lack it: then that step is under
+  // way again, and is not counted twice.
   Step counted_step = 0;
-  // Its steps after last_step may be in an earlier life of the shard: the next one is any later
-  // one.
+  // Steps after last_step may have been made in an earlier life of the shard, so the next one that
+  // comes may be any later one.
   bool may_skip = false;
   proto::PushOutcome last_outcome = proto::PushOutcome::kApplied;
   uint32_t last_rejected_chunks = 0;
   uint64_t last_round = 0;
   float staleness = 0;  // as proto::WorkerAtShard
   Intake intake;
-  // Chunks, by index, that had the step after last_step when they were restored, or came.
+  // Chunks, by index, that already had the step after last_step when they were restored or came.
   std::vector<size_t> restored;
 
   bool is_step_under_way() const { return intake.step > last_step; }
 
-  /// The worker has made the steps up to this one everywhere. Some of them may be of an earlier
-  /// life.
+  /// The worker has made all steps up to this one, on every shard; some perhaps in an earlier life.
   Step settled_step() const { return is_step_under_way() ? intake.step - 1 : last_step; }
 };
 
@@ -101,9 +101,9 @@ class Roster {
     std::vector<Incarnation> forgotten;  // fenced, and not asked for any more
   };
 
-  /// Takes a membership over when it is newer than the present one, which is not older than its
-  /// base; nullopt when it is old.
-  /// `has_chunks`: the shard has some, so that who is fenced has steps here.
+  /// Takes over a newer membership; nullopt when it is not newer. `has_chunks`: the shard has some,
+  /// so fenced members have steps here. Requires: the present membership is not older than its
+  /// base.
   std::optional<Change> Update(const proto::Membership& later, bool has_chunks = true);
 
   Member* Find(Incarnation incarnation);
@@ -112,11 +112,10 @@ class Roster {
   /// than the membership), kStale (fenced), kInvalidArgument.
   Result<Member*> Admit(WorkerId worker, Incarnation incarnation);
 
-  /// Answers for Membership.resolve of the present membership.
+  /// What the present membership asks for in `resolve`.
   std::vector<proto::MembershipAck::Resolved> Resolved() const;
 
-  /// All are at the same clock from now on, that of the fastest. Requires: nobody has a train
-  /// lease.
+  /// Sets every clock to that of the fastest. Requires: nobody has a train lease.
   void Level();
 
   /// A member's clock elsewhere.
@@ -133,17 +132,17 @@ class Roster {
     return {member.is_active ? clock : std::max(clock, floor_), member.is_active};
   }
 
-  /// Each goes on where it is elsewhere (ClockOf). Who is not active there, and is here, starts
-  /// where the slowest one is that is both; when nobody is, where the slowest of all is. Requires:
-  /// there are no chunks here whose steps were counted.
+  /// Each member goes on with its clock elsewhere (ClockOf). A member that is active here and not
+  /// there starts level with the slowest one that is active in both places, or, when there is none,
+  /// with the slowest of all. Requires: there are no chunks here whose steps were counted.
   void SetClocks(const std::map<Incarnation, Clock>& clocks);
 
-  /// The member has completed one more step. Returns true when the slowest active member is not
-  /// where it was.
+  /// The member has completed one more step. Returns whether the clock of the slowest active member
+  /// has grown.
   bool Advance(Member* member);
 
-  /// How many steps the member is ahead of the slowest active one; 0 when it is not. While nobody
-  /// is active: ahead of where the slowest was, since the next to become active may start there.
+  /// How many steps the member is ahead of the slowest active one, at least 0. While nobody is
+  /// active: ahead of where the slowest was, since the next one to become active may start there.
   uint64_t LeadOf(const Member& member) const;
 
   std::map<Incarnation, Member>& members() { return members_; }
@@ -153,7 +152,7 @@ class Roster {
   Generation generation() const { return generation_; }
 
  private:
-  /// All of the membership that `later` makes of the present one.
+  /// The whole membership that results from `later`, which may name only what changes.
   proto::Membership Merge(const proto::Membership& later) const;
   /// The clock of the slowest active member; nullopt when nobody is active.
   std::optional<uint64_t> SlowestActive() const;
@@ -161,9 +160,9 @@ class Roster {
   void CountClocks();
 
   Generation generation_;
-  // ssp: where the slowest active member was at the newest membership. Never goes back, also while
-  // nobody is active, so no membership makes a lead longer. With chunks that come where none are
-  // left it is of their clocks, as all else.
+  // ssp: the clock of the slowest active member at the newest membership. It never goes back, even
+  // while nobody is active, so no membership makes a lead longer. A shard without chunks that gets
+  // some takes it from their clocks.
   uint64_t floor_ = 0;
   Incarnation incarnation_max_;
   std::map<Incarnation, Member> members_;

@@ -15,8 +15,8 @@ namespace ps::server {
 /// slices, and the shard hears and answers others in between. Owns the contributions.
 class RoundCommit {
  public:
-  /// `contributions` in the order of the sum; all have every part of the store. `workers` have
-  /// contributed, also where the store is empty.
+  /// `contributions`: in the order in which they are summed; each has every part of the store.
+  /// `workers`: how many have contributed, also when the store is empty.
   RoundCommit(
       uint64_t round, float lr, size_t workers, std::vector<Staging::Contribution> contributions);
 

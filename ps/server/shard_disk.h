@@ -46,7 +46,7 @@ struct PartWritten {
   std::string directory;  // where it is, in the checkpoint path
 };
 
-/// What checkpoints below `next` have put and that no kept one needs: those were given up.
+/// Frees what checkpoints below `next` have written and no kept one needs: they were given up.
 struct ReleaseRequest {
   checkpoint::CheckpointId next = 0;
   std::vector<checkpoint::CheckpointId> kept;

@@ -75,8 +75,8 @@ void ShardHost::Notice(Duration grace, const std::string& what) {
       .Ignore("a server too busy to be told is lost with its machine, as without a notice");
 }
 
-/// As Slurm and Kubernetes announce the end: a notice. Who has nothing to hand over, or is told
-/// twice, leaves at once.
+/// Slurm and Kubernetes announce the end by SIGTERM: it is taken as a notice. Exits at once if
+/// there is nothing to hand over, or on a second SIGTERM.
 void ShardHost::OnSigterm() {
   if (!core_->is_set_up() || std::exchange(is_terminated_, true)) {
     Leave(Status::Cancelled("SIGTERM"));
@@ -181,8 +181,8 @@ void ShardHost::OnConnected(proto::PeerId peer, const proto::Hello& hello) {
   log_.Info("worker_connected", {{"node", hello.node}, {"incarnation", hello.incarnation.value}});
 }
 
-/// Who has a token of one worker's speaks for that one alone, and chunks come from shards. Null:
-/// the message may be the peer's.
+/// Why this peer may not send the message: a worker's token is for its own seat alone, and chunks
+/// come from shards. Null: it may.
 const char* ShardHost::WhyNotFrom(proto::PeerId peer, const proto::Message& message) const {
   const bool is_move = std::holds_alternative<proto::ChunksOffer>(message) ||
                        std::holds_alternative<proto::ChunkPart>(message);

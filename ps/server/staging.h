@@ -45,9 +45,11 @@ class Staging {
   /// Requires: begun, and this part is not there yet.
   void Add(Id id, size_t part_index, StagedPart part);
   void Complete(Id id);
-  /// A chunk has come that it lacks. Nothing happens when there is none.
+  /// A chunk has come that the contribution lacks, so it is not complete. Nothing happens when
+  /// there is no such contribution.
   void Reopen(Id id);
-  /// Chunks have come or gone: of each part as they are now, the index that it had, or none.
+  /// Chunks have come or gone. `earlier`: for each part that there is now, the index that it had;
+  /// none when it is new.
   void Rearrange(const std::vector<std::optional<size_t>>& earlier);
 
   /// Null when there is none.
