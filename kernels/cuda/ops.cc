@@ -5,7 +5,6 @@
 
 #include "kernels/cuda/fused_ops.h"
 #include "kernels/cuda/kernels.h"
-#include "kernels/cuda/portable_ops.h"
 #include "kernels/cuda/sequence_ops.h"
 #include "kernels/cuda/stream.h"
 #include "ps/base/check.h"

@@ -1,7 +1,7 @@
 #include <variant>
 
 #include "kernels/cuda/portable_device.cuh"
-#include "kernels/cuda/portable_ops.h"
+#include "kernels/cuda/stream.h"
 #include "ps/base/check.h"
 
 namespace ps::kernels {

@@ -110,4 +110,7 @@ class CudaStream final : public Stream {
 /// Stream::MakeOp. `stream` outlives the op.
 Result<std::unique_ptr<Op>> MakeCudaOp(const OpSpec& spec, CudaStream* stream);
 
+/// The same for an op of kernels/ops. Requires: the options are one's.
+std::unique_ptr<Op> MakePortableCudaOp(const OpSpec& spec, CudaStream* stream);
+
 }  // namespace ps::kernels

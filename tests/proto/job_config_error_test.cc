@@ -301,7 +301,8 @@ TEST(JobConfigErrorTest, ImpossibleCombinationsAreExplained) {
        "job.json:2:43: train.staleness_max is 0 in mode ssp; allowed: 1 or more, or \"mode\": "
        "\"bsp\""},
       {WithLine(R"("optimizer": {"kind": "adamw", "momentum": 0.9})"),
-       "job.json:2:32: optimizer.momentum has no meaning for kind \"adamw\"; allowed for: sgd"},
+       "job.json:2:32: optimizer.momentum has no meaning for kind \"adamw\"; allowed for: sgd, "
+       "rmsprop"},
       {WithLine(R"("optimizer": {"schedule": {"kind": "step"}})"),
        "job.json:2:27: optimizer.schedule.milestones is missing; allowed: at least one number "
        "above 0 below 1"},
