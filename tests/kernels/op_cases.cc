@@ -139,6 +139,21 @@ OpCase LayerNormCase(int64_t n, int64_t features) {
   return c;
 }
 
+OpCase GroupNormCase(int64_t n, const GroupNormOptions& o) {
+  const int64_t positions = o.height * o.width;
+  OpCase c;
+  c.kind = "group_norm";
+  c.sizes = Sizes({n, o.channels, o.height, o.width, o.groups});
+  c.n = n;
+  c.in_elements = o.channels * positions;
+  c.out_elements = c.in_elements;
+  c.parameter_sizes = {o.channels, o.channels};
+  c.spec = o;
+  c.reference = ReferenceGroupNorm(o.channels, positions, o.groups, static_cast<double>(o.epsilon));
+  c.nmse_max = 1e-9;  // as of batch_norm
+  return c;
+}
+
 OpCase AttentionCase(int64_t n, const AttentionOptions& o) {
   OpCase c;
   c.kind = "attention";
@@ -277,6 +292,13 @@ std::vector<OpCase> AllOpCases() {
   cases.push_back(BatchNormCase(2, 31, 2, 1));
   cases.push_back(BatchNormCase(2, 32, 1, 3));
   cases.push_back(BatchNormCase(11, 33, 1, 1));
+  // n, then channels, height, width, groups, epsilon: one group, as many as channels, some.
+  cases.push_back(GroupNormCase(0, {6, 3, 5, 2, 1e-3F}));
+  cases.push_back(GroupNormCase(1, {1, 1, 1, 1, 1e-3F}));
+  cases.push_back(GroupNormCase(2, {31, 3, 2, 1, 1e-3F}));
+  cases.push_back(GroupNormCase(3, {7, 5, 3, 7, 1e-3F}));
+  cases.push_back(GroupNormCase(2, {66, 3, 3, 11, 1e-3F}));
+  cases.push_back(GroupNormCase(5, {32, 1, 1, 4, 1e-3F}));
   for (const int64_t elements : {1, 31, 32, 33, 127}) {
     for (const int64_t n : {0, 1, 3}) {
       cases.push_back(ElementwiseCase("relu", n, elements, ReluOptions{elements}, ReferenceRelu()));

@@ -226,6 +226,37 @@ Reference ReferenceLayerNorm(int64_t features, double epsilon) {
   };
 }
 
+Reference ReferenceGroupNorm(int64_t channels, int64_t positions, int64_t groups, double epsilon) {
+  return [=](int64_t n, const Values& x, const Parameters& params) {
+    Values y(x.size());
+    const int64_t width = channels / groups;
+    const auto count = static_cast<double>(width * positions);
+    for (int64_t sample = 0; sample < n; ++sample) {
+      for (int64_t first = 0; first < channels; first += width) {
+        std::vector<size_t> places;
+        for (int64_t p = 0; p < positions; ++p) {
+          for (int64_t c = first; c < first + width; ++c) {
+            places.push_back(Index((sample * positions + p) * channels + c));
+          }
+        }
+        double mean = 0;
+        double variance = 0;
+        for (const size_t at : places) {
+          mean += x[at] / count;
+        }
+        for (const size_t at : places) {
+          variance += (x[at] - mean) * (x[at] - mean) / count;
+        }
+        for (const size_t at : places) {
+          const size_t c = at % Index(channels);
+          y[at] = params[0][c] * (x[at] - mean) / std::sqrt(variance + epsilon) + params[1][c];
+        }
+      }
+    }
+    return y;
+  };
+}
+
 Reference ReferenceAttention(const AttentionOptions& o) {
   return [=](int64_t n, const Values& x, const Parameters&) {
     const int64_t size = o.width / o.heads;

@@ -31,6 +31,8 @@ Reference ReferenceFlatten(int64_t channels, int64_t positions);
 Reference ReferenceChannelsLast(int64_t channels, int64_t positions);
 Reference ReferenceEmbedding(const EmbeddingOptions& options);
 Reference ReferenceLayerNorm(int64_t features, double epsilon);
+/// `positions` is height * width.
+Reference ReferenceGroupNorm(int64_t channels, int64_t positions, int64_t groups, double epsilon);
 Reference ReferenceAttention(const AttentionOptions& options);
 
 }  // namespace ps::kernels::test

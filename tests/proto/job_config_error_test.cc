@@ -383,6 +383,8 @@ TEST(JobConfigErrorTest, ImpossibleModelsAreExplained) {
        "job.json:3:24: model.layers[0].out is missing; allowed: a whole number from 1"},
       {model(R"({"layers": [{"kind": "conv2d", "out": 0}]})"),
        "job.json:3:50: model.layers[0].out is missing; allowed: a whole number from 1"},
+      {model(R"({"layers": [{"kind": "group_norm"}]})"),
+       "job.json:3:24: model.layers[0].groups is missing; allowed: a whole number from 1"},
       {model(R"({"layers": [{"kind": "relu", "out": 3}]})"),
        "job.json:3:41: model.layers[0].out has no meaning for kind \"relu\"; allowed for: linear, "
        "conv2d, embedding"},

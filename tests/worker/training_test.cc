@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -63,10 +64,10 @@ struct PlainTraining {
   uint64_t step = 0;
 };
 
-Layers SmallCnn(int32_t classes) {
+Layers SmallCnn(const proto::LayerConfig& norm, int32_t classes) {
   return {
       Conv2d(8, 3),
-      BatchNorm(),
+      norm,
       Relu(),
       MaxPool(2),
       Residual({Conv2d(8, 3), Relu()}, {}),
@@ -75,7 +76,9 @@ Layers SmallCnn(int32_t classes) {
       Linear(classes)};
 }
 
-TEST(TrainingTest, ASmallNetworkLearnsStripes) {
+class StripesTest : public testing::TestWithParam<bool> {};
+
+TEST_P(StripesTest, ASmallNetworkLearnsThem) {
   // Class 0 has rows, class 1 columns, class 2 a checkerboard of light and dark, all in noise.
   constexpr size_t kCount = 96;
   constexpr size_t kSide = 8;
@@ -93,7 +96,9 @@ TEST(TrainingTest, ASmallNetworkLearnsStripes) {
     }
     labels.push_back(label);
   }
-  PlainTraining training(SmallCnn(3), {1, kSide, kSide}, 3);
+  const bool is_by_group = GetParam();
+  PlainTraining training(
+      SmallCnn(is_by_group ? GroupNorm(2) : BatchNorm(), 3), {1, kSide, kSide}, 3);
   const Batch all{images, labels};
   const double first = training.Step(all, 0.1F);
   double last = first;
@@ -103,6 +108,10 @@ TEST(TrainingTest, ASmallNetworkLearnsStripes) {
   EXPECT_LT(last, 0.3 * first);
   EXPECT_GT(training.Accuracy(all), 0.95);
 }
+
+INSTANTIATE_TEST_SUITE_P(Norms, StripesTest, testing::Bool(), [](const auto& info) {
+  return std::string(info.param ? "GroupNorm" : "BatchNorm");
+});
 
 TEST(TrainingTest, LossFallsOnRealImages) {
   proto::DataConfig config;

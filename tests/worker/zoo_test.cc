@@ -16,6 +16,7 @@
 #include "ps/proto/chunks.h"
 #include "tests/worker/data/data_files.h"
 #include "tests/worker/data/fashion.h"
+#include "tests/worker/model/model_builder.h"
 #include "tests/worker/model/model_server.h"
 #include "worker/data/dataset.h"
 #include "worker/model/model.h"
@@ -173,8 +174,8 @@ INSTANTIATE_TEST_SUITE_P(
         TextModel{"gpt_bpe_text", Precision::kF32, 0.9, true}),
     [](const auto& info) { return TestName(info.param.config, info.param.precision); });
 
-TEST(TableTrainingTest, AnMlpLearnsASmallCsv) {
-  const DataFolder folder;
+/// Whether a point is in a circle.
+void WriteCircle(const DataFolder& folder) {
   Random random(4);
   for (const std::string which : {"train", "test"}) {
     std::string text = "x,y,where\n";
@@ -186,6 +187,11 @@ TEST(TableTrainingTest, AnMlpLearnsASmallCsv) {
     }
     folder.Write(which + ".csv", Bytes(text.begin(), text.end()));
   }
+}
+
+TEST(TableTrainingTest, AnMlpLearnsASmallCsv) {
+  const DataFolder folder;
+  WriteCircle(folder);
   proto::JobConfig config;
   config.data.format = proto::DatasetFormat::kCsv;
   config.data.directory = folder.path();
@@ -195,6 +201,23 @@ TEST(TableTrainingTest, AnMlpLearnsASmallCsv) {
   config.train.minibatch = 32;
   const std::vector<double> losses = Learn(config, 256, 32, 12);
   EXPECT_LT(losses.back(), 0.5 * losses.front()) << testing::PrintToString(losses);
+}
+
+TEST(TableTrainingTest, GroupNormLearnsByRmsprop) {
+  const DataFolder folder;
+  WriteCircle(folder);
+  for (const float momentum : {0.0F, 0.9F}) {
+    proto::JobConfig config;
+    config.data.format = proto::DatasetFormat::kCsv;
+    config.data.directory = folder.path();
+    config.model.layers = {Linear(64), GroupNorm(4), Relu(), Linear(32), Relu(), Linear(2)};
+    config.optimizer.kind = proto::OptimizerKind::kRmsprop;
+    config.optimizer.lr = momentum > 0 ? 0.0003F : 0.003F;
+    config.optimizer.momentum = momentum;
+    config.train.minibatch = 32;
+    const std::vector<double> losses = Learn(config, 256, 32, 12);
+    EXPECT_LT(losses.back(), 0.5 * losses.front()) << testing::PrintToString(losses);
+  }
 }
 
 }  // namespace

@@ -71,6 +71,12 @@ inline proto::LayerConfig BatchNorm(float momentum = 0.1F) {
   return layer;
 }
 
+inline proto::LayerConfig GroupNorm(int32_t groups) {
+  proto::LayerConfig layer = Simple(proto::LayerKind::kGroupNorm);
+  layer.groups = groups;
+  return layer;
+}
+
 inline proto::LayerConfig Dropout(float rate) {
   proto::LayerConfig layer = Simple(proto::LayerKind::kDropout);
   layer.rate = rate;

@@ -194,6 +194,24 @@ TEST(ModelErrorTest, OptionsOutsideOfTheirRangeAreNamed) {
   EXPECT_THAT(ErrorOf({pool}), HasSubstr("padding 2 is more than half of kernel 3"));
 }
 
+TEST(ModelErrorTest, GroupsDivideTheChannels) {
+  const auto made = [](int32_t groups) {
+    proto::ModelConfig config;
+    config.layers = {Conv2d(6, 3), GroupNorm(groups), Flatten(), Linear(3)};
+    return MakeModel(config, {1, 2, 2}, 3);
+  };
+  EXPECT_EQ(
+      made(4).status().message(),
+      "model.layers[1] (group_norm): groups 4 do not divide the 6 channels");
+  const Result<Model> model = made(3);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->tensors[2].name, "1.group_norm.gamma");
+  EXPECT_EQ(model->tensors[2].shape, std::vector<int64_t>{6});
+  EXPECT_EQ(model->tensors[2].init_scale, 1);
+  EXPECT_EQ(model->tensors[3].name, "1.group_norm.beta");
+  EXPECT_EQ(model->tensors[3].init_scale, 0);
+}
+
 TEST(ModelErrorTest, SizesBeyondTheLimitsAreRefused) {
   EXPECT_THAT(
       ErrorOf({Flatten(), Linear(1 << 20), Linear(1 << 20), Linear(10)}),

@@ -42,7 +42,8 @@ Layers EveryLayer() {
       Conv2d(6, 3),
       BatchNorm(),
       Gelu(),
-      Residual({Conv2d(6, 3), Dropout(0.2F), Residual({Gelu(), Conv2d(6, 1)}, {})}, {}),
+      Residual(
+          {GroupNorm(3), Conv2d(6, 3), Dropout(0.2F), Residual({Gelu(), Conv2d(6, 1)}, {})}, {}),
       Gelu(),
       AvgPool(2),
       Residual({Conv2d(9, 3, 2), BatchNorm()}, {Conv2d(9, 1, 2)}),
