@@ -267,6 +267,8 @@ void Force(Random* random, Only only, Scenario* s) {
   }
   if (only == Only::kMoves && random->Chance(0.3)) {
     DrawFullQueue(random, s);
+    s->shards = 2 + static_cast<uint32_t>(random->Below(2));  // that have room for more workers
+    s->train_samples *= 8;
   }
   if (!s->has_checkpoints()) {
     DrawCheckpoints(random, s);
