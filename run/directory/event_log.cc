@@ -145,6 +145,10 @@ constexpr std::array kTellings = {
     Telling{"copy_failed", "checkpoint", "a copy failed: {why}"},
     Telling{"checkpoint_damaged", "checkpoint", "checkpoint {checkpoint} was given up: {why}"},
     Telling{"no_last_checkpoint", "give-up", "no last checkpoint: {why}"},
+    Telling{
+        "end_without_answer",
+        "give-up",
+        "{of} has given no answer for {waited_s} s; the process ends without it"},
     Telling{"paused", "pause", "no new work is handed out, on request"},
     Telling{"continued", "pause", "work is handed out again, on request"},
     Telling{"mode_wanted", "mode", "{mode} is wanted, {mode_before} is in force: {by}"},

@@ -14,7 +14,7 @@
 
 namespace ps::psctl {
 
-/// Where a run keeps its checkpoints. While the object lives, no other run can use the path.
+/// Where a run keeps its checkpoints. While the store lives, no other run can use the path.
 struct RunCheckpoints {
   std::unique_ptr<checkpoint::Storage> storage;
   std::shared_ptr<checkpoint::JobStore> store;  // null: the run makes no checkpoints
