@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <ranges>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "ps/base/ids.h"
+#include "ps/base/status.h"
 #include "ps/base/time.h"
 #include "ps/proto/messages.h"
 #include "tests/proto/members.h"
@@ -81,16 +83,14 @@ template <typename T>
 bool Same(const T& a, const T& b) {
   if constexpr (std::is_floating_point_v<T>) {
     return a == b || (a != a && b != b);
-  } else if constexpr (IsVector<T>::value) {
-    if (a.size() != b.size()) {
-      return false;
-    }
-    for (size_t i = 0; i < a.size(); ++i) {
-      if (!Same(a[i], b[i])) {
-        return false;
-      }
-    }
-    return true;
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return a == b;
+  } else if constexpr (std::is_same_v<T, Status>) {
+    return a.code() == b.code() && a.message() == b.message();
+  } else if constexpr (std::ranges::range<T>) {
+    return std::ranges::equal(a, b, [](const auto& x, const auto& y) { return Same(x, y); });
+  } else if constexpr (requires { a.first; }) {
+    return Same(a.first, b.first) && Same(a.second, b.second);
   } else if constexpr (std::is_same_v<T, proto::Payload>) {
     return std::ranges::equal(a.bytes(), b.bytes());
   } else if constexpr (std::equality_comparable<T>) {
