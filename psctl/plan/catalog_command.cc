@@ -5,6 +5,8 @@
 #include "provisioner/catalog/catalog_import.h"
 #include "ps/base/file.h"
 #include "ps/base/text.h"
+#include "psctl/cli/arguments.h"
+#include "psctl/cli/command_line.h"
 #include "psctl/view/catalog_view.h"
 #include "run/directory/files.h"
 #include "run/planning/planning_files.h"
@@ -111,5 +113,72 @@ int RunCatalogImport(const CatalogImportCommand& command, const Console& console
   console.err(command.output + ": " + Plural(imported->catalog.types.size(), "type") + "\n");
   return kExitOk;
 }
+
+namespace {
+
+void AddShow(CatalogShowCommand* command, Arguments* arguments) {
+  arguments->Add("FILE,--catalog", &command->file, "Catalog; configs/catalog/aws.json if absent");
+  arguments->Add("--sort", &command->sort, "By " + Join(CatalogSortOrders()));
+  arguments->Check(
+      [command] { return CheckOneOf("sort order", command->sort, CatalogSortOrders()); });
+  arguments->Add("--json", &command->is_json, "Print the catalog as JSON");
+}
+
+void AddCheck(CatalogCheckCommand* command, Arguments* arguments) {
+  arguments->Add("FILE,--catalog", &command->file, "Catalog").Required();
+}
+
+void AddImport(CatalogImportCommand* command, Arguments* arguments) {
+  arguments->Add("--from", &command->format, "csv: tables; spot-tsv: price history").Required();
+  arguments->Check([command] {
+    const std::vector<std::string_view> formats = provisioner::ImportFormats();
+    return CheckOneOf("format", command->format, {formats.begin(), formats.end()});
+  });
+  arguments
+      ->Add(
+          "FILE",
+          &command->files,
+          "FILE or FILE@DATE, the day of its prices. A .json file is a catalog to start from")
+      .Required();
+  arguments->Add("--provider", &command->provider, "Only its types");
+  arguments->Add("--region", &command->region, "Only its prices");
+  arguments->Add("--quota", &command->quota, "Of each type for which no file says; 10");
+  arguments->Add("-o,--output", &command->output, "File; else stdout").Value("FILE");
+}
+
+int Show(const CatalogShowCommand& command, const Session& session) {
+  return RunCatalogShow(command, session.today, session.console);
+}
+
+int Check(const CatalogCheckCommand& command, const Session& session) {
+  return RunCatalogCheck(command, session.today, session.console);
+}
+
+int Import(const CatalogImportCommand& command, const Session& session) {
+  return RunCatalogImport(command, session.console);
+}
+
+}  // namespace
+
+constinit const Command kCatalog = {
+    .path = "catalog",
+    .group = Group::kPlan,
+    .help = "Show, check or make a list of what can be rented"};
+
+constinit const Command kCatalogShow = {
+    .path = "catalog show",
+    .help = "Show types, prices and how old they are",
+    .examples = {{{"psctl catalog show", "what can be rented, for how much"}}},
+    .declare = Declare<CatalogShowCommand, AddShow, Show>};
+
+constinit const Command kCatalogCheck = {
+    .path = "catalog check",
+    .help = "Say what is wrong with a catalog",
+    .declare = Declare<CatalogCheckCommand, AddCheck, Check>};
+
+constinit const Command kCatalogImport = {
+    .path = "catalog import",
+    .help = "Make a catalog of public tables",
+    .declare = Declare<CatalogImportCommand, AddImport, Import>};
 
 }  // namespace ps::psctl

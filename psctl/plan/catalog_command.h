@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "psctl/cli/command.h"
 #include "run/report/console.h"
 
 namespace ps::psctl {
@@ -35,5 +36,10 @@ int RunCatalogShow(
 int RunCatalogCheck(
     const CatalogCheckCommand& command, const std::string& today, const Console& console);
 int RunCatalogImport(const CatalogImportCommand& command, const Console& console);
+
+extern const Command kCatalog;
+extern const Command kCatalogShow;
+extern const Command kCatalogCheck;
+extern const Command kCatalogImport;
 
 }  // namespace ps::psctl

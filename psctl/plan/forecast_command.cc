@@ -10,7 +10,9 @@
 #include "ps/base/file.h"
 #include "ps/base/text.h"
 #include "ps/proto/json_writer.h"
+#include "psctl/cli/arguments.h"
 #include "psctl/plan/replay_command.h"
+#include "psctl/plan/trace_arguments.h"
 #include "run/report/tables.h"
 
 namespace ps::psctl {
@@ -181,6 +183,9 @@ Result<std::vector<uint32_t>> CountsOf(const AvailabilityTrace& trace, double in
   return counts;
 }
 
+namespace {
+
+/// Compares the predictors of provisioner/strategies on a trace. Returns the exit code.
 int RunForecast(const ForecastCommand& command, const Console& console) {
   const Result<Comparison> comparison = Compare(command);
   if (!comparison.ok()) {
@@ -189,5 +194,28 @@ int RunForecast(const ForecastCommand& command, const Console& console) {
   console.out(command.is_json ? JsonOf(*comparison) : RenderComparison(command, *comparison));
   return kExitOk;
 }
+
+void AddArguments(ForecastCommand* command, Arguments* arguments) {
+  AddTrace("TRACE", {&command->trace_path, &command->unit, &command->gaps}, arguments).Required();
+  arguments->AddDuration("--interval", &command->interval_s, "From one count to the next; 60s");
+  arguments->Add("--horizon", &command->horizons, "Intervals ahead, as in 1,6,12")
+      .Separated()
+      .Value("N,...");
+  arguments->Add("--band", &command->band, "Share of counts within a band; 0.8");
+  arguments->Add("--json", &command->is_json, "Print JSON");
+}
+
+int Run(const ForecastCommand& command, const Session& session) {
+  return RunForecast(command, session.console);
+}
+
+}  // namespace
+
+constinit const Command kForecast = {
+    .path = "forecast",
+    .group = Group::kMeasure,
+    .help = "Compare predictors of availability on a trace",
+    .examples = {{{"psctl forecast trace.csv", "how well machines to come can be told"}}},
+    .declare = Declare<ForecastCommand, AddArguments, Run>};
 
 }  // namespace ps::psctl

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "psctl/cli/command.h"
 #include "psctl/plan/replay_trace.h"
 #include "run/report/console.h"
 
@@ -22,7 +23,6 @@ struct ForecastCommand {
 /// The count at the begin of each interval. Errors: kInvalidArgument (too many intervals).
 Result<std::vector<uint32_t>> CountsOf(const AvailabilityTrace& trace, double interval_s);
 
-/// Compares the predictors of provisioner/strategies on a trace. Returns the exit code.
-int RunForecast(const ForecastCommand& command, const Console& console);
+extern const Command kForecast;
 
 }  // namespace ps::psctl

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "psctl/cli/command.h"
 #include "run/planning/plan_request.h"
 #include "run/report/console.h"
 
@@ -11,5 +12,8 @@ namespace ps::psctl {
 /// not, 2 misused. `today` as "2026-07-20", for the age of prices.
 int RunPlan(const PlanCommand& command, const std::string& today, const Console& console);
 int RunPredict(const PredictCommand& command, const std::string& today, const Console& console);
+
+extern const Command kPlan;
+extern const Command kPredict;
 
 }  // namespace ps::psctl

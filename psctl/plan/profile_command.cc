@@ -15,6 +15,7 @@
 #include "provisioner/profile/profile_merge.h"
 #include "provisioner/profile/profile_runs.h"
 #include "ps/base/text.h"
+#include "psctl/cli/arguments.h"
 #include "psctl/plan/child_runs.h"
 #include "psctl/view/probe_view.h"
 #include "psctl/view/profile_view.h"
@@ -174,8 +175,9 @@ class Measurement {
   size_t count_ = 0;
 };
 
-}  // namespace
-
+/// Runs the job briefly on this machine with different fleets and minibatches, says how far it is
+/// on stderr, and writes what they told into `output`: into what is there already when that is a
+/// profile of the same model. Returns the exit code.
 int RunProfile(const ProfileCommand& command, const Console& console) {
   const Result<proto::JobConfig> config = proto::LoadJobConfig(command.job_path, command.overrides);
   if (!config.ok()) {
@@ -215,5 +217,57 @@ int RunProfile(const ProfileCommand& command, const Console& console) {
   console.out(text + "written to " + command.output + "\n");
   return kExitOk;
 }
+
+Status CheckFigures(const ProfileCommand& command) {
+  if (!(command.seconds >= 2 && command.seconds <= 3600)) {
+    return Status::InvalidArgument("--seconds wants a number from 2 to 3600, as in --seconds 10");
+  }
+  const double curve_seconds = command.curve_seconds.value_or(0);
+  if (!(curve_seconds >= 0 && curve_seconds <= 36000)) {
+    return Status::InvalidArgument(
+        "--curve-seconds wants a number from 0 to 36000, as in --curve-seconds 30");
+  }
+  if (command.curve_repeats < 1 || command.curve_repeats > provisioner::kCurvesPerFleet) {
+    return Status::InvalidArgument(fmt::format(
+        "--curve-repeats wants a number from 1 to {}, as in --curve-repeats 3",
+        provisioner::kCurvesPerFleet));
+  }
+  return Status::Ok();
+}
+
+void AddArguments(ProfileCommand* command, Arguments* arguments) {
+  arguments->Add("JOB.json", &command->job_path, "Job file").Required();
+  arguments->AddSettings(&command->overrides, "Change a field of the job");
+  arguments->Add("-o,--output", &command->output, "File to write or refine; profile.json")
+      .Value("FILE");
+  arguments->Add("--type", &command->type, "Name of this kind of machine; local");
+  arguments->Add("--seconds", &command->seconds, "Length of a run; 10");
+  arguments->Add(
+      "--curve-seconds",
+      &command->curve_seconds,
+      "Length of one worker's loss curve, 0: none; twice --seconds");
+  arguments->Add(
+      "--curve-repeats",
+      &command->curve_repeats,
+      "Loss curves of each fleet of 2 to 6 workers, whose runs differ; 2");
+  arguments->Add(
+      "--instrument",
+      &command->is_instrumented,
+      "Time forward, backward, tensors and link too, and compare two models of a step");
+  arguments->Check([command] { return CheckFigures(*command); });
+}
+
+int Run(const ProfileCommand& command, const Session& session) {
+  return RunProfile(command, session.console);
+}
+
+}  // namespace
+
+constinit const Command kProfile = {
+    .path = "profile",
+    .group = Group::kMeasure,
+    .help = "Measure a job on this machine, for planning",
+    .examples = {{{"psctl profile job.json", "measure a job on this machine"}}},
+    .declare = Declare<ProfileCommand, AddArguments, Run>};
 
 }  // namespace ps::psctl

@@ -6,6 +6,7 @@
 
 #include "provisioner/profile/profile_runs.h"
 #include "ps/proto/job_config.h"
+#include "psctl/cli/command.h"
 #include "run/planning/planning_files.h"
 #include "run/report/console.h"
 
@@ -25,9 +26,6 @@ struct ProfileCommand {
   int curve_repeats = provisioner::CurveSettings{}.repeats;  // 1 to kCurvesPerFleet
 };
 
-/// Runs the job briefly on this machine with different fleets and minibatches, says how far it is
-/// on stderr, and writes what they told into `output`: into what is there already when that is a
-/// profile of the same model. Returns the exit code.
-int RunProfile(const ProfileCommand& command, const Console& console);
+extern const Command kProfile;
 
 }  // namespace ps::psctl

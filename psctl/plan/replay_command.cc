@@ -21,12 +21,15 @@
 #include "ps/base/random.h"
 #include "ps/base/text.h"
 #include "ps/base/time.h"
+#include "psctl/cli/arguments.h"
 #include "psctl/cli/interrupts.h"
 #include "psctl/plan/replay_report.h"
 #include "psctl/plan/replay_simulation.h"
+#include "psctl/plan/trace_arguments.h"
 #include "psctl/runs/runs_command.h"
 #include "run/directory/control.h"
 #include "run/planning/live_policy.h"
+#include "run/planning/plan_arguments.h"
 #include "run/planning/policy_runner.h"
 #include "run/report/run_events.h"
 
@@ -357,6 +360,10 @@ Status CheckReplayPolicy(const std::string& name) {
                    fmt::format("--policy wants one of {}; got '{}'", Join(known), Printable(name)));
 }
 
+namespace {
+
+/// Trains the job on this machine, with as many workers as the trace has machines at each moment,
+/// then ends it and says what that came to. Returns the exit code.
 int RunReplay(const ReplayCommand& command, const Console& console, const RunRegistry& registry) {
   const Status policy_known = CheckReplayPolicy(command.policy);
   const Result<AvailabilityTrace> trace =
@@ -426,5 +433,49 @@ int RunReplay(const ReplayCommand& command, const Console& console, const RunReg
   }
   return kExitOk;
 }
+
+void AddArguments(ReplayCommand* command, Arguments* arguments) {
+  AddTrace("TRACE", {&command->trace_path, &command->unit, &command->gaps}, arguments).Required();
+  arguments->Add("JOB.json", &command->job_path, "Job file").Required();
+  arguments->AddSettings(&command->overrides, "Change a field of the job");
+  arguments->Add(
+      "--speedup", &command->scale.speedup, "Seconds of the trace in one of the clock; 60");
+  arguments->Add("--from-hour", &command->scale.from_hours, "Hour of the trace to begin at; 0");
+  arguments->Add("--hours", &command->scale.hours, "Hours of the trace; all of it if absent");
+  arguments->Add(
+      "--nodes",
+      &command->scale.nodes_max,
+      "Scale counts so that the largest is this; as they are if absent");
+  arguments->AddText(
+      "--notice",
+      [command](const std::string& text) -> Status {
+        command->notice_s = 0;
+        if (text != "none") {
+          PS_ASSIGN(command->notice_s, ParseDuration("--notice", text));
+        }
+        return Status::Ok();
+      },
+      "Before a machine goes, in the trace's time; none: no word; 2m");
+  arguments
+      ->Add("--policy", &command->policy, "Which machines are used, as provisioner.policy; all")
+      .Value("NAME");
+  arguments->Add("--plot", &command->plot_path, "Plot; replay.svg of the run if absent")
+      .Value("FILE.svg");
+  arguments->Add("--json", &command->is_json, "Print JSON");
+}
+
+int Run(const ReplayCommand& command, const Session& session) {
+  return RunReplay(command, session.console, session.registry);
+}
+
+}  // namespace
+
+constinit const Command kReplay = {
+    .path = "replay",
+    .group = Group::kMeasure,
+    .help = "Train while workers come and go as a trace says",
+    .examples =
+        {{{"psctl replay trace.csv job.json --nodes 4", "at most 4 workers of this machine"}}},
+    .declare = Declare<ReplayCommand, AddArguments, Run>};
 
 }  // namespace ps::psctl

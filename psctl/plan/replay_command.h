@@ -6,6 +6,7 @@
 
 #include "ps/base/ids.h"
 #include "ps/proto/job_config.h"
+#include "psctl/cli/command.h"
 #include "psctl/plan/replay_trace.h"
 #include "run/directory/run_registry.h"
 #include "run/report/console.h"
@@ -39,8 +40,6 @@ bool IsWorkerOf(int64_t pid, const std::string& run_root, WorkerId seat);
 /// Seconds of "ms", "s" or "h". Errors: kInvalidArgument.
 Result<double> SecondsOfUnit(const std::string& unit);
 
-/// Trains the job on this machine, with as many workers as the trace has machines at each moment,
-/// then ends it and says what that came to. Returns the exit code.
-int RunReplay(const ReplayCommand& command, const Console& console, const RunRegistry& registry);
+extern const Command kReplay;
 
 }  // namespace ps::psctl

@@ -15,9 +15,11 @@
 #include "ps/base/logger.h"
 #include "ps/base/text.h"
 #include "ps/proto/job_config.h"
+#include "psctl/cli/arguments.h"
 #include "psctl/plan/goal_policy.h"
 #include "psctl/plan/replay_command.h"
 #include "psctl/plan/simulate_view.h"
+#include "psctl/plan/trace_arguments.h"
 #include "run/planning/plan_arguments.h"
 #include "run/planning/planning.h"
 
@@ -334,8 +336,7 @@ Result<Judgement> Judge(const SimulateCommand& command) {
   return judgement;
 }
 
-}  // namespace
-
+/// Judges policies on a trace, in virtual time. Returns the exit code.
 int RunSimulate(const SimulateCommand& command, const Console& console) {
   const Result<Judgement> judgement = Judge(command);
   if (!judgement.ok()) {
@@ -355,5 +356,69 @@ int RunSimulate(const SimulateCommand& command, const Console& console) {
   }
   return kExitOk;
 }
+
+void AddArguments(SimulateCommand* command, Arguments* arguments) {
+  arguments->Add("JOB.json", &command->job_path, "Job file; its first workers' step_ms counts");
+  AddTrace("--trace", {&command->trace_path, &command->unit, &command->gaps}, arguments)
+      .Value("FILE")
+      .Required();
+  arguments->Add("--from-hour", &command->part.from_hours, "Hour of the trace to begin at; 0");
+  arguments->Add("--hours", &command->part.hours, "Hours of the trace; all if absent");
+  arguments->Add("--nodes", &command->part.nodes_max, "Scale counts so that the largest is this");
+  arguments
+      ->Add(
+          "--policy",
+          &command->policies,
+          "reactive, hold, parcae, standby, deadline, oracle, goal; all if absent")
+      .Separated()
+      .Value("NAME,...");
+  arguments->Add("--profile", &command->profile_path, "Speeds by a profile, with --type, --ps")
+      .Value("FILE");
+  arguments->Add("--catalog", &command->catalog_path, "Catalog; configs/catalog/aws.json")
+      .Value("FILE");
+  arguments->Add("--type", &command->type, "Of the workers, as in g4dn.4xlarge");
+  arguments->Add("--ps", &command->servers, "Hosts of servers, as in m5.xlarge=1");
+  arguments->Add(
+      "--workers", &command->workers, "At most; the most machines of the trace if absent");
+  arguments->AddDuration(
+      "--start-up", &command->start_s, "Until a machine's worker takes part; 2m");
+  arguments->AddDuration(
+      "--detect", &command->detect_s, "Until another one has a revoked worker's seat; at once");
+  arguments->Add("--notice", &command->has_notice, "Revocations are announced: no step is lost");
+  arguments->Add("--samples", &command->samples, "To train; to the trace's end if absent");
+  arguments->AddDuration("--within", &command->within_s, "Deadline of --samples, as in 6h");
+  arguments->Add("--spot-usd", &command->spot_usd, "Price of an hour; the catalog's or job's");
+  arguments->Add("--on-demand-usd", &command->on_demand_usd, "The same on demand");
+  arguments->Add("--prices", &command->prices_path, "TIME,USD lines: spot prices over the trace")
+      .Value("FILE");
+  arguments->Add(
+      "--egress-usd-per-gb",
+      &command->egress_usd_per_gb,
+      "Of what a profile's workers send, fetch");
+  arguments->Add(
+      "--launch-failures", &command->launch_failures, "Share of spot starts that fail, as in 0.1");
+  arguments->Add("--seeds", &command->seeds, "Draws of who goes; the means are shown; 1");
+  arguments->Add(
+      "--engine", &command->engine, "cores (the production coordinator) or rates; cores if absent");
+  arguments->Add("--log", &command->log_path, "The coordinator's log, of one policy and seed")
+      .Value("FILE");
+  arguments->Add("--plot", &command->plot_path, "Plot").Value("FILE.svg");
+  arguments->Add("--json", &command->is_json, "Print JSON");
+}
+
+int Run(const SimulateCommand& command, const Session& session) {
+  return RunSimulate(command, session.console);
+}
+
+}  // namespace
+
+constinit const Command kSimulate = {
+    .path = "simulate",
+    .group = Group::kMeasure,
+    .help = "Judge policies of a fleet on a trace, in virtual time",
+    .examples =
+        {{{"psctl simulate job.json --trace trace.csv",
+           "how policies of a fleet would have done"}}},
+    .declare = Declare<SimulateCommand, AddArguments, Run>};
 
 }  // namespace ps::psctl

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "psctl/cli/command.h"
 #include "psctl/plan/replay_trace.h"
 #include "run/report/console.h"
 
@@ -39,7 +40,6 @@ struct SimulateCommand {
   bool is_json = false;
 };
 
-/// Judges policies on a trace, in virtual time. Returns the exit code.
-int RunSimulate(const SimulateCommand& command, const Console& console);
+extern const Command kSimulate;
 
 }  // namespace ps::psctl

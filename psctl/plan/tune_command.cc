@@ -9,6 +9,7 @@
 #include "provisioner/profile/share_search.h"
 #include "ps/base/file.h"
 #include "ps/base/text.h"
+#include "psctl/cli/arguments.h"
 #include "psctl/plan/child_runs.h"
 #include "psctl/runs/runs_command.h"
 #include "run/report/job_parts.h"
@@ -164,8 +165,9 @@ std::string FieldsText(const proto::JobConfig& before, const proto::JobConfig& c
   return text;
 }
 
-}  // namespace
-
+/// Runs the job on this machine again and again, from beginning to end, to find the smallest share
+/// of it that has to be trained in bsp (train.switch_at) for the accuracy of bsp alone. Says how
+/// far it is on stderr, and prints each share with its accuracy and time. Returns the exit code.
 int RunTune(const TuneCommand& command, const Console& console) {
   const Result<proto::JobConfig> job = proto::LoadJobConfig(command.job_path, command.overrides);
   if (!job.ok()) {
@@ -201,5 +203,51 @@ int RunTune(const TuneCommand& command, const Console& console) {
   console.out("written to " + command.output + "\n");
   return kExitOk;
 }
+
+Status CheckFigures(const TuneCommand& tune) {
+  if (!(tune.tolerance_points >= 0 && tune.tolerance_points <= 100)) {
+    return Status::InvalidArgument(
+        "--tolerance wants a number from 0 to 100, as in --tolerance 0.5");
+  }
+  if (tune.tries < 1 || tune.tries > kTuneTriesMax) {
+    return Status::InvalidArgument(
+        fmt::format("--tries wants a number from 1 to {}, as in --tries 4", kTuneTriesMax));
+  }
+  if (tune.repeats < 1 || tune.repeats > kTuneRepeatsMax) {
+    return Status::InvalidArgument(
+        fmt::format("--repeats wants a number from 1 to {}, as in --repeats 3", kTuneRepeatsMax));
+  }
+  return Status::Ok();
+}
+
+void AddArguments(TuneCommand* command, Arguments* arguments) {
+  arguments->Add("JOB.json", &command->job_path, "Job file; it is run from beginning to end")
+      .Required();
+  arguments->AddSettings(&command->overrides, "Change a field of the job");
+  arguments
+      ->Add(
+          "--tolerance",
+          &command->tolerance_points,
+          "Accuracy may be so much below that of bsp alone, in percent; 0.5")
+      .Value("POINTS");
+  arguments->Add("--tries", &command->tries, "Shares to try, each half way between two others; 4");
+  arguments->Add("--repeats", &command->repeats, "Runs of each share, with other seeds; 1");
+  arguments->Add("-o,--output", &command->output, "File for the job with the share that was found")
+      .Value("FILE.json");
+  arguments->Check([command] { return CheckFigures(*command); });
+}
+
+int Run(const TuneCommand& command, const Session& session) {
+  return RunTune(command, session.console);
+}
+
+}  // namespace
+
+constinit const Command kTune = {
+    .path = "tune",
+    .group = Group::kMeasure,
+    .help = "Find the share of a job that has to be trained in bsp",
+    .examples = {{{"psctl tune job.json -o tuned.json", "a job with the share that was found"}}},
+    .declare = Declare<TuneCommand, AddArguments, Run>};
 
 }  // namespace ps::psctl

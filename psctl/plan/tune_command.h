@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ps/proto/job_config.h"
+#include "psctl/cli/command.h"
 #include "run/report/console.h"
 
 namespace ps::psctl {
@@ -21,9 +22,6 @@ struct TuneCommand {
 inline constexpr int kTuneTriesMax = 10;
 inline constexpr int kTuneRepeatsMax = 20;
 
-/// Runs the job on this machine again and again, from beginning to end, to find the smallest share
-/// of it that has to be trained in bsp (train.switch_at) for the accuracy of bsp alone. Says how
-/// far it is on stderr, and prints each share with its accuracy and time. Returns the exit code.
-int RunTune(const TuneCommand& command, const Console& console);
+extern const Command kTune;
 
 }  // namespace ps::psctl

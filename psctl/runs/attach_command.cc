@@ -8,7 +8,9 @@
 #include "ps/base/file.h"
 #include "ps/base/text.h"
 #include "ps/base/time.h"
+#include "psctl/cli/arguments.h"
 #include "psctl/cli/interrupts.h"
+#include "psctl/runs/chosen_run.h"
 #include "psctl/runs/runs_command.h"
 #include "run/directory/control.h"
 #include "run/report/progress.h"
@@ -80,23 +82,15 @@ class Attachment {
 };
 
 int TellEnd(const RunPaths& run, bool is_json, const Console& console) {
-  const Result<std::string> summary = ReadFile(is_json ? run.summary_json() : run.summary_text());
-  if (!summary.ok()) {
-    return Fail(
-        console,
-        Status::NotFound(fmt::format(
-            "{} has ended and left no summary; its logs are in {}, and psctl resume {} goes on",
-            BaseName(run.root),
-            run.logs(),
-            run.root)));
+  if (const int code = PrintSummary(run, is_json, console); code != kExitOk) {
+    return code;
   }
-  console.out(*summary);
   const RunRow ended = EndedRun(run);
   return ExitCodeOf(ended.state, ended.model_problem);
 }
 
-}  // namespace
-
+/// Shows how a run goes until it has ended, and then its summary. Ctrl-C leaves the run alone.
+/// Returns the exit code of the run; 0 when it still goes on.
 int RunAttach(const AttachCommand& command, const RunPaths& run, const Console& console) {
   if (FileLock::IsHeld(run.lock())) {
     const InterruptGuard interrupts;
@@ -114,5 +108,19 @@ int RunAttach(const AttachCommand& command, const RunPaths& run, const Console& 
   }
   return TellEnd(run, command.is_json, console);
 }
+
+void AddArguments(AttachCommand* command, Arguments* arguments) {
+  arguments->AddRun(&command->job);
+  arguments->Add("--json", &command->is_json, "Print the summary as JSON");
+}
+
+}  // namespace
+
+constinit const Command kAttach = {
+    .path = "attach",
+    .group = Group::kWatch,
+    .help = "Show how a running job goes, until it ends",
+    .examples = {{{"psctl attach", "see how it goes; Ctrl-C leaves it running"}}},
+    .declare = Declare<AttachCommand, AddArguments, OnRun<AttachCommand, RunAttach>>};
 
 }  // namespace ps::psctl

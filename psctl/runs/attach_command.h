@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "psctl/cli/command.h"
 #include "run/directory/run_directory.h"
 #include "run/report/console.h"
 
@@ -12,8 +13,6 @@ struct AttachCommand {
   bool is_json = false;  // the summary
 };
 
-/// Shows how a run goes until it has ended, and then its summary. Ctrl-C leaves the run alone.
-/// Returns the exit code of the run; 0 when it still goes on.
-int RunAttach(const AttachCommand& command, const RunPaths& run, const Console& console);
+extern const Command kAttach;
 
 }  // namespace ps::psctl

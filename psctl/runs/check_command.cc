@@ -5,6 +5,7 @@
 #include "ps/base/text.h"
 #include "ps/net/endpoint.h"
 #include "ps/net/loop.h"
+#include "psctl/cli/arguments.h"
 #include "run/directory/copies.h"
 #include "run/directory/files.h"
 #include "run/directory/run_directory.h"
@@ -61,8 +62,9 @@ Status CheckMachine(const proto::JobConfig& config) {
   return CheckPorts(config);
 }
 
-}  // namespace
-
+/// Looks for everything that would keep `psctl train` from running the job to its end, without
+/// starting anything: the file and its rules, shapes, the whole dataset, programs, folder and
+/// ports. Prints what the job is. Returns the exit code, which is that of train.
 int RunCheck(const CheckCommand& command, const Console& console) {
   const Result<proto::JobConfig> config = proto::LoadJobConfig(command.job_path, command.overrides);
   if (!config.ok()) {
@@ -84,5 +86,24 @@ int RunCheck(const CheckCommand& command, const Console& console) {
       ": nothing is wrong\n");
   return kExitOk;
 }
+
+void AddArguments(CheckCommand* command, Arguments* arguments) {
+  arguments->Add("JOB.json", &command->job_path, "Job file").Required();
+  arguments->AddSettings(&command->overrides, "Change a field of the job");
+  arguments->Add("--plan", &command->plan_path, "plan.json whose fleet is to run").Value("FILE");
+}
+
+int Run(const CheckCommand& command, const Session& session) {
+  return RunCheck(command, session.console);
+}
+
+}  // namespace
+
+constinit const Command kCheck = {
+    .path = "check",
+    .group = Group::kRun,
+    .help = "Say what train would refuse, without starting anything",
+    .examples = {{{"psctl check job.json", "what train would refuse, without a run"}}},
+    .declare = Declare<CheckCommand, AddArguments, Run>};
 
 }  // namespace ps::psctl

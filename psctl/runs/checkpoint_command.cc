@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <iterator>
 #include <memory>
@@ -13,12 +14,15 @@
 #include "checkpoint/remote/place.h"
 #include "checkpoint/rocksdb_storage.h"
 #include "ps/base/text.h"
+#include "psctl/cli/arguments.h"
 #include "psctl/runs/checkpoint_source.h"
+#include "psctl/runs/chosen_run.h"
 #include "psctl/runs/remote_copies.h"
 #include "psctl/view/checkpoint_view.h"
 #include "run/directory/borrowed_job.h"
 #include "run/directory/files.h"
 #include "run/directory/model_export.h"
+#include "run/directory/run_checkpoints.h"
 
 namespace ps::psctl {
 namespace {
@@ -148,5 +152,166 @@ int RunCheckpoint(
       return ListCheckpoints(command, SourceOf(**reader), console);
   }
 }
+
+namespace {
+
+constexpr size_t kKeepMax = 1'000'000;
+constexpr const char* kNumberHelp = "Number of a checkpoint, or newest";
+
+/// "7" or "newest", which is 0.
+Status ParseCheckpoint(const std::string& text, uint64_t* number) {
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, *number);
+  if (text != "newest" && (error != std::errc() || stopped != end || *number == 0)) {
+    return Status::InvalidArgument(fmt::format(
+        "a checkpoint is a number or 'newest', not '{}'; psctl checkpoint list shows them",
+        Printable(text)));
+  }
+  return Status::Ok();
+}
+
+Argument AddNumber(const std::string& names, uint64_t* number, Arguments* arguments) {
+  return arguments->AddText(
+      names,
+      [number](const std::string& text) { return ParseCheckpoint(text, number); },
+      kNumberHelp);
+}
+
+void AddWhere(CheckpointCommand* command, Arguments* arguments) {
+  arguments->Add(
+      "RUN",
+      &command->where,
+      "Run, checkpoint path or place of copies; the running job's if there is only one");
+}
+
+void AddJson(CheckpointCommand* command, Arguments* arguments) {
+  arguments->Add("--json", &command->is_json, "Print JSON");
+}
+
+void AddList(CheckpointCommand* command, Arguments* arguments) {
+  command->action = CheckpointCommand::Action::kList;
+  AddWhere(command, arguments);
+  AddJson(command, arguments);
+}
+
+void AddShow(CheckpointCommand* command, Arguments* arguments) {
+  command->action = CheckpointCommand::Action::kShow;
+  AddNumber("K", &command->first, arguments).Required();
+  AddWhere(command, arguments);
+}
+
+void AddVerify(CheckpointCommand* command, Arguments* arguments) {
+  command->action = CheckpointCommand::Action::kVerify;
+  AddWhere(command, arguments);
+  AddNumber("--checkpoint", &command->first, arguments).Value("K");
+  arguments->Add("--all", &command->is_all, "Verify every checkpoint");
+  AddJson(command, arguments);
+}
+
+void AddDiff(CheckpointCommand* command, Arguments* arguments) {
+  command->action = CheckpointCommand::Action::kDiff;
+  AddNumber("K1", &command->first, arguments).Required();
+  AddNumber("K2", &command->second, arguments).Required();
+  AddWhere(command, arguments);
+  AddJson(command, arguments);
+}
+
+void AddExport(CheckpointCommand* command, Arguments* arguments) {
+  command->action = CheckpointCommand::Action::kExport;
+  AddNumber("K", &command->first, arguments).Required();
+  arguments->Add("FILE", &command->target, "File to write").Required();
+  AddWhere(command, arguments);
+  arguments->Add("--half", &command->is_half, "16-bit floats: half the size");
+}
+
+void AddPrune(CheckpointCommand* command, Arguments* arguments) {
+  command->action = CheckpointCommand::Action::kPrune;
+  AddWhere(command, arguments);
+  arguments->Add("--keep", &command->keep, "How many to keep").Required();
+  arguments->Check([command] {
+    return command->keep >= 1 && command->keep <= kKeepMax
+               ? Status::Ok()
+               : Status::InvalidArgument(
+                     fmt::format("--keep wants a number from 1 to {}, as in --keep 3", kKeepMax));
+  });
+  arguments->Add(
+      "--force", &command->is_forced, "Also where a copier that was killed has not left the place");
+}
+
+void AddCopy(CheckpointCommand* command, Arguments* arguments) {
+  command->action = CheckpointCommand::Action::kCopy;
+  arguments->Add("DEST", &command->target, "Checkpoint path, s3://BUCKET/PREFIX or file://FOLDER")
+      .Required();
+  AddWhere(command, arguments);
+}
+
+/// On the checkpoint path that was named, or on that of the run that was.
+int Run(const CheckpointCommand& command, const Session& session) {
+  const Console& console = session.console;
+  if (checkpoint::IsObjectStore(command.where)) {
+    return RunOnObjects(command, console);
+  }
+  if (IsCheckpointPath(command.where)) {
+    return RunCheckpoint(command, command.where, console);
+  }
+  const Result<RunPaths> run = ChooseRun(command.where, session.registry);
+  if (!run.ok()) {
+    return Fail(
+        console,
+        Status(
+            run.status().code(),
+            std::string(run.status().message()) + "; name a run or a checkpoint path"));
+  }
+  return RunCheckpoint(command, CheckpointPathOf(*run), console);
+}
+
+}  // namespace
+
+constinit const Command kCheckpoint = {
+    .path = "checkpoint",
+    .group = Group::kKeep,
+    .help = "Look at, check, copy or export checkpoints"};
+
+constinit const Command kCheckpointList = {
+    .path = "checkpoint list",
+    .help = "List them, with sizes",
+    .examples = {{{"psctl checkpoint list", "those of the running job"}}},
+    .declare = Declare<CheckpointCommand, AddList, Run>};
+
+constinit const Command kCheckpointShow = {
+    .path = "checkpoint show",
+    .help = "Show one, with its shards and tensors",
+    .examples = {{{"psctl checkpoint show newest", "shards, tensors and sizes"}}},
+    .declare = Declare<CheckpointCommand, AddShow, Run>};
+
+constinit const Command kCheckpointVerify = {
+    .path = "checkpoint verify",
+    .help = "Read all of the newest; name what is damaged",
+    .declare = Declare<CheckpointCommand, AddVerify, Run>};
+
+constinit const Command kCheckpointDiff = {
+    .path = "checkpoint diff",
+    .help = "Compare the parameters of two",
+    .examples = {{{"psctl checkpoint diff 3 newest", "how far the parameters have moved"}}},
+    .declare = Declare<CheckpointCommand, AddDiff, Run>};
+
+constinit const Command kCheckpointExport = {
+    .path = "checkpoint export",
+    .help = "Write a model as a safetensors file",
+    .examples =
+        {{{"psctl checkpoint export newest m.safetensors", "its model, for other programs"}}},
+    .declare = Declare<CheckpointCommand, AddExport, Run>};
+
+constinit const Command kCheckpointPrune = {
+    .path = "checkpoint prune",
+    .help = "Remove all but the newest",
+    .examples = {{{"psctl checkpoint prune --keep 3", "all but the newest three go"}}},
+    .declare = Declare<CheckpointCommand, AddPrune, Run>};
+
+constinit const Command kCheckpointCopy = {
+    .path = "checkpoint copy",
+    .help = "Copy those that DEST lacks",
+    .examples = {{{"psctl checkpoint copy s3://bucket/mnist", "from the running job"}}},
+    .declare = Declare<CheckpointCommand, AddCopy, Run>};
 
 }  // namespace ps::psctl

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "psctl/cli/command.h"
 #include "run/directory/run_directory.h"
 #include "run/report/console.h"
 
@@ -28,5 +29,14 @@ struct CheckpointCommand {
 /// On the checkpoints in `path`. Returns the exit code.
 int RunCheckpoint(
     const CheckpointCommand& command, const std::string& path, const Console& console);
+
+extern const Command kCheckpoint;
+extern const Command kCheckpointList;
+extern const Command kCheckpointShow;
+extern const Command kCheckpointVerify;
+extern const Command kCheckpointDiff;
+extern const Command kCheckpointExport;
+extern const Command kCheckpointPrune;
+extern const Command kCheckpointCopy;
 
 }  // namespace ps::psctl

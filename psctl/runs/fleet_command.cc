@@ -4,9 +4,15 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
 
 #include "ps/base/text.h"
 #include "ps/base/time.h"
+#include "ps/proto/limits.h"
+#include "psctl/cli/arguments.h"
+#include "psctl/runs/chosen_run.h"
 #include "psctl/runs/scale_preview.h"
 #include "run/directory/control.h"
 #include "run/planning/plan_from_run.h"
@@ -172,8 +178,6 @@ int Preview(
   return kExitOk;
 }
 
-}  // namespace
-
 int RunNotice(const NoticeCommand& command, const RunPaths& run, const Console& console) {
   if (const Status runs = CheckRuns(run); !runs.ok()) {
     return Fail(console, runs);
@@ -228,6 +232,7 @@ int RunPause(const PauseCommand& command, const RunPaths& run, const Console& co
   return kExitOk;
 }
 
+/// `psctl move`, too. `today` as "2026-07-20".
 int RunScale(
     const ScaleCommand& command,
     const RunPaths& run,
@@ -246,5 +251,186 @@ int RunScale(
   console.out(Describe(command, BaseName(run.root), reply->fleet, reply->servers));
   return command.is_waiting ? WaitForFleet(command, run, console) : kExitOk;
 }
+
+constexpr double kGraceSecondsMax = 3600;
+
+/// The number in "3" and "w3"; nothing for anything else.
+std::optional<uint32_t> SeatIn(std::string_view text) {
+  text.remove_prefix(text.starts_with('w') ? 1 : 0);
+  uint32_t seat = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seat);
+  const bool is_whole = error == std::errc() && end == text.data() + text.size();
+  return is_whole && seat < proto::kSeatsMax ? std::optional(seat) : std::nullopt;
+}
+
+/// The same, or "s0" for a server.
+Status ParseNoticed(const std::string& text, NoticeCommand* notice) {
+  notice->is_server = text.starts_with('s');
+  const std::string_view name = std::string_view(text).substr(notice->is_server ? 1 : 0);
+  const std::optional<uint32_t> number =
+      notice->is_server && name.starts_with('w') ? std::nullopt : SeatIn(name);
+  if (!number) {
+    return Status::InvalidArgument(fmt::format(
+        "notice wants a worker's number as psctl status lists it, as in: psctl notice 3; got '{}'; "
+        "a server is named as in: psctl notice s0",
+        Printable(text)));
+  }
+  notice->worker = *number;
+  return Status::Ok();
+}
+
+Status ParseDrained(const std::string& text, DrainCommand* drain) {
+  const std::optional<uint32_t> seat = SeatIn(text);
+  if (!seat) {
+    return Status::InvalidArgument(fmt::format(
+        "drain wants a worker's number as psctl status lists it, as in: psctl drain 3; got '{}'",
+        Printable(text)));
+  }
+  drain->worker = *seat;
+  return Status::Ok();
+}
+
+void AddGrace(double* seconds, const std::string& help, Arguments* arguments) {
+  arguments->AddDuration("--grace", seconds, help);
+  arguments->Check([seconds] {
+    return *seconds <= kGraceSecondsMax
+               ? Status::Ok()
+               : Status::InvalidArgument("--grace wants at most an hour, as in --grace 30s");
+  });
+}
+
+void AddNotice(NoticeCommand* notice, Arguments* arguments) {
+  arguments
+      ->AddText(
+          "WORKER",
+          [notice](const std::string& text) { return ParseNoticed(text, notice); },
+          "Its number, as psctl status lists it; s0: server 0")
+      .Required();
+  arguments->AddRun(&notice->job);
+  AddGrace(
+      &notice->grace_s, "Until it has to be gone, as in 30s; it is killed then; 10s", arguments);
+}
+
+void AddDrain(DrainCommand* drain, Arguments* arguments) {
+  arguments
+      ->AddText(
+          "WORKER",
+          [drain](const std::string& text) { return ParseDrained(text, drain); },
+          "Its number, as psctl status lists it")
+      .Required();
+  arguments->AddRun(&drain->job);
+  AddGrace(&drain->grace_s, "It is killed when it takes longer; 1m", arguments);
+}
+
+void AddScale(ScaleCommand* scale, Arguments* arguments) {
+  arguments
+      ->Add(
+          "CHANGE",
+          &scale->words,
+          "workers=8, servers=3, workers+=2, or by the type of a group: fast=4,slow=0; servers=2:1 "
+          "gives the first of two servers two thirds of the parameters; a word without = is the "
+          "job")
+      .Required();
+  arguments->Check([scale] { return ParseScale(scale->words, scale); });
+  arguments->Add("--wait", &scale->is_waiting, "Return when the fleet is as wanted");
+  const Argument timeout =
+      arguments
+          ->AddDuration("--timeout", &scale->wait_max_s, "Of --wait: fail after so long, as in 5m")
+          .Value("TIME");
+  arguments->Add(
+      "--dry-run", &scale->is_preview, "Say what it would do to speed and cost, and stop");
+  arguments->Add("--profile", &scale->profile_path, "Of --dry-run: the job's profile");
+  arguments->Add("--catalog", &scale->catalog_path, "Of --dry-run: what is rented");
+  arguments->Check([scale, timeout] {
+    if (timeout.is_given() && !scale->is_waiting) {
+      return Status::InvalidArgument("--timeout of scale is for --wait");
+    }
+    if (!scale->is_preview && !(scale->profile_path + scale->catalog_path).empty()) {
+      return Status::InvalidArgument("--profile and --catalog of scale are for --dry-run");
+    }
+    return Status::Ok();
+  });
+}
+
+void AddMove(MoveCommand* move, Arguments* arguments) {
+  arguments->Add("TENSOR", &move->tensor, "Its name, or NAME:CHUNK for one of its chunks")
+      .Required();
+  arguments
+      ->Add(
+          "SERVER",
+          &move->server,
+          "Number of the server, or any: where the shares of servers want it")
+      .Required();
+  arguments->AddRun(&move->scale.job);
+  arguments->Add("--wait", &move->scale.is_waiting, "Return when the chunks are there");
+  arguments->Check([move]() -> Status {
+    PS_ASSIGN(const proto::ScaleChange change, ParseMove(move->tensor, move->server));
+    move->scale.changes = {change};
+    return Status::Ok();
+  });
+}
+
+void AddPause(PauseCommand* pause, Arguments* arguments) {
+  pause->is_paused = true;
+  arguments->AddRun(&pause->job);
+}
+
+void AddContinue(PauseCommand* pause, Arguments* arguments) {
+  arguments->AddRun(&pause->job);
+}
+
+int Scale(const ScaleCommand& scale, const Session& session) {
+  const Result<RunPaths> run = ChooseRun(scale.job, session.registry);
+  return run.ok() ? RunScale(scale, *run, session.today, session.console)
+                  : Fail(session.console, run.status());
+}
+
+int Move(const MoveCommand& move, const Session& session) {
+  return Scale(move.scale, session);
+}
+
+}  // namespace
+
+constinit const Command kScale = {
+    .path = "scale",
+    .group = Group::kSteer,
+    .help = "Give a running job more or fewer workers or servers",
+    .examples =
+        {{{"psctl scale workers=8", "start workers, or let some go, during the run"},
+          {"psctl scale workers+=2 --dry-run", "what that would do to speed and cost"}}},
+    .declare = Declare<ScaleCommand, AddScale, Scale>};
+
+constinit const Command kMove = {
+    .path = "move",
+    .group = Group::kSteer,
+    .help = "Give the chunks of a tensor to a server, during the run",
+    .examples = {{{"psctl move fc1.weight 1", "all its chunks to server 1"}}},
+    .declare = Declare<MoveCommand, AddMove, Move>};
+
+constinit const Command kDrain = {
+    .path = "drain",
+    .group = Group::kSteer,
+    .help = "Let a worker finish its step and leave for good",
+    .examples = {{{"psctl drain 3", "one worker less"}}},
+    .declare = Declare<DrainCommand, AddDrain, OnRun<DrainCommand, RunDrain>>};
+
+constinit const Command kNotice = {
+    .path = "notice",
+    .group = Group::kSteer,
+    .help = "Tell a worker or server that its machine is taken back",
+    .examples = {{{"psctl notice 3 --grace 30s", "tell worker 3 to be gone in 30 s"}}},
+    .declare = Declare<NoticeCommand, AddNotice, OnRun<NoticeCommand, RunNotice>>};
+
+constinit const Command kPause = {
+    .path = "pause",
+    .group = Group::kSteer,
+    .help = "Hand out no more work; workers wait, a checkpoint is made",
+    .declare = Declare<PauseCommand, AddPause, OnRun<PauseCommand, RunPause>>};
+
+constinit const Command kContinue = {
+    .path = "continue",
+    .group = Group::kSteer,
+    .help = "Hand out work again after psctl pause",
+    .declare = Declare<PauseCommand, AddContinue, OnRun<PauseCommand, RunPause>>};
 
 }  // namespace ps::psctl

@@ -7,6 +7,7 @@
 
 #include "ps/base/status.h"
 #include "ps/proto/messages.h"
+#include "psctl/cli/command.h"
 #include "run/directory/run_directory.h"
 #include "run/report/console.h"
 
@@ -28,6 +29,7 @@ struct DrainCommand {
 };
 
 struct ScaleCommand {
+  std::vector<std::string> words;  // as typed; changes and job are made of them
   std::vector<proto::ScaleChange> changes;
   bool is_waiting = false;
   double wait_max_s = INFINITY;  // of is_waiting
@@ -37,6 +39,12 @@ struct ScaleCommand {
   std::string job;
 };
 
+struct MoveCommand {
+  std::string tensor;  // as typed, as is the server
+  std::string server;
+  ScaleCommand scale;
+};
+
 struct PauseCommand {
   bool is_paused = false;  // false: psctl continue
   std::string job;
@@ -44,20 +52,17 @@ struct PauseCommand {
 
 /// Words of the command line: "workers=8", "servers+=1", "fast=2,slow-=1", and at most one without
 /// "=", the job. Errors: kInvalidArgument saying what is wrong.
-Result<ScaleCommand> ParseScale(const std::vector<std::string>& words);
+Status ParseScale(const std::vector<std::string>& words, ScaleCommand* command);
 
 /// What `psctl move` is told: "fc1.weight" or "fc1.weight:2", and "1" or "any". Errors:
 /// kInvalidArgument saying what is wrong.
 Result<proto::ScaleChange> ParseMove(const std::string& tensor, const std::string& server);
 
-int RunNotice(const NoticeCommand& command, const RunPaths& run, const Console& console);
-int RunDrain(const DrainCommand& command, const RunPaths& run, const Console& console);
-int RunPause(const PauseCommand& command, const RunPaths& run, const Console& console);
-/// `psctl move`, too. `today` as "2026-07-20".
-int RunScale(
-    const ScaleCommand& command,
-    const RunPaths& run,
-    const std::string& today,
-    const Console& console);
+extern const Command kScale;
+extern const Command kMove;
+extern const Command kDrain;
+extern const Command kNotice;
+extern const Command kPause;
+extern const Command kContinue;
 
 }  // namespace ps::psctl

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 #include <poll.h>
 
+#include "psctl/cli/arguments.h"
+#include "psctl/runs/chosen_run.h"
 #include "run/directory/control.h"
 
 namespace ps::psctl {
@@ -39,8 +41,6 @@ int WaitForMode(const ModeCommand& command, const RunPaths& run, const Console& 
   return Fail(console, Status::NotFound(fmt::format("{} ended before the mode had changed", name)));
 }
 
-}  // namespace
-
 int RunMode(const ModeCommand& command, const RunPaths& run, const Console& console) {
   if (!FileLock::IsHeld(run.lock())) {
     return Fail(
@@ -62,5 +62,28 @@ int RunMode(const ModeCommand& command, const RunPaths& run, const Console& cons
       " now\n");
   return command.is_waiting ? WaitForMode(command, run, console) : kExitOk;
 }
+
+void AddArguments(ModeCommand* command, Arguments* arguments) {
+  arguments
+      ->AddText(
+          "MODE",
+          [command](const std::string& word) -> Status {
+            PS_ASSIGN(command->wanted, ParseMode(word));
+            return Status::Ok();
+          },
+          "async, ssp, ssp:STALENESS or bsp")
+      .Required();
+  arguments->AddRun(&command->job);
+  arguments->Add("--wait", &command->is_waiting, "Return when the job trains in it");
+}
+
+}  // namespace
+
+constinit const Command kMode = {
+    .path = "mode",
+    .group = Group::kSteer,
+    .help = "Change how far workers may drift apart, while they train",
+    .examples = {{{"psctl mode ssp:4 --wait", "at most 4 steps apart, from now on"}}},
+    .declare = Declare<ModeCommand, AddArguments, OnRun<ModeCommand, RunMode>>};
 
 }  // namespace ps::psctl

@@ -4,6 +4,7 @@
 
 #include "ps/base/status.h"
 #include "ps/proto/messages.h"
+#include "psctl/cli/command.h"
 #include "run/directory/run_directory.h"
 #include "run/report/console.h"
 
@@ -11,7 +12,6 @@ namespace ps::psctl {
 
 /// `psctl mode`: how a running job trains from now on.
 struct ModeCommand {
-  std::string word;  // "async", "ssp:3", ...; checked when the command line is read
   proto::ModeChoice wanted;
   bool is_waiting = false;
   std::string job;  // empty: the only running job
@@ -21,6 +21,6 @@ struct ModeCommand {
 /// kInvalidArgument saying what is allowed.
 Result<proto::ModeChoice> ParseMode(const std::string& word);
 
-int RunMode(const ModeCommand& command, const RunPaths& run, const Console& console);
+extern const Command kMode;
 
 }  // namespace ps::psctl

@@ -8,6 +8,7 @@
 
 #include "ps/base/text.h"
 #include "ps/proto/device_choice.h"
+#include "psctl/cli/arguments.h"
 #include "run/report/job_parts.h"
 #include "run/report/tables.h"
 #include "worker/model/model_cost.h"
@@ -135,8 +136,8 @@ std::vector<std::string> MemoryTexts(const proto::JobConfig& config, const worke
   return texts;
 }
 
-}  // namespace
-
+/// Prints the layers of a job's model with shapes, parameters and operations, and what a step costs
+/// a worker. Reads of the dataset what it takes to know its shape. Returns the exit code.
 int RunModel(const ModelCommand& command, const Console& console) {
   const Result<proto::JobConfig> config = proto::LoadJobConfig(command.job_path, command.overrides);
   if (!config.ok()) {
@@ -181,5 +182,23 @@ int RunModel(const ModelCommand& command, const Console& console) {
   console.out(table.Render() + "\n" + RenderPairs(facts));
   return kExitOk;
 }
+
+void AddArguments(ModelCommand* command, Arguments* arguments) {
+  arguments->Add("JOB.json", &command->job_path, "Job file").Required();
+  arguments->AddSettings(&command->overrides, "Change a field of the job");
+}
+
+int Run(const ModelCommand& command, const Session& session) {
+  return RunModel(command, session.console);
+}
+
+}  // namespace
+
+constinit const Command kModel = {
+    .path = "model",
+    .group = Group::kRun,
+    .help = "Show a job's layers, and what a step of a worker costs",
+    .examples = {{{"psctl model job.json", "shapes, parameters, memory of a worker"}}},
+    .declare = Declare<ModelCommand, AddArguments, Run>};
 
 }  // namespace ps::psctl

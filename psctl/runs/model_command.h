@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ps/proto/job_config.h"
+#include "psctl/cli/command.h"
 #include "run/report/console.h"
 
 namespace ps::psctl {
@@ -13,8 +14,6 @@ struct ModelCommand {
   std::vector<proto::ConfigOverride> overrides;
 };
 
-/// Prints the layers of a job's model with shapes, parameters and operations, and what a step costs
-/// a worker. Reads of the dataset what it takes to know its shape. Returns the exit code.
-int RunModel(const ModelCommand& command, const Console& console);
+extern const Command kModel;
 
 }  // namespace ps::psctl

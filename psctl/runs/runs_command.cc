@@ -10,8 +10,10 @@
 #include "ps/base/text.h"
 #include "ps/proto/json_dom.h"
 #include "ps/proto/json_writer.h"
+#include "psctl/cli/arguments.h"
 #include "psctl/runs/runs_prune.h"
 #include "run/directory/control.h"
+#include "run/planning/plan_arguments.h"
 #include "run/report/tables.h"
 
 namespace ps::psctl {
@@ -158,6 +160,9 @@ std::string RunsToJson(const std::vector<RunRow>& rows) {
   return std::move(json).Take() + "\n";
 }
 
+namespace {
+
+/// Lists runs, or removes the directories of ended ones. Returns the exit code.
 int RunRuns(const RunsCommand& command, const Console& console, const RunRegistry& registry) {
   const std::vector<RunPaths> runs = registry.All();
   if (command.only_names) {
@@ -183,5 +188,42 @@ int RunRuns(const RunsCommand& command, const Console& console, const RunRegistr
   }
   return kExitOk;
 }
+
+void AddArguments(RunsCommand* command, Arguments* arguments) {
+  arguments->Add(
+      "--prune", &command->prunes, "Remove what ended runs left here, after saying what");
+  arguments
+      ->AddText(
+          "--older-than",
+          [command](const std::string& text) -> Status {
+            PS_ASSIGN(command->older_than_s, ParseDuration("--older-than", text));
+            return Status::Ok();
+          },
+          "Of those that ended so long ago alone, as in 7d")
+      .Value("TIME")
+      .Needs("--prune");
+  arguments->Add("--models", &command->removes_models, "Remove their models, too").Needs("--prune");
+  arguments->Add("--dry-run", &command->only_looks, "Say what would be removed").Needs("--prune");
+  arguments->Add("--yes", &command->is_confirmed, "Do not ask").Needs("--prune");
+  arguments->Add("--json", &command->is_json, "Print JSON").Excludes("--prune");
+  arguments->Add("--names", &command->only_names, "Print the directories' names alone")
+      .Excludes("--prune")
+      .Excludes("--json");
+}
+
+int Run(const RunsCommand& command, const Session& session) {
+  return RunRuns(command, session.console, session.registry);
+}
+
+}  // namespace
+
+constinit const Command kRuns = {
+    .path = "runs",
+    .group = Group::kKeep,
+    .help = "List the runs of this folder, and those that go on elsewhere",
+    .examples =
+        {{{"psctl runs", "all runs of this folder"},
+          {"psctl runs --prune --older-than 7d --dry-run", "what would be removed"}}},
+    .declare = Declare<RunsCommand, AddArguments, Run>};
 
 }  // namespace ps::psctl

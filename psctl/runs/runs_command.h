@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "psctl/cli/command.h"
 #include "run/directory/run_registry.h"
 #include "run/report/console.h"
 
@@ -41,7 +42,6 @@ RunRow EndedRun(const RunPaths& run);
 std::string RenderRuns(const std::vector<RunRow>& rows, size_t width_max);
 std::string RunsToJson(const std::vector<RunRow>& rows);
 
-/// Lists runs, or removes the directories of ended ones. Returns the exit code.
-int RunRuns(const RunsCommand& command, const Console& console, const RunRegistry& registry);
+extern const Command kRuns;
 
 }  // namespace ps::psctl

@@ -91,14 +91,13 @@ Result<proto::ScaleChange> ParseChange(std::string_view word) {
 
 }  // namespace
 
-Result<ScaleCommand> ParseScale(const std::vector<std::string>& words) {
-  ScaleCommand command;
+Status ParseScale(const std::vector<std::string>& words, ScaleCommand* command) {
   for (const std::string& word : words) {
     if (word.find('=') == std::string::npos) {
-      if (!command.job.empty()) {
+      if (!command->job.empty()) {
         return Wrong(word, "one job can be named");
       }
-      command.job = word;
+      command->job = word;
       continue;
     }
     for (size_t begin = 0; begin <= word.size();) {
@@ -106,14 +105,14 @@ Result<ScaleCommand> ParseScale(const std::vector<std::string>& words) {
       PS_ASSIGN(
           proto::ScaleChange change,
           ParseChange(std::string_view(word).substr(begin, end - begin)));
-      command.changes.push_back(std::move(change));
+      command->changes.push_back(std::move(change));
       begin = end + 1;
     }
   }
-  if (command.changes.empty()) {
-    return Wrong(command.job, "there is none");
+  if (command->changes.empty()) {
+    return Wrong(command->job, "there is none");
   }
-  return command;
+  return Status::Ok();
 }
 
 Result<proto::ScaleChange> ParseMove(const std::string& tensor, const std::string& server) {

@@ -13,7 +13,9 @@
 #include "ps/base/file.h"
 #include "ps/base/text.h"
 #include "ps/base/time.h"
+#include "psctl/cli/arguments.h"
 #include "psctl/cli/interrupts.h"
+#include "psctl/runs/chosen_run.h"
 #include "psctl/view/raw_terminal.h"
 #include "psctl/view/top_view.h"
 #include "run/directory/control.h"
@@ -154,8 +156,8 @@ int PrintOnce(const RunPaths& run, const Console& console) {
   return kExitOk;
 }
 
-}  // namespace
-
+/// Shows a running job on the whole terminal until q, Ctrl-C or the run's end; where stdin or
+/// stdout is no terminal, once. Waits for a coordinator that does not answer.
 int RunTop(const TopCommand& /*command*/, const RunPaths& run, const Console& console) {
   const std::string name = Printable(BaseName(run.root));
   if (!FileLock::IsHeld(run.lock())) {
@@ -190,6 +192,7 @@ int RunTop(const TopCommand& /*command*/, const RunPaths& run, const Console& co
   return kExitOk;
 }
 
+/// Prints what happened in a run, ended ones too. `is_following`: until it ends, or Ctrl-C.
 int RunEventList(const EventsCommand& command, const RunPaths& run, const Console& console) {
   const InterruptGuard interrupts;
   EventReader reader(run);
@@ -210,6 +213,18 @@ int RunEventList(const EventsCommand& command, const RunPaths& run, const Consol
   }
 }
 
+void AddTop(TopCommand* command, Arguments* arguments) {
+  arguments->AddRun(&command->job);
+}
+
+void AddEvents(EventsCommand* command, Arguments* arguments) {
+  arguments->AddRun(&command->job);
+  arguments->Add("--follow", &command->is_following, "Go on until the run ends");
+  arguments->Add("--json", &command->is_json, "Print a line of JSON for each");
+}
+
+}  // namespace
+
 void AddLastEvents(const RunPaths& run, proto::JobStatus* status) {
   constexpr size_t kCount = 20;
   Result<std::vector<proto::EventRow>> events = EventReader(run).ReadNew();
@@ -218,5 +233,19 @@ void AddLastEvents(const RunPaths& run, proto::JobStatus* status) {
     status->events.assign(events->end() - count, events->end());
   }
 }
+
+constinit const Command kTop = {
+    .path = "top",
+    .group = Group::kWatch,
+    .help = "Watch a running job on the whole terminal; q quits",
+    .examples = {{{"psctl top", "watch a run; q leaves it running"}}},
+    .declare = Declare<TopCommand, AddTop, OnRun<TopCommand, RunTop>>};
+
+constinit const Command kEvents = {
+    .path = "events",
+    .group = Group::kWatch,
+    .help = "List what was decided in a run, and why",
+    .examples = {{{"psctl events", "what was decided in a run, and why"}}},
+    .declare = Declare<EventsCommand, AddEvents, OnRun<EventsCommand, RunEventList>>};
 
 }  // namespace ps::psctl

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "ps/proto/messages.h"
+#include "psctl/cli/command.h"
 #include "run/directory/run_directory.h"
 #include "run/report/console.h"
 
@@ -18,14 +19,10 @@ struct EventsCommand {
   bool is_json = false;
 };
 
-/// Shows a running job on the whole terminal until q, Ctrl-C or the run's end; where stdin or
-/// stdout is no terminal, once. Waits for a coordinator that does not answer.
-int RunTop(const TopCommand& command, const RunPaths& run, const Console& console);
-
-/// Prints what happened in a run, ended ones too. `is_following`: until it ends, or Ctrl-C.
-int RunEventList(const EventsCommand& command, const RunPaths& run, const Console& console);
-
 /// The last events of the run, for its status. Without a log: none.
 void AddLastEvents(const RunPaths& run, proto::JobStatus* status);
+
+extern const Command kTop;
+extern const Command kEvents;
 
 }  // namespace ps::psctl

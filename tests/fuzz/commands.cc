@@ -1,3 +1,5 @@
+#include "psctl/commands.h"
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -6,7 +8,9 @@
 
 #include "ps/base/check.h"
 #include "ps/base/text.h"
-#include "psctl/command_line.h"
+#include "psctl/cli/command_line.h"
+#include "psctl/plan/plan_command.h"
+#include "psctl/runs/fleet_command.h"
 #include "run/planning/plan_arguments.h"
 #include "tests/fuzz/targets.h"
 
@@ -69,16 +73,20 @@ bool FuzzArguments(std::span<const uint8_t> input) {
 }
 
 bool FuzzCommandLine(std::span<const uint8_t> input) {
-  const Result<psctl::Command> command = psctl::ParseCommandLine(Lines(input));
-  if (!command.ok()) {
-    CheckMisuse(command.status());
+  const auto invocation = psctl::ParseCommandLine(psctl::AllCommands(), Lines(input));
+  if (!invocation.ok()) {
+    CheckMisuse(invocation.status());
     return false;
   }
-  if (const auto* const notice = std::get_if<psctl::NoticeCommand>(&*command)) {
-    PS_CHECK(notice->grace_s > 0 && notice->grace_s <= 3600) << notice->grace_s;
+  const psctl::Invocation* const command = invocation->get();
+  if (const auto* notice =
+          dynamic_cast<const psctl::InvocationOf<psctl::NoticeCommand>*>(command)) {
+    const double grace_s = notice->values.grace_s;
+    PS_CHECK(grace_s > 0 && grace_s <= 3600) << grace_s;
   }
-  if (const auto* const plan = std::get_if<psctl::PlanCommand>(&*command)) {
-    PS_CHECK(!(plan->budget_usd < 0) && !std::isnan(plan->budget_usd)) << plan->budget_usd;
+  if (const auto* plan = dynamic_cast<const psctl::InvocationOf<psctl::PlanCommand>*>(command)) {
+    const double budget_usd = plan->values.budget_usd;
+    PS_CHECK(!(budget_usd < 0) && !std::isnan(budget_usd)) << budget_usd;
   }
   return true;
 }

@@ -1,9 +1,28 @@
-#include "psctl/command_line.h"
+#include "psctl/cli/command_line.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
 #include "ps/base/text.h"
+#include "psctl/commands.h"
+#include "psctl/plan/catalog_command.h"
+#include "psctl/plan/replay_command.h"
+#include "psctl/runs/attach_command.h"
+#include "psctl/runs/check_command.h"
+#include "psctl/runs/checkpoint_command.h"
+#include "psctl/runs/fleet_command.h"
+#include "psctl/runs/mode_command.h"
+#include "psctl/runs/model_command.h"
+#include "psctl/runs/runs_command.h"
+#include "psctl/runs/status_command.h"
+#include "psctl/runs/stop_command.h"
+#include "psctl/runs/top_command.h"
+#include "psctl/runs/train_command.h"
 
 namespace ps::psctl {
 namespace {
@@ -15,21 +34,71 @@ using ::testing::StartsWith;
 
 template <typename T>
 T Parse(const std::vector<std::string>& arguments) {
-  const Result<Command> command = ParseCommandLine(arguments);
-  EXPECT_TRUE(command.ok()) << command.status();
-  if (!command.ok() || !std::holds_alternative<T>(*command)) {
+  const auto invocation = ParseCommandLine(AllCommands(), arguments);
+  EXPECT_TRUE(invocation.ok()) << invocation.status();
+  const auto* typed =
+      invocation.ok() ? dynamic_cast<const InvocationOf<T>*>(invocation->get()) : nullptr;
+  if (typed == nullptr) {
     ADD_FAILURE() << "another command";
     return {};
   }
-  return std::get<T>(*command);
+  return typed->values;
 }
 
 std::string ErrorOf(const std::vector<std::string>& arguments) {
-  const Result<Command> command = ParseCommandLine(arguments);
-  EXPECT_EQ(command.status().code(), StatusCode::kInvalidArgument);
-  const std::string message(command.status().message());
+  const auto invocation = ParseCommandLine(AllCommands(), arguments);
+  EXPECT_EQ(invocation.status().code(), StatusCode::kInvalidArgument);
+  const std::string message(invocation.status().message());
   EXPECT_THAT(message, Not(HasSubstr("\n")));
   return message;
+}
+
+/// What it prints, on stdout and stderr.
+std::string Printed(const std::vector<std::string>& arguments) {
+  std::string text;
+  Console console;
+  console.out = [&text](std::string_view more) { text += more; };
+  console.err = console.out;
+  RunPsctl(arguments, console, RunRegistry("", {}));
+  return text;
+}
+
+TEST(CommandTest, EveryExampleIsOneOfItsCommandAndCanBeTyped) {
+  for (const Command* command : AllCommands()) {
+    for (const Example& example : command->examples) {
+      if (example.typed.empty()) {
+        continue;
+      }
+      const std::string_view typed = example.typed.substr(0, example.typed.find(" >"));
+      ASSERT_TRUE(typed.starts_with("psctl " + std::string(command->path))) << typed;
+      std::vector<std::string> words;
+      std::istringstream in{std::string(typed.substr(sizeof("psctl ") - 1))};
+      for (std::string word; in >> word;) {
+        words.push_back(word);
+      }
+      const auto invocation = ParseCommandLine(AllCommands(), words);
+      EXPECT_TRUE(invocation.ok()) << typed << ": " << invocation.status();
+    }
+  }
+}
+
+TEST(CommandTest, ACommandIsOfAFamilyThatComesBefore) {
+  std::set<std::string_view> families;
+  for (const Command* command : AllCommands()) {
+    const std::string_view family = FamilyOf(command->path);
+    EXPECT_TRUE(family.empty() || families.contains(family)) << command->path;
+    if (command->declare == nullptr) {
+      families.insert(command->path);
+    }
+  }
+}
+
+TEST(CommandLineTest, HelpListsCommandsByWhatTheyAreForAndShowsTheirExamples) {
+  const std::string help = Printed({"--help"});
+  EXPECT_LT(help.find("Run a job:"), help.find("Change it while it runs:"));
+  EXPECT_THAT(
+      Printed({"help", "scale"}),
+      AllOf(HasSubstr("Examples:"), HasSubstr("psctl scale workers=8"), Not(HasSubstr("train"))));
 }
 
 TEST(CommandLineTest, ARunIsDetachedFromAndAttachedTo) {
@@ -71,7 +140,7 @@ TEST(CommandLineTest, ASettingMayHaveAnEmptyOrNegativeValue) {
 TEST(CommandLineTest, WhatIsTypedIsMadePrintableInErrors) {
   for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
            {"plan", "--budget", "\x1b[2J"}, {"\x1b[2J"}, {"status", "a", "\x1b[2J"}}) {
-    const Result<Command> command = ParseCommandLine(words);
+    const auto command = ParseCommandLine(AllCommands(), words);
     ASSERT_FALSE(command.ok());
     EXPECT_EQ(command.status().message(), Printable(command.status().message()));
   }
@@ -184,16 +253,16 @@ TEST(CommandLineTest, ScaleSaysWhatItWants) {
 }
 
 TEST(CommandLineTest, MoveNamesATensorAndAServer) {
-  const auto move = Parse<ScaleCommand>({"move", "fc1.weight:2", "1", "runs/a", "--wait"});
+  const auto move = Parse<MoveCommand>({"move", "fc1.weight:2", "1", "runs/a", "--wait"}).scale;
   ASSERT_EQ(move.changes.size(), 1U);
   EXPECT_EQ(move.changes[0].tensor, "fc1.weight");
   EXPECT_EQ(move.changes[0].chunk, 2);
   EXPECT_EQ(move.changes[0].count, 1);
   EXPECT_EQ(move.job, "runs/a");
   EXPECT_TRUE(move.is_waiting);
-  EXPECT_EQ(Parse<ScaleCommand>({"move", "a:b", "any"}).changes[0].tensor, "a:b");
-  EXPECT_EQ(Parse<ScaleCommand>({"move", "a", "any"}).changes[0].count, -1);
-  EXPECT_EQ(Parse<ScaleCommand>({"move", "a", "any"}).changes[0].chunk, -1);
+  EXPECT_EQ(Parse<MoveCommand>({"move", "a:b", "any"}).scale.changes[0].tensor, "a:b");
+  EXPECT_EQ(Parse<MoveCommand>({"move", "a", "any"}).scale.changes[0].count, -1);
+  EXPECT_EQ(Parse<MoveCommand>({"move", "a", "any"}).scale.changes[0].chunk, -1);
   EXPECT_THAT(ErrorOf({"move", "a", "s1"}), HasSubstr("as in: psctl move a 1; got 's1'"));
   EXPECT_THAT(ErrorOf({"move", ":1", "1"}), HasSubstr("the name of a tensor"));
 }
@@ -241,22 +310,20 @@ TEST(CommandLineTest, WatchingPausingAndReplaying) {
 }
 
 TEST(CommandLineTest, HelpAndVersionAreResults) {
-  const std::string help = Parse<PrintCommand>({"--help"}).text;
+  const std::string help = Printed({"--help"});
   for (const char* word : {"train", "status", "why", "stop", "notice", "Examples", "Exit codes"}) {
     EXPECT_THAT(help, HasSubstr(word));
   }
-  EXPECT_THAT(Parse<PrintCommand>({"train", "--help"}).text, HasSubstr("--print-config"));
-  EXPECT_THAT(Parse<PrintCommand>({"--version"}).text, StartsWith("psctl 0."));
+  EXPECT_THAT(Printed({"train", "--help"}), HasSubstr("--print-config"));
+  EXPECT_THAT(Printed({"--version"}), StartsWith("psctl 0."));
 }
 
 TEST(CommandLineTest, HelpIsACommandToo) {
-  EXPECT_EQ(Parse<PrintCommand>({"help"}).text, Parse<PrintCommand>({"--help"}).text);
-  EXPECT_EQ(Parse<PrintCommand>({"-h"}).text, Parse<PrintCommand>({"--help"}).text);
-  EXPECT_EQ(
-      Parse<PrintCommand>({"help", "catalog", "show"}).text,
-      Parse<PrintCommand>({"catalog", "show", "--help"}).text);
-  EXPECT_EQ(ErrorOf({"help", "trian"}), "unknown command 'trian'; did you mean 'train'?");
-  EXPECT_EQ(ErrorOf({"help", "train", "x"}), "unknown command 'x'; train has no commands");
+  EXPECT_EQ(Printed({"help"}), Printed({"--help"}));
+  EXPECT_EQ(Printed({"-h"}), Printed({"--help"}));
+  EXPECT_EQ(Printed({"help", "catalog", "show"}), Printed({"catalog", "show", "--help"}));
+  EXPECT_EQ(Printed({"help", "trian"}), "psctl: unknown command 'trian'; did you mean 'train'?\n");
+  EXPECT_EQ(Printed({"help", "train", "x"}), "psctl: unknown command 'x'; train has no commands\n");
 }
 
 TEST(CommandLineTest, CheckTakesWhatTrainTakes) {
@@ -282,8 +349,8 @@ TEST(CommandLineTest, RunsAreListedOrRemoved) {
 }
 
 TEST(CommandLineTest, CompletionIsForShellsThatAreKnown) {
-  EXPECT_THAT(Parse<PrintCommand>({"completion", "bash"}).text, HasSubstr("complete -o default"));
-  EXPECT_THAT(Parse<PrintCommand>({"completion", "zsh"}).text, StartsWith("#compdef psctl\n"));
+  EXPECT_THAT(Printed({"completion", "bash"}), HasSubstr("complete -o default"));
+  EXPECT_THAT(Printed({"completion", "zsh"}), StartsWith("#compdef psctl\n"));
   EXPECT_EQ(ErrorOf({"completion", "fish"}), "unknown shell 'fish'; there are: bash, zsh");
   EXPECT_EQ(ErrorOf({"completion"}), "completion wants bash|zsh; try psctl completion --help");
 }
@@ -306,7 +373,9 @@ TEST(CommandLineTest, WhatIsMissingOrTooMuchIsSaid) {
   EXPECT_THAT(
       ErrorOf({}),
       AllOf(StartsWith("no command; there are: train, check, "), HasSubstr("; try psctl --help")));
-  EXPECT_THAT(ErrorOf({"train"}), HasSubstr("psctl train JOB.json"));
+  EXPECT_EQ(
+      ErrorOf({"train"}),
+      "train wants JOB.json, as in: psctl train configs/fashion_mnist_cnn.json");
   EXPECT_EQ(ErrorOf({"train", "a.json", "b.json"}), "too many arguments for train: 'b.json'");
   EXPECT_EQ(ErrorOf({"train", "a.json", "--set"}), "--set needs a value; try psctl train --help");
   EXPECT_EQ(
@@ -350,7 +419,7 @@ TEST(CommandLineTest, CatalogHasCommandsOfItsOwn) {
   EXPECT_EQ(import.region, "us-east-1");
   EXPECT_EQ(import.quota, 4);
   EXPECT_EQ(import.output, "c.json");
-  EXPECT_THAT(Parse<PrintCommand>({"catalog", "show", "--help"}).text, HasSubstr("--sort"));
+  EXPECT_THAT(Printed({"catalog", "show", "--help"}), HasSubstr("--sort"));
 }
 
 TEST(CommandLineTest, WrongCatalogCommandsAreSaidInOneLine) {

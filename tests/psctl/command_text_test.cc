@@ -7,8 +7,8 @@
 #include <string>
 
 #include "ps/base/file.h"
-#include "psctl/command_parser.h"
-#include "psctl/command_usage.h"
+#include "psctl/cli/command_line.h"
+#include "psctl/commands.h"
 #include "tests/base/temporary_folder.h"
 
 namespace ps::psctl {
@@ -36,7 +36,7 @@ std::string ShellOutput(const std::string& shell, const std::string& script) {
 std::string Offered(const std::string& words, int count) {
   return ShellOutput(
       "bash",
-      BashCompletion(DescribeCommands(CommandParser())) +
+      BashCompletion(DescribeCommands(AllCommands())) +
           "psctl() { [[ \"$*\" == \"runs --names\" ]] && printf 'run-a\\nrun-b\\n'; }\n"
           "COMP_WORDS=(" +
           words + ")\nCOMP_CWORD=" + std::to_string(count - 1) +
@@ -62,7 +62,7 @@ TEST(CompletionTest, ZshTakesTheScript) {
   const std::string out = ShellOutput(
       "zsh -f",
       "compdef() { }\n_describe() { print -r -- $@ ${(P)argv[-1]}; }\n_files() { print files; }\n" +
-          ZshCompletion(DescribeCommands(CommandParser())) +
+          ZshCompletion(DescribeCommands(AllCommands())) +
           "words=(psctl catalog '') CURRENT=3 PREFIX=''\n_psctl\n"
           "words=(psctl train --se) CURRENT=3 PREFIX=--se\n_psctl\n"
           "words=(psctl train j) CURRENT=3 PREFIX=j\n_psctl\n");
@@ -76,8 +76,8 @@ TEST(CompletionTest, ZshTakesTheScript) {
 }
 
 TEST(ManPageTest, HasEveryCommandWithItsFlags) {
-  const std::string page = ManPage();
-  for (const CommandText& command : DescribeCommands(CommandParser()).commands) {
+  const std::string page = ManPage(AllCommands());
+  for (const CommandText& command : DescribeCommands(AllCommands()).commands) {
     for (const CommandText& leaf :
          command.commands.empty() ? std::vector<CommandText>{command} : command.commands) {
       EXPECT_THAT(page, HasSubstr(".SS \"psctl " + leaf.path + "\""));
@@ -96,7 +96,7 @@ TEST(ManPageTest, ManTakesItWithoutAWarning) {
   }
   const TemporaryFolder folder;
   const std::string path = folder / "psctl.1";
-  ASSERT_TRUE(WriteFileAtomically(path, ManPage()).ok());
+  ASSERT_TRUE(WriteFileAtomically(path, ManPage(AllCommands())).ok());
   const std::string out = ShellOutput(
       "bash",
       "LC_ALL=C MANROFFSEQ= MANWIDTH=80 man --warnings -E ascii -l " + path + " 2>&1 >/dev/null");

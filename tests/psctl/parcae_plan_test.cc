@@ -125,7 +125,7 @@ TEST_F(ParcaePlanTest, WhatIsMissingIsSaid) {
 }
 
 TEST_F(ParcaePlanTest, ACatalogWithoutWhatItNeedsNamesTheFieldOfTheType) {
-  Result<proto::Catalog> catalog = proto::ParseCatalog(ReadAll(kCatalog), kCatalog);
+  Result<proto::Catalog> catalog = proto::ParseCatalog(ReadAll(kCatalogPath), kCatalogPath);
   ASSERT_TRUE(catalog.ok()) << catalog.status();
   for (proto::InstanceType& type : catalog->types) {
     if (type.name == "p3.2xlarge") {
@@ -137,7 +137,7 @@ TEST_F(ParcaePlanTest, ACatalogWithoutWhatItNeedsNamesTheFieldOfTheType) {
   const std::vector<std::string> arguments = {
       "plan",
       "--profile",
-      kProfile,
+      kProfilePath,
       "--catalog",
       path,
       "--strategy",

@@ -54,7 +54,7 @@ TEST_F(PlanChoicesTest, PredictPromisesNoTimeWhereTheCurveHasNone) {
 }
 
 TEST_F(PlanChoicesTest, WhatTheProfileDidNotSeeIsSaid) {
-  Result<proto::JobProfile> profile = proto::ParseProfile(ReadAll(kProfile), kProfile);
+  Result<proto::JobProfile> profile = proto::ParseProfile(ReadAll(kProfilePath), kProfilePath);
   ASSERT_TRUE(profile.ok()) << profile.status();
   profile->losses = {{.steps = 10, .loss = 1.2}, {.steps = 90, .loss = 0.9, .workers = 2}};
   const std::string path = root_ / "profile.json";
@@ -66,7 +66,7 @@ TEST_F(PlanChoicesTest, WhatTheProfileDidNotSeeIsSaid) {
              "--profile",
              path,
              "--catalog",
-             kCatalog,
+             kCatalogPath,
              "--fleet",
              fleet,
              "--ps",
@@ -89,7 +89,7 @@ TEST_F(PlanChoicesTest, WhatTheProfileDidNotSeeIsSaid) {
 }
 
 TEST_F(PlanChoicesTest, PricesThatNobodyWasAskedOrThatAreOldAreSaid) {
-  Result<proto::Catalog> catalog = proto::ParseCatalog(ReadAll(kCatalog), kCatalog);
+  Result<proto::Catalog> catalog = proto::ParseCatalog(ReadAll(kCatalogPath), kCatalogPath);
   ASSERT_TRUE(catalog.ok()) << catalog.status();
   for (proto::InstanceType& type : catalog->types) {
     for (proto::SpotPrice& price : type.spot) {
@@ -99,7 +99,7 @@ TEST_F(PlanChoicesTest, PricesThatNobodyWasAskedOrThatAreOldAreSaid) {
   const std::string path = root_ / "catalog.json";
   ASSERT_TRUE(WriteFileAtomically(path, proto::PrintCatalog(*catalog)).ok());
   PredictCommand command;
-  command.common.profile_path = kProfile;
+  command.common.profile_path = kProfilePath;
   command.common.catalog_path = path;
   command.common.is_json = true;
   command.fleet = {"p3.2xlarge=1,g3.8xlarge=1"};
@@ -156,7 +156,7 @@ TEST_F(PlanChoicesTest, EveryStrategyAndModelCanBeAskedFor) {
 }
 
 TEST_F(PlanChoicesTest, APlanOfAnIdealWorldThatMissesTheGoalSaysSo) {
-  Result<proto::Catalog> catalog = proto::ParseCatalog(ReadAll(kCatalog), kCatalog);
+  Result<proto::Catalog> catalog = proto::ParseCatalog(ReadAll(kCatalogPath), kCatalogPath);
   ASSERT_TRUE(catalog.ok()) << catalog.status();
   for (proto::InstanceType& type : catalog->types) {
     if (type.is_server_host) {
@@ -169,7 +169,7 @@ TEST_F(PlanChoicesTest, APlanOfAnIdealWorldThatMissesTheGoalSaysSo) {
     return Run(
         {"plan",
          "--profile",
-         kProfile,
+         kProfilePath,
          "--catalog",
          path,
          "--loss",
@@ -404,7 +404,7 @@ TEST_F(PlanChoicesTest, WhoLooksAtNoRevocationsCannotIgnoreThem) {
 
 TEST_F(PlanChoicesTest, EveryObjectiveCountsRevocations) {
   // Of two types the one that is cheap for its speed does not stay.
-  Result<proto::Catalog> catalog = proto::ParseCatalog(ReadAll(kCatalog), kCatalog);
+  Result<proto::Catalog> catalog = proto::ParseCatalog(ReadAll(kCatalogPath), kCatalogPath);
   ASSERT_TRUE(catalog.ok()) << catalog.status();
   for (proto::InstanceType& type : catalog->types) {
     if (type.name == "g4dn.4xlarge") {
@@ -418,7 +418,7 @@ TEST_F(PlanChoicesTest, EveryObjectiveCountsRevocations) {
         more.begin(),
         {"plan",
          "--profile",
-         kProfile,
+         kProfilePath,
          "--catalog",
          path,
          "--servers",
@@ -544,13 +544,13 @@ TEST_F(PlanChoicesTest, AContentionMarginMakesSpotDnnPromiseLess) {
 }
 
 TEST_F(PlanChoicesTest, ThePlanChoosesAmongTheMinibatchesOfAType) {
-  Result<proto::JobProfile> profile = proto::ParseProfile(ReadAll(kProfile), kProfile);
+  Result<proto::JobProfile> profile = proto::ParseProfile(ReadAll(kProfilePath), kProfilePath);
   ASSERT_TRUE(profile.ok()) << profile.status();
   profile->workers.insert(
       profile->workers.begin(), {.instance_type = "p3.2xlarge", .minibatch = 64, .compute_s = 0.3});
   const std::string path = root_ / "profile.json";
   ASSERT_TRUE(WriteFileAtomically(path, proto::PrintProfile(*profile)).ok());
-  const std::vector<std::string> files = {"--profile", path, "--catalog", kCatalog};
+  const std::vector<std::string> files = {"--profile", path, "--catalog", kCatalogPath};
   const auto run = [&](std::vector<std::string> arguments) {
     arguments.insert(arguments.begin() + 1, files.begin(), files.end());
     return Run(arguments);
@@ -577,7 +577,7 @@ TEST_F(PlanChoicesTest, ThePlanChoosesAmongTheMinibatchesOfAType) {
 }
 
 TEST_F(PlanChoicesTest, OneQuotaHoldsForWorkersAndServersOfAType) {
-  Result<proto::Catalog> catalog = proto::ParseCatalog(ReadAll(kCatalog), kCatalog);
+  Result<proto::Catalog> catalog = proto::ParseCatalog(ReadAll(kCatalogPath), kCatalogPath);
   ASSERT_TRUE(catalog.ok()) << catalog.status();
   for (proto::InstanceType& type : catalog->types) {
     type.is_server_host = type.name == "p3.2xlarge";
@@ -588,7 +588,7 @@ TEST_F(PlanChoicesTest, OneQuotaHoldsForWorkersAndServersOfAType) {
       Run(
           {"plan",
            "--profile",
-           kProfile,
+           kProfilePath,
            "--catalog",
            path,
            "--loss",
@@ -634,7 +634,7 @@ TEST_F(PlanChoicesTest, TheEffortOfASearchCanBeLimited) {
 
 TEST_F(PlanChoicesTest, ThePrototypesPlansComeOutOfTheShippedProfile) {
   // As its program prints them, at its prices and quotas, with a server that costs nothing.
-  Result<proto::Catalog> catalog = proto::ParseCatalog(ReadAll(kCatalog), kCatalog);
+  Result<proto::Catalog> catalog = proto::ParseCatalog(ReadAll(kCatalogPath), kCatalogPath);
   ASSERT_TRUE(catalog.ok()) << catalog.status();
   const std::pair<const char*, std::pair<double, int>> offers[] = {
       {"p3.2xlarge", {0.918, 2}},
@@ -658,7 +658,7 @@ TEST_F(PlanChoicesTest, ThePrototypesPlansComeOutOfTheShippedProfile) {
         Run(
             {"plan",
              "--profile",
-             kProfile,
+             kProfilePath,
              "--catalog",
              path,
              "--servers",

@@ -266,7 +266,7 @@ TEST_F(PlanCommandTest, MisuseIsOneClearLine) {
 }
 
 TEST_F(PlanCommandTest, ACatalogWithoutSpotPricesNamesTheOtherMarkets) {
-  Result<proto::Catalog> catalog = proto::ParseCatalog(ReadAll(kCatalog), kCatalog);
+  Result<proto::Catalog> catalog = proto::ParseCatalog(ReadAll(kCatalogPath), kCatalogPath);
   ASSERT_TRUE(catalog.ok()) << catalog.status();
   for (proto::InstanceType& type : catalog->types) {
     type.spot.clear();
@@ -274,7 +274,7 @@ TEST_F(PlanCommandTest, ACatalogWithoutSpotPricesNamesTheOtherMarkets) {
   const std::string path = root_ / "catalog.json";
   ASSERT_TRUE(WriteFileAtomically(path, proto::PrintCatalog(*catalog)).ok());
   const std::vector<std::string> plan = {
-      "plan", "--profile", kProfile, "--catalog", path, "--loss", "0.8", "--within", "1h"};
+      "plan", "--profile", kProfilePath, "--catalog", path, "--loss", "0.8", "--within", "1h"};
   EXPECT_EQ(Run(plan), kExitMisused);
   EXPECT_THAT(err_, HasSubstr("nothing is on offer"));
   EXPECT_THAT(err_, HasSubstr("try --market both"));
@@ -288,13 +288,14 @@ TEST_F(PlanCommandTest, ACatalogWithoutSpotPricesNamesTheOtherMarkets) {
 }
 
 TEST_F(PlanCommandTest, AProfileWithoutALossCurveIsForPredictionsOnly) {
-  Result<proto::JobProfile> profile = proto::ParseProfile(ReadAll(kProfile), kProfile);
+  Result<proto::JobProfile> profile = proto::ParseProfile(ReadAll(kProfilePath), kProfilePath);
   ASSERT_TRUE(profile.ok()) << profile.status();
   proto::JobProfile speeds = *profile;
   speeds.loss = {};
   const std::string path = root_ / "profile.json";
   ASSERT_TRUE(WriteFileAtomically(path, proto::PrintProfile(speeds)).ok());
-  EXPECT_EQ(Run({"plan", "--profile", path, "--catalog", kCatalog, "--loss", "0.8"}), kExitMisused);
+  EXPECT_EQ(
+      Run({"plan", "--profile", path, "--catalog", kCatalogPath, "--loss", "0.8"}), kExitMisused);
   EXPECT_THAT(err_, HasSubstr("no loss curve is fitted"));
   EXPECT_EQ(
       Run(
@@ -302,7 +303,7 @@ TEST_F(PlanCommandTest, AProfileWithoutALossCurveIsForPredictionsOnly) {
            "--profile",
            path,
            "--catalog",
-           kCatalog,
+           kCatalogPath,
            "--fleet",
            "g3.8xlarge=2",
            "--ps",

@@ -11,14 +11,15 @@
 
 namespace ps::psctl {
 
-inline constexpr const char* kProfile = "configs/profiles/resnet110_cifar100_spotdnn.json";
-inline constexpr const char* kCatalog = "configs/catalog/spotdnn_paper.json";
+inline constexpr const char* kProfilePath = "configs/profiles/resnet110_cifar100_spotdnn.json";
+inline constexpr const char* kCatalogPath = "configs/catalog/spotdnn_paper.json";
 
 class PlanFixture : public CommandFixture {
  protected:
   /// plan or predict with the shipped profile and the paper's catalog.
   int RunWith(const std::string& command, std::vector<std::string> more) {
-    std::vector<std::string> arguments = {command, "--profile", kProfile, "--catalog", kCatalog};
+    std::vector<std::string> arguments = {
+        command, "--profile", kProfilePath, "--catalog", kCatalogPath};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return Run(std::move(arguments));
   }

@@ -28,8 +28,8 @@ proto::JobConfig ResNetConfig() {
   config.goal.loss = 0.8F;
   config.goal.within_s = 2600;
   config.goal.takeover_s = 30;
-  config.goal.profile = kProfile;
-  config.goal.catalog = kCatalog;
+  config.goal.profile = kProfilePath;
+  config.goal.catalog = kCatalogPath;
   return config;
 }
 
@@ -67,7 +67,7 @@ TEST_F(RunFactsTest, ALiveRunTellsWhatIsLeftOfItsGoal) {
   const auto filled = FillFromFacts({}, FactsOf(ResNetStatus(), config), config);
   ASSERT_TRUE(filled.ok()) << filled.status();
   EXPECT_NEAR(filled->common.loss, 0.8, 1e-6);
-  EXPECT_EQ(filled->common.profile_path, kProfile);
+  EXPECT_EQ(filled->common.profile_path, kProfilePath);
   EXPECT_EQ(filled->from_loss, 0.9);
   EXPECT_EQ(filled->steps_done, 9000);
   EXPECT_EQ(filled->within, "810.000");
@@ -200,9 +200,9 @@ Result<std::string> PreviewOf(
     const std::vector<std::string>& words,
     const proto::JobStatus& status,
     proto::JobConfig config) {
-  Result<ScaleCommand> command = ParseScale(words);
-  return command.ok() ? PreviewScale(*command, status, config, "2026-11-22", 0)
-                      : Result<std::string>(command.status());
+  ScaleCommand command;
+  PS_TRY(ParseScale(words, &command));
+  return PreviewScale(command, status, config, "2026-11-22", 0);
 }
 
 /// The cells of the row that begins with `first`; two spaces or more are between them.

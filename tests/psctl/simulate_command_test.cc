@@ -241,7 +241,7 @@ TEST_F(SimulateCommandTest, WhatIsWrongIsNamed) {
 }
 
 TEST_F(SimulateCommandTest, WhatTheCatalogLacksIsNamed) {
-  std::string catalog = ReadAll(kCatalog);
+  std::string catalog = ReadAll(kCatalogPath);
   const size_t type = catalog.find("\"g4dn.4xlarge\"");
   const size_t prices = catalog.find("\"spot\": [", type) + 9;
   catalog.erase(prices, catalog.find(']', prices) - prices);
@@ -253,7 +253,7 @@ TEST_F(SimulateCommandTest, WhatTheCatalogLacksIsNamed) {
       "--trace",
       path,
       "--profile",
-      kProfile,
+      kProfilePath,
       "--catalog",
       root_ / "catalog.json",
       "--type",
@@ -305,9 +305,9 @@ class GoalPolicyTest : public SimulateCommandTest {
         policies,
         "--json",
         "--catalog",
-        kCatalog,
+        kCatalogPath,
         "--profile",
-        kProfile};
+        kProfilePath};
     EXPECT_EQ(Run(arguments), kExitMisused);
     constexpr std::string_view kOther = "against '";
     const size_t at = err_.find(kOther);
@@ -315,7 +315,7 @@ class GoalPolicyTest : public SimulateCommandTest {
       return kExitFailed;
     }
     const std::string print = err_.substr(at + kOther.size(), 8);
-    std::string profile = ReadAll(kProfile);
+    std::string profile = ReadAll(kProfilePath);
     profile.insert(profile.find("\n{\n") + 2, R"("model_fingerprint": ")" + print + R"(",)");
     EXPECT_TRUE(WriteFileAtomically(root_ / "profile.json", profile).ok());
     arguments.back() = root_ / "profile.json";
@@ -325,8 +325,8 @@ class GoalPolicyTest : public SimulateCommandTest {
 
 TEST_F(GoalPolicyTest, ThePlannerIsAskedAsInARun) {
   SimulateCommand command;
-  command.profile_path = kProfile;
-  command.catalog_path = kCatalog;
+  command.profile_path = kProfilePath;
+  command.catalog_path = kCatalogPath;
   command.type = "g4dn.4xlarge";
   command.servers = "m5.xlarge=1";
   const auto config = proto::LoadJobConfig(Job(2, R"({"loss": 0.8, "within_s": 5400})"));
@@ -348,8 +348,8 @@ TEST_F(GoalPolicyTest, ThePlannerIsAskedAsInARun) {
   const uint32_t wanted = policy->Decide(view).spot;
 
   proto::JobConfig run = *config;
-  run.goal.profile = kProfile;
-  run.goal.catalog = kCatalog;
+  run.goal.profile = kProfilePath;
+  run.goal.catalog = kCatalogPath;
   run.workers = {{.count = 2, .type = command.type}};
   proto::JobStatus status;
   status.state = "training";

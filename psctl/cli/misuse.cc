@@ -1,4 +1,4 @@
-#include "psctl/command_usage.h"
+#include "psctl/cli/misuse.h"
 
 #include <fmt/core.h>
 
@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "ps/base/text.h"
-#include "psctl/command_parser.h"
+#include "psctl/cli/command_line.h"
 
 namespace ps::psctl {
 namespace {
@@ -53,45 +53,6 @@ const CLI::App& ChosenOf(const CLI::App& app) {
   return chosen.empty() ? app : ChosenOf(*chosen.front());
 }
 
-/// "train", "catalog show"
-std::string FullName(const CLI::App& app) {
-  const CLI::App* parent = app.get_parent();
-  return parent == nullptr || parent->get_parent() == nullptr
-             ? app.get_name()
-             : FullName(*parent) + " " + app.get_name();
-}
-
-/// A flag that is a positional argument as well is two arguments.
-void AddArguments(const CLI::Option& option, std::vector<ArgumentText>* arguments) {
-  const std::string value = option.get_expected_max() == 0 ? "" : option.get_type_name();
-  if (option.get_positional()) {
-    const std::string name = option.get_name(true, false);
-    arguments->push_back({{name}, "", option.get_description(), true, option.get_required()});
-  }
-  ArgumentText flag = {{}, value, option.get_description(), false, false};
-  for (const std::string& name : option.get_snames()) {
-    flag.names.push_back("-" + name);
-  }
-  for (const std::string& name : option.get_lnames()) {
-    flag.names.push_back("--" + name);
-  }
-  if (!flag.names.empty()) {
-    arguments->push_back(std::move(flag));
-  }
-}
-
-CommandText DescribeCommand(const CLI::App& app) {
-  const bool is_root = app.get_parent() == nullptr;
-  CommandText text = {is_root ? "" : FullName(app), app.get_description(), {}, {}};
-  for (const CLI::Option* option : app.get_options()) {
-    AddArguments(*option, &text.arguments);
-  }
-  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
-    text.commands.push_back(DescribeCommand(*sub));
-  }
-  return text;
-}
-
 /// What is missing, by the name under which it is typed: the first that is required.
 std::string MissingArgument(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
@@ -102,40 +63,35 @@ std::string MissingArgument(const CLI::App& app) {
   return "";
 }
 
+/// The first one; empty where the command has none.
+std::string ExampleOf(const std::string& path, Commands commands) {
+  for (const Command* command : commands) {
+    if (command->path == path) {
+      return std::string(command->examples.front().typed);
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
-CommandText DescribeCommands(const CommandParser& parser) {
-  return DescribeCommand(parser.app);
+std::string FullName(const CLI::App& app) {
+  const CLI::App* parent = app.get_parent();
+  return parent == nullptr || parent->get_parent() == nullptr
+             ? app.get_name()
+             : FullName(*parent) + " " + app.get_name();
 }
 
-Result<std::string> HelpText(const std::vector<std::string>& path) {
-  const CommandParser parser;  // one that has parsed nothing, or it tells of what it has parsed
-  const CLI::App* scope = &parser.app;
-  std::string above;
-  for (const std::string& name : path) {
-    const std::vector<std::string> known = SubcommandNames(*scope);
-    if (known.empty()) {
-      return Status::InvalidArgument(fmt::format(
-          "unknown command '{}'; {} has no commands", Printable(name), FullName(*scope)));
-    }
-    if (std::ranges::find(known, name) == known.end()) {
-      return UnknownName("command", name, known);
-    }
-    above += (above.empty() ? "" : " ") + scope->get_name();
-    scope = scope->get_subcommand(name);
-  }
-  return scope->help(above);
+Status CheckIsCommandOf(const CLI::App& scope, const std::string& name) {
+  const std::vector<std::string> known = SubcommandNames(scope);
+  return known.empty()
+             ? Status::InvalidArgument(fmt::format(
+                   "unknown command '{}'; {} has no commands", Printable(name), FullName(scope)))
+             : CheckOneOf("command", name, known);
 }
 
-std::string ManPage() {
-  return RenderManPage(
-      ManualOf(
-          DescribeCommands(CommandParser()), CommandParser::Examples(), std::string(kExitCodes)),
-      PS_VERSION);
-}
-
-Status CheckNames(const CommandParser& parser, const std::vector<std::string>& arguments) {
-  const CLI::App* scope = &parser.app;
+Status CheckNames(const CLI::App& app, const std::vector<std::string>& arguments) {
+  const CLI::App* scope = &app;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
     const bool is_value = i > 0 && IsNegativeNumber(argument) && arguments[i - 1].starts_with("--");
@@ -167,24 +123,24 @@ Status CheckOneOf(
                                                                     : Status::Ok();
 }
 
-Status MisuseOf(const CLI::ParseError& error, const CommandParser& parser) {
+Status MisuseOf(const CLI::ParseError& error, const CLI::App& app, Commands commands) {
   std::string text = error.what();
   std::replace(text.begin(), text.end(), '\n', ' ');
   text = Printable(text);  // it quotes what was typed
-  const CLI::App& chosen = ChosenOf(parser.app);
+  const CLI::App& chosen = ChosenOf(app);
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
     if (const auto names = SubcommandNames(chosen); !names.empty()) {
-      text = "no command" + (&chosen == &parser.app ? "" : " after " + FullName(chosen)) +
+      text = "no command" + (&chosen == &app ? "" : " after " + FullName(chosen)) +
              "; there are: " + Join(names) + "; try psctl --help";
-    } else if (&chosen == parser.train) {
-      text = "train wants a job file, as in: psctl train JOB.json";
     } else {
+      const std::string name = FullName(chosen);
       const std::string missing = MissingArgument(chosen);
-      text = FullName(chosen) + (missing.empty() ? ": " + text : " wants " + missing) +
-             "; try psctl " + FullName(chosen) + " --help";
+      const std::string example = ExampleOf(name, commands);
+      text = name + (missing.empty() ? ": " + text : " wants " + missing) +
+             (example.empty() ? "; try psctl " + name + " --help" : ", as in: " + example);
     }
   } else if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    const std::vector<std::string> extras = parser.app.remaining(true);
+    const std::vector<std::string> extras = app.remaining(true);
     text = "too many arguments for " + FullName(chosen) +
            (extras.empty() ? "" : ": '" + Printable(extras.front()) + "'");
   } else if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {

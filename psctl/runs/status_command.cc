@@ -1,0 +1,123 @@
+#include "psctl/runs/status_command.h"
+
+#include <fmt/core.h>
+
+#include <utility>
+#include <vector>
+
+#include "ps/base/text.h"
+#include "ps/proto/json_writer.h"
+#include "psctl/cli/arguments.h"
+#include "psctl/runs/chosen_run.h"
+#include "psctl/runs/top_command.h"
+#include "psctl/view/status_view.h"
+#include "run/directory/control.h"
+#include "run/directory/files.h"
+
+namespace ps::psctl {
+namespace {
+
+int PrintAllRuns(
+    const StatusCommand& command, const Console& console, const RunRegistry& registry) {
+  std::vector<proto::JobStatus> jobs;
+  size_t failures = 0;
+  for (const RunningJob& job : registry.Find()) {
+    Result<proto::JobStatus> status = FetchStatus(job.paths);
+    if (status.ok()) {
+      if (command.is_json) {
+        AddLastEvents(job.paths, &*status);
+      }
+      jobs.push_back(std::move(status).value());
+    } else if (FileLock::IsHeld(job.paths.lock())) {  // else it ended just now
+      Fail(console, status.status());
+      ++failures;
+    }
+  }
+  if (command.is_json) {
+    proto::JsonWriter json(proto::JsonForm::kOneLine);
+    json.BeginList();
+    for (const proto::JobStatus& job : jobs) {
+      json.Raw(proto::StatusToJson(job));
+    }
+    json.EndList();
+    console.out(std::move(json).Take() + "\n");
+  } else if (jobs.size() == 1) {
+    console.out(RenderStatus(jobs.front(), console.out_width));
+  } else if (!jobs.empty()) {
+    console.out(RenderJobList(jobs, console.out_width));
+  } else if (failures == 0) {
+    console.err("no job is running\n");
+  }
+  return failures == 0 ? kExitOk : kExitFailed;
+}
+
+int ShowStatus(const StatusCommand& command, const Session& session) {
+  const Console& console = session.console;
+  if (command.job.empty()) {
+    return PrintAllRuns(command, console, session.registry);
+  }
+  const Result<RunPaths> run = ChooseRun(command.job, session.registry);
+  if (!run.ok()) {
+    return Fail(console, run.status());
+  }
+  if (!FileLock::IsHeld(run->lock())) {
+    return PrintSummary(*run, command.is_json, console);
+  }
+  Result<proto::JobStatus> status = FetchStatus(*run);
+  if (!status.ok()) {
+    return Fail(console, status.status());
+  }
+  if (command.is_json) {
+    AddLastEvents(*run, &*status);
+  }
+  console.out(
+      command.is_json ? proto::StatusToJson(*status) : RenderStatus(*status, console.out_width));
+  return kExitOk;
+}
+
+int ShowWhy(const WhyCommand& command, const Session& session) {
+  const Console& console = session.console;
+  const Result<RunPaths> run = ChooseRun(command.job, session.registry);
+  if (!run.ok()) {
+    return Fail(console, run.status());
+  }
+  if (!FileLock::IsHeld(run->lock())) {
+    return Fail(
+        console, Status::NotFound(fmt::format("{} has ended; nobody waits", BaseName(run->root))));
+  }
+  const Result<proto::JobStatus> status = FetchStatus(*run);
+  if (!status.ok()) {
+    return Fail(console, status.status());
+  }
+  console.out(RenderWhy(*status));
+  return kExitOk;
+}
+
+void AddStatus(StatusCommand* command, Arguments* arguments) {
+  arguments->AddRun(&command->job);
+  arguments->Add("--json", &command->is_json, "Print JSON");
+}
+
+void AddWhy(WhyCommand* command, Arguments* arguments) {
+  arguments->AddRun(&command->job);
+}
+
+}  // namespace
+
+constinit const Command kStatus = {
+    .path = "status",
+    .group = Group::kWatch,
+    .help = "Show workers, servers, staleness and ledger of a job",
+    .examples =
+        {{{"psctl status", "running jobs, from any terminal"},
+          {"psctl status runs/mnist-20240131-120000", "one run, ended ones too"}}},
+    .declare = Declare<StatusCommand, AddStatus, ShowStatus>};
+
+constinit const Command kWhy = {
+    .path = "why",
+    .group = Group::kWatch,
+    .help = "Say who waits for whom, since when, and the times in force",
+    .examples = {{{"psctl why", "who waits for whom, since when"}}},
+    .declare = Declare<WhyCommand, AddWhy, ShowWhy>};
+
+}  // namespace ps::psctl

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "psctl/cli/command.h"
+
+namespace ps::psctl {
+
+struct StatusCommand {
+  std::string job;  // empty: every running job
+  bool is_json = false;
+};
+
+struct WhyCommand {
+  std::string job;  // empty: the only running job
+};
+
+extern const Command kStatus;
+extern const Command kWhy;
+
+}  // namespace ps::psctl

@@ -1,0 +1,76 @@
+#include "psctl/runs/train_command.h"
+
+#include "psctl/cli/arguments.h"
+
+namespace ps::psctl {
+namespace {
+
+void AddTrain(TrainCommand* command, Arguments* arguments) {
+  arguments->Add("JOB.json", &command->job_path, "Job file; configs/job.fbs is its manual")
+      .Required();
+  arguments->AddSettings(
+      &command->overrides, "Change a field of the job: --set train.epochs=2 train.seed=7");
+  arguments->Add("--plan", &command->plan_path, "plan.json: run its fleet here and compare with it")
+      .Value("FILE");
+  arguments
+      ->Add(
+          "--profile",
+          &command->profile_path,
+          "Profile to refine with what the run tells; ./profile.json if there is one")
+      .Value("FILE");
+  arguments->Add("--no-refine", &command->no_refine, "Leave the profile as it is");
+  arguments->Add(
+      "--probe",
+      &command->is_probed,
+      "Time forward, backward, tensors and exchanges, for the run's profile");
+  arguments->Add("--json", &command->is_json, "Print the summary as JSON");
+  arguments->Add(
+      "--detach", &command->is_detached, "Return when the run listens; it goes on by itself");
+  arguments->Add(
+      "--print-config", &command->only_prints_config, "Print the job as resolved, run nothing");
+}
+
+void AddResume(ResumeCommand* command, Arguments* arguments) {
+  arguments->Add("RUN", &command->from, "Run, folder with checkpoints, or place of copies")
+      .Required();
+  arguments->AddSettings(
+      &command->overrides, "Change what does not change the model: servers, workers");
+  arguments->Add(
+      "--trust-launch",
+      &command->is_trusted,
+      "Start what the job of a copy names: hosts, prefix, words for ssh and sbatch");
+  arguments->Add("--json", &command->is_json, "Print the summary as JSON");
+  arguments->Add(
+      "--detach", &command->is_detached, "Return when the run listens; it goes on by itself");
+}
+
+int Begin(const TrainCommand& command, const Session& session) {
+  return RunTrain(command, session.console, session.registry);
+}
+
+int GoOn(const ResumeCommand& command, const Session& session) {
+  return RunResume(command, session.console, session.registry);
+}
+
+}  // namespace
+
+constinit const Command kTrain = {
+    .path = "train",
+    .group = Group::kRun,
+    .help = "Run a job to its end",
+    .examples =
+        {{{"psctl train configs/fashion_mnist_cnn.json", "run a job; Ctrl-C ends it cleanly"},
+          {"psctl train job.json --set train.epochs=1", "change a field for this run"},
+          {"psctl train job.json --print-config", "show the config as it would be used"},
+          {"psctl train job.json --json > summary.json", "the summary for programs"},
+          {"psctl train job.json --detach", "leave the terminal; the run goes on"}}},
+    .declare = Declare<TrainCommand, AddTrain, Begin>};
+
+constinit const Command kResume = {
+    .path = "resume",
+    .group = Group::kRun,
+    .help = "Go on with a run that has ended before it was done",
+    .examples = {{{"psctl resume runs/mnist-20240131-120000", "go on where it ended"}}},
+    .declare = Declare<ResumeCommand, AddResume, GoOn>};
+
+}  // namespace ps::psctl
