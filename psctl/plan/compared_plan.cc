@@ -42,62 +42,6 @@ std::optional<proto::PlanAlternative> OnDemandOf(const Planning& planning) {
   return AlternativeOf(*problem, planning.profile, answer->best.front(), "on demand");
 }
 
-/// Whether fleets are compared by what they cost with revocations.
-bool CountsRevocations(const PlanCommand& command) {
-  return command.strategy == "exact" && !command.ignores_revocations;
-}
-
-Result<provisioner::PlanAnswer> SolveWithout(
-    const PlanCommand& command,
-    const provisioner::PlanProblem& problem,
-    proto::Objective objective) {
-  switch (objective) {
-    case proto::Objective::kTime:
-      return provisioner::SolveForTime(problem);
-    case proto::Objective::kThroughputPerHour:
-      return provisioner::SolveForThroughput(problem);
-    case proto::Objective::kCost:
-      break;
-  }
-  return provisioner::MakeStrategy(command.strategy)->Solve(problem);
-}
-
-/// By any objective, which need not be the command's.
-Result<provisioner::PlanAnswer> SolveFor(
-    const PlanCommand& command,
-    const Planning& planning,
-    const provisioner::PlanProblem& problem,
-    proto::Objective objective) {
-  if (!CountsRevocations(command)) {
-    return SolveWithout(command, problem, objective);
-  }
-  PS_ASSIGN(
-      const provisioner::CatalogLives known,
-      provisioner::LivesOf(planning.catalog, problem, planning.outlook));
-  if (!known.lives.HasLaw()) {
-    return SolveWithout(command, problem, objective);
-  }
-  switch (objective) {
-    case proto::Objective::kTime:
-      return provisioner::SolveForTimeWithRevocations(problem, known.lives);
-    case proto::Objective::kThroughputPerHour:
-      return provisioner::SolveForThroughputWithRevocations(problem, known.lives);
-    case proto::Objective::kCost:
-      break;
-  }
-  return provisioner::SolveWithRevocations(
-      *provisioner::MakeStrategy(command.strategy), problem, known.lives);
-}
-
-}  // namespace
-
-Result<provisioner::PlanAnswer> SolveProblem(
-    const PlanCommand& command, const Planning& planning, const provisioner::PlanProblem& problem) {
-  return SolveFor(command, planning, problem, planning.objective);
-}
-
-namespace {
-
 /// The problem at twice the spot prices; null where its held instances are of another market then.
 std::optional<provisioner::PlanProblem> AtDoublePrices(const Planning& planning) {
   proto::Catalog catalog = planning.catalog;

@@ -8,13 +8,9 @@
 
 namespace ps::psctl {
 
-/// The fleets that the command's strategy chooses by its objective, the best first. Errors: as the
-/// strategy's.
-Result<provisioner::PlanAnswer> SolveProblem(
-    const PlanCommand& command, const Planning& planning, const provisioner::PlanProblem& problem);
-
-/// The best of them beside what else there is: the next best, the one on demand, what quotas cost,
-/// slower or cheaper ones, and what prices twice as high would change. Requires: `answer` has one.
+/// The best fleet of an answer beside what else there is: the next best, the one on demand, what
+/// quotas cost, slower or cheaper ones, and what prices twice as high would change. Requires:
+/// `answer` has one.
 proto::Plan ComparedPlan(
     const PlanCommand& command, const Planning& planning, const provisioner::PlanAnswer& answer);
 

@@ -18,6 +18,11 @@
 
 namespace ps::psctl {
 
+// Strategies of `psctl plan` that are no search for a cheapest fleet, and have a command of their
+// own.
+inline constexpr char kDeepVmStrategy[] = "deepvm";
+inline constexpr char kParcaeStrategy[] = "parcae";
+
 /// Files, models and the problem of one plan or prediction. Stays where it is: `input` points into
 /// it.
 struct Planning {
@@ -52,6 +57,21 @@ Status PreparePlan(const PlanCommand& command, Planning* planning, Duration* eff
 
 /// By the command's strategy. Requires: PreparePlan was OK.
 Result<provisioner::PlanAnswer> SolvePlan(const PlanCommand& command, Planning* planning);
+
+/// The fleets that the command's strategy chooses by its objective, the best first. Errors: as the
+/// strategy's.
+Result<provisioner::PlanAnswer> SolveProblem(
+    const PlanCommand& command, const Planning& planning, const provisioner::PlanProblem& problem);
+
+/// Whether fleets are compared by what they cost with revocations.
+bool CountsRevocations(const PlanCommand& command);
+
+/// As SolveProblem, by another objective.
+Result<provisioner::PlanAnswer> SolveFor(
+    const PlanCommand& command,
+    const Planning& planning,
+    const provisioner::PlanProblem& problem,
+    proto::Objective objective);
 
 /// What to say of a fleet; the other plans and the quotas are the caller's.
 proto::Plan PlanOf(

@@ -154,6 +154,7 @@ const std::vector<Layer>& Layers() {
         "provisioner/model",
         "provisioner/planner",
         "provisioner/report",
+        "provisioner/strategies",
         "provisioner/simulator",
         "run/report",
         "run/directory"}},
