@@ -7,7 +7,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/storage.h"
 #include "ps/base/status.h"
-#include "ps/coordinator/job_state.h"
+#include "ps/coordinator/state/job_state.h"
 
 namespace ps::sim {
 
