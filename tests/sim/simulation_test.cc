@@ -514,6 +514,38 @@ TEST(FoundTest, AShardMissesNoModeThatIsInForceForAMoment) {
   ExpectOk(s);
 }
 
+/// Workers had come by hand while there were more servers than chunks were moved to: bsp stood
+/// still for want of room for their gradients.
+TEST(FoundTest, ChunksThatHaveNoRoomWait) {
+  Scenario s;
+  s.seed = 9710000578;
+  s.mode = proto::Mode::kBsp;
+  s.workers = 2;
+  s.epochs = 1;
+  s.train_samples = 832;
+  s.chunk_kib = 64;
+  s.frame_kib = 32;
+  s.model_kib = 507;
+  s.network.break_connection = 0.0034775404768747774;
+  s.extra_joins = 3;
+  s.restarts = 2;
+  s.checkpoint_every = Duration(944000000);
+  s.checkpoint_keep = 1;
+  s.is_compressed = true;
+  s.disk_delay_max = Duration(9000000);
+  s.disk_faults = 3;
+  s.is_replacing = true;
+  s.scales = 1;
+  s.server_scales = 2;
+  s.mode_switches = 2;
+  s.joint_changes = 3;
+  s.chunk_moves = 4;
+  s.sits_out = true;
+  s.straggles = 1;
+  s.disturbed_for = Duration(3220000000);
+  ExpectOk(s);
+}
+
 /// The only checkpoint is damaged, so the run fails; a server that lacks its values was asked for
 /// the model for ever.
 TEST(FoundTest, ARunEndsWhenNoCheckpointCanBeRestored) {
