@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <set>
+#include <string>
 
 #include "ps/base/crc32c.h"
+#include "ps/base/file.h"
 #include "ps/proto/messages.h"
 #include "tests/proto/sample.h"
 
@@ -65,6 +68,41 @@ TEST(MessageCodecTest, EveryMessageComesBackWithEveryMember) {
     ASSERT_TRUE(back.ok()) << MessageTypeName(MessageTypeOf(message)) << ": " << back.status();
     EXPECT_TRUE(SameMessage(message, *back)) << MessageTypeName(MessageTypeOf(message));
   }
+}
+
+/// Every message with every member filled, one frame after the other.
+std::string AllFrames() {
+  std::string frames;
+  for (size_t i = 0; i < kMessageCount; ++i) {
+    for (const std::byte byte : Flatten(EncodeMessage(SampleMessage(i), 7))) {
+      frames += static_cast<char>(byte);
+    }
+  }
+  return frames;
+}
+
+/// What another program of this version has written. A new version needs a file; where there is
+/// none, this test fails and leaves what the present program writes.
+TEST(MessageCodecTest, FramesOfThisVersionAreRead) {
+  const std::string path = "tests/data/frames/v" + std::to_string(kProtocolVersion) + ".bin";
+  const Result<std::string> file = ReadFile(path);
+  if (!file.ok()) {
+    std::ofstream(path, std::ios::binary) << AllFrames();
+    FAIL() << file.status() << "; it has this program's frames now";
+  }
+  std::span<const std::byte> rest = std::as_bytes(std::span(*file));
+  for (size_t i = 0; i < kMessageCount; ++i) {
+    ASSERT_GE(rest.size(), kFrameHeaderBytes) << "the file has " << i << " frames";
+    const auto header = DecodeFrameHeader(rest.first<kFrameHeaderBytes>(), FrameLimits());
+    ASSERT_TRUE(header.ok()) << header.status();
+    const size_t bytes = kFrameHeaderBytes + header->header_bytes + header->padding_bytes() +
+                         static_cast<size_t>(header->payload_bytes);
+    const auto back = ParseFrame(rest.first(std::min(bytes, rest.size())));
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_TRUE(SameMessage(SampleMessage(i), *back)) << MessageTypeName(header->type);
+    rest = rest.subspan(bytes);
+  }
+  EXPECT_TRUE(rest.empty()) << "frames of messages that there are no more";
 }
 
 TEST(MessageCodecTest, EmptyMessagesComeBack) {
