@@ -143,13 +143,13 @@ std::string Describe(
 
 /// The job of a checkpoint with what the command changes. Errors: kInvalidArgument and others, each
 /// of them a misuse.
-Result<PreparedJob> JobOf(const checkpoint::Manifest& manifest, const ResumeCommand& command) {
+Result<PreparedJob> JobOf(const checkpoint::Manifest& manifest, const ResumeOrder& order) {
   const std::string name = fmt::format("the job of checkpoint {}", manifest.id);
   PS_ASSIGN(const proto::JobConfig before, proto::ParsePrintedJobConfig(manifest.config_json));
   PreparedJob job;
-  PS_ASSIGN(job.config, proto::ParseJobConfig(manifest.config_json, name, command.overrides));
+  PS_ASSIGN(job.config, proto::ParseJobConfig(manifest.config_json, name, order.overrides));
   job.config.model.from.clear();  // the checkpoint has the values
-  PS_ASSIGN(job.parts, LoadParts(job.config, name, command.overrides));
+  PS_ASSIGN(job.parts, LoadParts(job.config, name, order.overrides));
   PS_TRY(CheckSameModel(manifest, before, job.config, job.parts.model));
   PS_ASSIGN(const proto::JobState saved, proto::DecodeJobState(manifest.job_state));
   PS_TRY(coordinator::CheckSameOrder(saved, before, job.config, job.parts.data.train_count));
@@ -159,12 +159,12 @@ Result<PreparedJob> JobOf(const checkpoint::Manifest& manifest, const ResumeComm
 /// The job of a checkpoint that was copied from `place`, or lies there.
 Result<PreparedJob> BorrowedJobOf(
     const checkpoint::Manifest& manifest,
-    const ResumeCommand& command,
+    const ResumeOrder& order,
     const std::string& place,
     Confirmation* confirmation) {
-  PS_ASSIGN(PreparedJob job, JobOf(manifest, command));
-  PS_TRY(confirmation->Confirm(SettingsToConfirm(job.config, command.overrides, place), place));
-  job.config.run.directory = BorrowedRunDirectory(job.config, command.overrides);
+  PS_ASSIGN(PreparedJob job, JobOf(manifest, order));
+  PS_TRY(confirmation->Confirm(SettingsToConfirm(job.config, order.overrides, place), place));
+  job.config.run.directory = BorrowedRunDirectory(job.config, order.overrides);
   return job;
 }
 
@@ -172,18 +172,18 @@ Result<PreparedJob> BorrowedJobOf(
 int ResumeFromCheckpoint(
     const Source& source,
     const LeftByRun& left,
-    const ResumeCommand& command,
-    const TrainCommand& train,
+    const ResumeOrder& order,
+    const TrainOrder& train,
     const Console& console,
     const RunRegistry& registry,
     SupervisorLink* link) {
   std::string path = source.path;
-  Confirmation confirmation(command.is_trusted, command.is_detached ? nullptr : AskOnTerminal());
+  Confirmation confirmation(order.is_trusted, order.is_detached ? nullptr : AskOnTerminal());
   if (checkpoint::IsObjectStore(path)) {
     // What does not fit, or may not be started, is not fetched.
     std::string parent = proto::RunConfig().directory;
     if (const Result<checkpoint::Manifest> newest = ReadNewestCopy(path); newest.ok()) {
-      const Result<PreparedJob> job = BorrowedJobOf(*newest, command, path, &confirmation);
+      const Result<PreparedJob> job = BorrowedJobOf(*newest, order, path, &confirmation);
       if (!job.ok()) {
         return Misuse(console, job.status());
       }
@@ -204,8 +204,8 @@ int ResumeFromCheckpoint(
     return Fail(console, origin.status());
   }
   Result<PreparedJob> job = origin->empty()
-                                ? JobOf(found->manifest, command)
-                                : BorrowedJobOf(found->manifest, command, *origin, &confirmation);
+                                ? JobOf(found->manifest, order)
+                                : BorrowedJobOf(found->manifest, order, *origin, &confirmation);
   if (!job.ok()) {
     return Misuse(console, job.status());
   }
@@ -249,7 +249,7 @@ int ResumeFromCheckpoint(
 int GoOnWithoutJournal(
     SupervisedRun run,
     const Status& why,
-    const TrainCommand& command,
+    const TrainOrder& order,
     const Console& console,
     const RunRegistry& registry,
     SupervisorLink* link) {
@@ -259,34 +259,34 @@ int GoOnWithoutJournal(
   console.err("psctl: " + (kOfNoUse + Printable(why.message())) + "\n");
   const LeftByRun left{std::nullopt, ReadLaunches(run.paths), std::nullopt};
   run.lock = FileLock();  // it is over; the run that goes on has a directory of its own
-  TrainCommand train = command;
+  TrainOrder train = order;
   train.no_refine = true;
-  ResumeCommand resume;
+  ResumeOrder resume;
   resume.is_trusted = true;  // what it starts was started before
   const Source source{CheckpointPathOf(run.paths), run.paths};
   return ResumeFromCheckpoint(source, left, resume, train, console, registry, link);
 }
 
-int RunResume(const ResumeCommand& command, const Console& console, const RunRegistry& registry) {
-  Result<Source> source = SourceOf(command.from, registry);
+int RunResume(const ResumeOrder& order, const Console& console, const RunRegistry& registry) {
+  Result<Source> source = SourceOf(order.from, registry);
   if (!source.ok()) {
     return Fail(console, source.status());
   }
-  TrainCommand train;
-  train.is_json = command.is_json;
-  train.is_detached = command.is_detached;
+  TrainOrder train;
+  train.is_json = order.is_json;
+  train.is_detached = order.is_detached;
   train.no_refine = true;
   const auto begin = [&](const Console& own_console, SupervisorLink* link) {
-    Result<LeftByRun> left =
-        source->run ? FromJournal(*source->run, !command.overrides.empty(), own_console)
-                    : LeftByRun();
+    Result<LeftByRun> left = source->run
+                                 ? FromJournal(*source->run, !order.overrides.empty(), own_console)
+                                 : LeftByRun();
     if (!left.ok()) {
       return Fail(own_console, left.status());
     }
     if (left->start) {
       return Train(std::move(*left->start), train, own_console, registry, link);
     }
-    return ResumeFromCheckpoint(*source, *left, command, train, own_console, registry, link);
+    return ResumeFromCheckpoint(*source, *left, order, train, own_console, registry, link);
   };
   return Coordinate(begin, std::nullopt, train, console, registry);
 }

@@ -1,7 +1,7 @@
 // The processes of a run:
 //
-//   psctl train            supervisor: no thread, no file of the run but its lock
-//   `-- psctl train        coordinator: a fork without exec, in a session of its own
+//   ps_coordinator         supervisor: no thread, no file of the run but its lock
+//   `-- ps_coordinator     coordinator: a fork without exec, in a session of its own
 //       `-- ps_server ...  its children; the supervisor's when the coordinator is killed
 //
 // The coordinator is no part of the terminal's process group, so that each request to stop reaches

@@ -26,11 +26,11 @@ namespace {
 void RefineProfile(
     const proto::JobProfile& told,
     double machine_busy,
-    const TrainCommand& command,
+    const TrainOrder& order,
     const Console& console) {
-  const bool is_named = !command.profile_path.empty();
-  const std::string path = is_named ? command.profile_path : kDefaultProfile;
-  if (command.no_refine || (!is_named && !ReadFile(path).ok())) {
+  const bool is_named = !order.profile_path.empty();
+  const std::string path = is_named ? order.profile_path : kDefaultProfile;
+  if (order.no_refine || (!is_named && !ReadFile(path).ok())) {
     return;
   }
   provisioner::Refinement refinement;
@@ -143,7 +143,7 @@ Status RecoverJournal(TrainStart* start) {
 int Conduct(
     const TrainStart& start,
     const Result<std::unique_ptr<TrainRun>>& prepared,
-    const TrainCommand& command,
+    const TrainOrder& order,
     const Console& console,
     const RunRegistry& registry,
     SupervisorLink* link) {
@@ -170,11 +170,11 @@ int Conduct(
     outcome = provisioner::CompareWithPlan(
         *start.job.plan, profile, run.loss_reached(), run.status().train_loss);
   }
-  const bool is_left = LeaveSummary(run.status(), outcome, paths, command.is_json, console);
+  const bool is_left = LeaveSummary(run.status(), outcome, paths, order.is_json, console);
   if (exit_code != kExitOk) {
     return exit_code;
   }
-  RefineProfile(profile, run.machine_busy(), command, console);
+  RefineProfile(profile, run.machine_busy(), order, console);
   return is_left ? ExitCodeOf(run.status().state, run.status().model_problem) : kExitFailed;
 }
 
@@ -182,7 +182,7 @@ int Conduct(
 
 int Train(
     TrainStart start,
-    const TrainCommand& command,
+    const TrainOrder& order,
     const Console& console,
     const RunRegistry& registry,
     SupervisorLink* link) {
@@ -197,7 +197,7 @@ int Train(
     }
     start.directory = std::move(made).value();
   }
-  return Conduct(start, PrepareRun(&start, console), command, console, registry, link);
+  return Conduct(start, PrepareRun(&start, console), order, console, registry, link);
 }
 
 Result<TrainStart> TakeUp(SupervisedRun run, bool* is_final) {
@@ -273,7 +273,7 @@ Status TakeUpInTime(
 int Coordinate(
     const BeginRun& begin,
     const std::optional<proto::Plan>& plan,
-    const TrainCommand& command,
+    const TrainOrder& order,
     const Console& console,
     const RunRegistry& registry) {
   CoordinatorProcess process;
@@ -283,37 +283,32 @@ int Coordinate(
     if (const Status up = TakeUpInTime(run, plan, own_console, &taken); !up.ok()) {
       return taken.start != nullptr
                  ? Fail(own_console, up)
-                 : GoOnWithoutJournal(std::move(run), up, command, own_console, registry, link);
+                 : GoOnWithoutJournal(std::move(run), up, order, own_console, registry, link);
     }
-    return Conduct(*taken.start, std::move(taken.run), command, own_console, registry, link);
+    return Conduct(*taken.start, std::move(taken.run), order, own_console, registry, link);
   };
-  return Supervise(process, command.is_detached, console);
+  return Supervise(process, order.is_detached, console);
 }
 
-int RunTrain(const TrainCommand& command, const Console& console, const RunRegistry& registry) {
-  const Result<proto::JobConfig> config = proto::LoadJobConfig(command.job_path, command.overrides);
+int RunTrain(const TrainOrder& order, const Console& console, const RunRegistry& registry) {
+  const Result<proto::JobConfig> config = proto::LoadJobConfig(order.job_path, order.overrides);
   if (!config.ok()) {
     return Misuse(console, config.status());
   }
-  if (command.only_prints_config) {
-    console.out(proto::PrintJobConfig(*config));
-    return kExitOk;
-  }
-  Result<PreparedJob> job =
-      PrepareJob(*config, command.job_path, command.overrides, command.plan_path);
+  Result<PreparedJob> job = PrepareJob(*config, order.job_path, order.overrides, order.plan_path);
   if (!job.ok()) {
     return Misuse(console, job.status());
   }
   TrainStart start;
   start.job = std::move(job).value();
-  start.is_probed = command.is_probed;
+  start.is_probed = order.is_probed;
   const std::optional<proto::Plan> plan = start.job.plan;
   return Coordinate(
       [&](const Console& own_console, SupervisorLink* link) {
-        return Train(std::move(start), command, own_console, registry, link);
+        return Train(std::move(start), order, own_console, registry, link);
       },
       plan,
-      command,
+      order,
       console,
       registry);
 }

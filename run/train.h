@@ -8,6 +8,7 @@
 #include "ps/coordinator/state/job_state.h"
 #include "ps/proto/job_config.h"
 #include "ps/proto/plan.h"
+#include "run/directory/coordinator_order.h"
 #include "run/directory/run_checkpoints.h"
 #include "run/directory/run_directory.h"
 #include "run/directory/run_registry.h"
@@ -18,24 +19,12 @@
 
 namespace ps::psctl {
 
-struct TrainCommand {
-  std::string job_path;
-  std::vector<proto::ConfigOverride> overrides;
-  bool is_json = false;
-  bool only_prints_config = false;
-  std::string plan_path;     // empty: the job's own fleet
-  std::string profile_path;  // refined or made by the run; empty: profile.json if it is there
-  bool no_refine = false;    // the profile stays as it is
-  bool is_probed = false;    // its workers time passes and exchanges, for its profile
-  bool is_detached = false;  // it returns when the run listens, and the run goes on
-};
-
 /// What a run begins from.
 struct TrainStart {
   PreparedJob job;
   RunCheckpoints checkpoints;                     // of a resumed run
   std::optional<coordinator::ResumeFrom> resume;  // none: from the beginning
-  bool is_probed = false;                         // as TrainCommand
+  bool is_probed = false;                         // as TrainOrder
 
   // Of a run that goes on after its coordinator was killed; others get their own.
   std::optional<RunDirectory> directory;
@@ -46,7 +35,7 @@ struct TrainStart {
 /// Coordinates a run to its end and leaves what it came to. Returns the exit code.
 int Train(
     TrainStart start,
-    const TrainCommand& command,
+    const TrainOrder& order,
     const Console& console,
     const RunRegistry& registry,
     SupervisorLink* link);
@@ -63,13 +52,13 @@ using BeginRun = std::function<int(const Console& console, SupervisorLink* link)
 int Coordinate(
     const BeginRun& begin,
     const std::optional<proto::Plan>& plan,
-    const TrainCommand& command,
+    const TrainOrder& order,
     const Console& console,
     const RunRegistry& registry);
 
 /// Runs a job to its end: makes the run directory, holds the coordinator, starts servers and
 /// workers, shows progress, and leaves profile and summary; with a plan, runs the plan's fleet
 /// instead of the job's and says how it went against the plan. Returns the exit code.
-int RunTrain(const TrainCommand& command, const Console& console, const RunRegistry& registry);
+int RunTrain(const TrainOrder& order, const Console& console, const RunRegistry& registry);
 
 }  // namespace ps::psctl

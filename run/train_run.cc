@@ -41,8 +41,8 @@ constexpr Duration kObserve = std::chrono::milliseconds(50);
 constexpr size_t kRowsPerTurn = 64;
 /// Children that do not leave by themselves when the job is over are killed after this.
 constexpr Duration kLeaveTime = std::chrono::seconds(5);
-/// Whoever kills the supervisor may be about to kill this process as well (pkill psctl): that is no
-/// request to stop, and psctl resume is to go on with the run.
+/// Whoever kills the supervisor may be about to kill this process as well (pkill ps_coordinator):
+/// that is no request to stop, and psctl resume is to go on with the run.
 constexpr Duration kOrphanDelay = std::chrono::milliseconds(300);
 
 coordinator::CoordinatorHost::Options HostOptionsOf(TrainStart* start, const RunKeys* keys) {

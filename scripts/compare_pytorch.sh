@@ -53,7 +53,7 @@ fi
 if [[ -z "$programs" ]]; then
   say "compare_pytorch: building release in build/release"
   configure release
-  build release psctl ps_agent ps_server ps_worker >&2
+  build release psctl ps_agent ps_coordinator ps_server ps_worker >&2
   programs="$ROOT/build/release/bin"
 fi
 folder="$(mktemp -d)"

@@ -69,7 +69,7 @@ data=/usr/share/datasets/fashion-mnist
 build_programs() {
   say "gpu_check: building build/cuda"
   configure cuda
-  build cuda cuda_parity bench_kernels psctl ps_agent ps_server ps_worker >&2
+  build cuda cuda_parity bench_kernels psctl ps_agent ps_coordinator ps_server ps_worker >&2
 }
 
 # idx FILE COUNT HEADER VALUE_BYTES: the first values of an IDX file, with another header.
@@ -86,7 +86,7 @@ pack() {
   build_programs
   rm -rf "$KIT"
   mkdir -p "$KIT"/{bin,tests,bench,lib,fashion-mnist}
-  cp "$ROOT"/build/cuda/bin/{psctl,ps_agent,ps_server,ps_worker} "$KIT/bin"
+  cp "$ROOT"/build/cuda/bin/{psctl,ps_agent,ps_coordinator,ps_server,ps_worker} "$KIT/bin"
   cp "$ROOT/build/cuda/tests/cuda_parity" "$KIT/tests"
   cp "$ROOT/build/cuda/bench/bench_kernels" "$KIT/bench"
   strip "$KIT"/{bin,tests,bench}/*

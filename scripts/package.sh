@@ -10,6 +10,6 @@ command -v dpkg-shlibdeps > /dev/null ||
 say "package: building release in build/release"
 # For all architectures: scripts/test.sh leaves two of them in the cache of the same build.
 configure release -DPS_TESTS=OFF -UPS_CUDA_ARCHITECTURES
-build release psctl ps_agent ps_server ps_worker >&2
+build release psctl ps_agent ps_coordinator ps_server ps_worker >&2
 (cd "$ROOT/build/release" && cpack -G DEB) >&2
 ls "$ROOT"/build/release/spotps_*.deb

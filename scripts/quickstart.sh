@@ -18,6 +18,6 @@ fi
 say "quickstart: building release in build/release, CUDA $cuda"
 mapfile -t joined < <(joined_if_fresh release)
 configure release -DPS_TESTS=OFF -DPS_CUDA="$cuda" "${joined[@]}"
-build release psctl ps_agent ps_server ps_worker >&2
+build release psctl ps_agent ps_coordinator ps_server ps_worker >&2
 cd "$ROOT"
 exec build/release/bin/psctl train configs/fashion_mnist_cnn.json "$@"

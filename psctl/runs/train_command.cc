@@ -1,5 +1,6 @@
 #include "psctl/runs/train_command.h"
 
+#include "ps/proto/job_config.h"
 #include "psctl/cli/arguments.h"
 
 namespace ps::psctl {
@@ -30,7 +31,7 @@ void AddTrain(TrainCommand* command, Arguments* arguments) {
       "--print-config", &command->only_prints_config, "Print the job as resolved, run nothing");
 }
 
-void AddResume(ResumeCommand* command, Arguments* arguments) {
+void AddResume(ResumeOrder* command, Arguments* arguments) {
   arguments->Add("RUN", &command->from, "Run, folder with checkpoints, or place of copies")
       .Required();
   arguments->AddSettings(
@@ -44,12 +45,21 @@ void AddResume(ResumeCommand* command, Arguments* arguments) {
       "--detach", &command->is_detached, "Return when the run listens; it goes on by itself");
 }
 
+/// What the job file has wrong is said before anything is started.
 int Begin(const TrainCommand& command, const Session& session) {
-  return RunTrain(command, session.console, session.registry);
+  const Result<proto::JobConfig> config = proto::LoadJobConfig(command.job_path, command.overrides);
+  if (!config.ok()) {
+    return Misuse(session.console, config.status());
+  }
+  if (command.only_prints_config) {
+    session.console.out(proto::PrintJobConfig(*config));
+    return kExitOk;
+  }
+  return Fail(session.console, BecomeCoordinator(TrainOrder(command)));
 }
 
-int GoOn(const ResumeCommand& command, const Session& session) {
-  return RunResume(command, session.console, session.registry);
+int GoOn(const ResumeOrder& order, const Session& session) {
+  return Fail(session.console, BecomeCoordinator(order));
 }
 
 }  // namespace
@@ -71,6 +81,6 @@ constinit const Command kResume = {
     .group = Group::kRun,
     .help = "Go on with a run that has ended before it was done",
     .examples = {{{"psctl resume runs/mnist-20240131-120000", "go on where it ended"}}},
-    .declare = Declare<ResumeCommand, AddResume, GoOn>};
+    .declare = Declare<ResumeOrder, AddResume, GoOn>};
 
 }  // namespace ps::psctl

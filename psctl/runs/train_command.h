@@ -1,11 +1,15 @@
 #pragma once
 
 #include "psctl/cli/command.h"
-#include "run/resume.h"
-#include "run/train.h"
+#include "run/directory/coordinator_order.h"
 
 namespace ps::psctl {
 
+struct TrainCommand : TrainOrder {
+  bool only_prints_config = false;
+};
+
+// psctl becomes ps_coordinator for both.
 extern const Command kTrain;
 extern const Command kResume;
 

@@ -4,7 +4,8 @@
 
 include(GNUInstallDirs)
 
-install(TARGETS psctl ps_agent ps_server ps_worker RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+install(TARGETS psctl ps_agent ps_coordinator ps_server ps_worker
+  RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 
 set(ps_share "${CMAKE_INSTALL_DATADIR}/spotps")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/configs/"
@@ -25,6 +26,7 @@ install(CODE "
   file(MAKE_DIRECTORY \"${ps_generated}\")
   ps_generate(\"${ps_generated}/psctl.1\" \"$<TARGET_FILE:psctl>\" help --man)
   ps_generate(\"${ps_generated}/ps_agent.1\" \"$<TARGET_FILE:ps_agent>\" --man)
+  ps_generate(\"${ps_generated}/ps_coordinator.1\" \"$<TARGET_FILE:ps_coordinator>\" --man)
   ps_generate(\"${ps_generated}/ps_server.1\" \"$<TARGET_FILE:ps_server>\" --man)
   ps_generate(\"${ps_generated}/ps_worker.1\" \"$<TARGET_FILE:ps_worker>\" --man)
   ps_generate(\"${ps_generated}/psctl\" \"$<TARGET_FILE:psctl>\" completion bash)
@@ -36,7 +38,7 @@ install(CODE "
   file(INSTALL \"${ps_generated}/_psctl\"
     DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/zsh/\${ps_zsh}\")")
 install(FILES
-  "${ps_generated}/psctl.1" "${ps_generated}/ps_agent.1"
+  "${ps_generated}/psctl.1" "${ps_generated}/ps_agent.1" "${ps_generated}/ps_coordinator.1"
   "${ps_generated}/ps_server.1" "${ps_generated}/ps_worker.1"
   DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
 install(FILES "${ps_generated}/psctl"

@@ -104,7 +104,7 @@ TEST(CommandLineTest, HelpListsCommandsByWhatTheyAreForAndShowsTheirExamples) {
 TEST(CommandLineTest, ARunIsDetachedFromAndAttachedTo) {
   EXPECT_TRUE(Parse<TrainCommand>({"train", "job.json", "--detach"}).is_detached);
   EXPECT_FALSE(Parse<TrainCommand>({"train", "job.json"}).is_detached);
-  EXPECT_TRUE(Parse<ResumeCommand>({"resume", "runs/a", "--detach"}).is_detached);
+  EXPECT_TRUE(Parse<ResumeOrder>({"resume", "runs/a", "--detach"}).is_detached);
   EXPECT_EQ(Parse<AttachCommand>({"attach"}).job, "");
   const auto attach = Parse<AttachCommand>({"attach", "mnist", "--json"});
   EXPECT_EQ(attach.job, "mnist");

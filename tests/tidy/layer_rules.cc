@@ -193,7 +193,6 @@ const std::vector<Layer>& Layers() {
         "provisioner/planner",
         "provisioner/report",
         "provisioner/fleet",
-        "run",
         "run/report",
         "run/directory",
         "run/planning",
