@@ -8,6 +8,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "ps/base/ids.h"
+
 // How the fields of a message, or of a part of the saved state, are listed: once, in the order of
 // its table in the .fbs. Whoever packs, unpacks or prints asks for the list:
 //
@@ -23,6 +25,11 @@ namespace ps::proto {
 /// A list serves readers and writers.
 template <typename C, typename T>
 concept MaybeConst = std::same_as<std::remove_const_t<C>, T>;
+
+template <typename T>
+inline constexpr bool kIsId = false;
+template <typename Tag, typename Rep>
+inline constexpr bool kIsId<Id<Tag, Rep>> = true;
 
 /// The name of a field as a template's argument.
 template <size_t n>

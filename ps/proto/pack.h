@@ -32,7 +32,7 @@ In PackScalar(const T& value) {
     return value.count();
   } else if constexpr (std::is_same_v<T, std::optional<Duration>>) {
     return value ? PackScalar<In>(*value) : -1;
-  } else if constexpr (requires { value.value; }) {
+  } else if constexpr (kIsId<T>) {
     return PackScalar<In>(value.value);
   } else {
     static_assert(std::is_same_v<In, T>, "the member's type is not the field's");

@@ -22,7 +22,7 @@ std::string PutOnce(Map& map, const Key& key, Value&& value) {
   if (map.emplace(key, std::forward<Value>(value)).second) {
     return {};
   }
-  if constexpr (requires { key.value; }) {
+  if constexpr (kIsId<Key>) {
     return fmt::format("has {} twice", key.value);
   } else {
     return fmt::format("has {} twice", key);

@@ -31,7 +31,7 @@ void PrintValue(const T& value, JsonWriter* json) {
     json->Value(ModeName(value));
   } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
     json->Value(value);
-  } else if constexpr (requires { value.value; }) {
+  } else if constexpr (kIsId<T>) {
     json->Value(value.value);
   } else {
     json->BeginObject();

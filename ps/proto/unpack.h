@@ -94,6 +94,11 @@ void UnpackPart(Decoder& d, const W* in, T& out, const FieldRules& rules) {
   }
 }
 
+template <typename In>
+inline constexpr bool kIsList = false;
+template <typename Item>
+inline constexpr bool kIsList<const flatbuffers::Vector<Item>*> = true;
+
 template <typename In, typename T>
 void UnpackValue(Decoder& d, const In& in, T& out, const FieldRules& rules) {
   if constexpr (std::is_arithmetic_v<In> || std::is_enum_v<In>) {
@@ -102,7 +107,7 @@ void UnpackValue(Decoder& d, const In& in, T& out, const FieldRules& rules) {
     d.Inside(rules.name, [&] { Unpack(d, in, out); });
   } else if constexpr (std::is_same_v<In, const flatbuffers::String*>) {
     out = d.Text(in, rules);
-  } else if constexpr (requires { in->size(); }) {
+  } else if constexpr (kIsList<In>) {
     if (in != nullptr) {
       UnpackList(d, *in, out, rules);
     }

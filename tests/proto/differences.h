@@ -40,7 +40,7 @@ std::string FirstDifference(const T& a, const T& b) {
       return a ? ": is there" : ": is not there";
     }
     return a ? FirstDifference(*a, *b) : "";
-  } else if constexpr (requires { a.value; }) {
+  } else if constexpr (proto::kIsId<T>) {
     return FirstDifference(a.value, b.value);
   } else if constexpr (requires { a.count(); }) {
     return FirstDifference(a.count(), b.count());
