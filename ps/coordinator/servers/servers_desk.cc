@@ -10,17 +10,12 @@
 namespace ps::coordinator {
 namespace {
 
-constexpr Duration kStartAgainFirst = std::chrono::milliseconds(500);
-constexpr Duration kStartAgainLimit = std::chrono::seconds(10);
 constexpr uint32_t kFailuresMax = 5;
 
 }  // namespace
 
 ServersDesk::ServersDesk(Job* job, CheckpointDesk* checkpoints, MoveDesk* moves)
-    : job_(job),
-      checkpoints_(checkpoints),
-      moves_(moves),
-      backoff_(kStartAgainFirst, kStartAgainLimit) {}
+    : job_(job), checkpoints_(checkpoints), moves_(moves) {}
 
 std::vector<uint32_t> ServersDesk::Shares() const {
   return ShardShares(job_->state.servers, job_->options.config.servers.shards_per_server);
@@ -63,8 +58,7 @@ void ServersDesk::Want(const ServersWanted& wanted, const Call& call) {
   }
   state.trouble.clear();
   failures_ = 0;
-  backoff_.Reset();
-  next_start_ = call.now;
+  pace_ = StartPace();
   SendAway(call);
   if (MayAdvance()) {
     Advance(call);
@@ -166,7 +160,7 @@ bool ServersDesk::TakesEnd(const proto::ProcessEnd& end, const Call& call) {
             end.description),
         call);
   } else {
-    next_start_ = call.now + backoff_.Next(&job_->random);
+    pace_.NoteStart(call.now, &job_->random);
   }
   return true;
 }
@@ -208,7 +202,7 @@ void ServersDesk::StartMissing(const Call& call) {
        ++server) {
     const auto started = started_.find(server);
     if (started == started_.end()) {
-      if (call.now >= next_start_) {
+      if (call.now >= pace_.ready_at()) {
         const LaunchId launch = job_->NextLaunch();
         started_[server] = {launch, call.now};
         job_->fleet->KillServer(server, LaunchId());  // one that was not wanted, or fell silent

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "ps/base/retry.h"
 #include "ps/coordinator/checkpoints/checkpoint_desk.h"
 #include "ps/coordinator/servers/move_desk.h"
 #include "ps/coordinator/state/job.h"
 #include "ps/coordinator/state/servers_wanted.h"
+#include "ps/coordinator/state/start_pace.h"
 #include "ps/proto/launch_journal.h"
 
 namespace ps::coordinator {
@@ -87,8 +87,7 @@ class ServersDesk {
   std::map<uint32_t, Started> started_;  // new servers
   std::set<LaunchId> leaving_;
   uint32_t failures_ = 0;  // of new servers, since servers were asked for
-  Backoff backoff_;
-  TimePoint next_start_{};
+  StartPace pace_;
 };
 
 }  // namespace ps::coordinator
