@@ -32,9 +32,9 @@ struct ChunkPlace {
   ShardId shard;
 };
 
-/// Where shards are now: of one that has come back every member is told. With a `version` also which
-/// chunks are elsewhere in that placement than in `base`, or any later one, and of shards those that
-/// they are on; with base 0 all chunks and all shards, as for a member that connects.
+/// Where shards are now: every member is told of one that has come back. With a `version` also
+/// which chunks are elsewhere in that placement than in `base`, or any later one, and of shards
+/// those that they are on; with base 0 all chunks and all shards, as for a member that connects.
 struct ShardAddresses {
   std::vector<ShardAddress> shards;
   uint64_t base = 0;
