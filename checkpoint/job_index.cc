@@ -7,10 +7,10 @@
 #include <iterator>
 #include <utility>
 
-#include "checkpoint/failure.h"
 #include "checkpoint/keys.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/shard_store.h"
+#include "checkpoint/storage/failure.h"
 
 namespace ps::checkpoint {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "checkpoint/part.h"
-#include "checkpoint/storage.h"
+#include "checkpoint/storage/storage.h"
 #include "ps/base/status.h"
 
 namespace ps::checkpoint {

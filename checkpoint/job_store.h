@@ -10,7 +10,7 @@
 #include "checkpoint/job_index.h"
 #include "checkpoint/part.h"
 #include "checkpoint/row_store.h"
-#include "checkpoint/storage.h"
+#include "checkpoint/storage/storage.h"
 #include "ps/base/status.h"
 
 namespace ps::checkpoint {

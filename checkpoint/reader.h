@@ -11,7 +11,7 @@
 #include "checkpoint/job_store.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/shard_store.h"
-#include "checkpoint/storage.h"
+#include "checkpoint/storage/storage.h"
 #include "ps/base/status.h"
 
 namespace ps::checkpoint {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "checkpoint/chunk_record.h"
-#include "checkpoint/half.h"
 #include "checkpoint/keys.h"
+#include "checkpoint/model/half.h"
 #include "ps/base/check.h"
 #include "ps/base/crc32c.h"
 

@@ -9,7 +9,7 @@
 
 #include "checkpoint/chunk_codec.h"
 #include "checkpoint/part.h"
-#include "checkpoint/storage.h"
+#include "checkpoint/storage/storage.h"
 #include "ps/base/buffer.h"
 #include "ps/base/ids.h"
 #include "ps/base/status.h"

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "checkpoint/rocksdb_storage.h"
+#include "checkpoint/storage/rocksdb_storage.h"
 #include "provisioner/fleet/local_process.h"
 
 namespace ps::psctl {

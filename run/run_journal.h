@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "checkpoint/storage.h"
+#include "checkpoint/storage/storage.h"
 #include "ps/base/logger.h"
 #include "ps/coordinator/job_journal.h"
 #include "run/directory/run_directory.h"

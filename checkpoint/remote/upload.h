@@ -14,7 +14,7 @@
 #include "checkpoint/remote/index.h"
 #include "checkpoint/remote/object_store.h"
 #include "checkpoint/remote/writer_mark.h"
-#include "checkpoint/storage.h"
+#include "checkpoint/storage/storage.h"
 #include "ps/base/status.h"
 
 namespace ps::checkpoint {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "checkpoint/failure.h"
 #include "checkpoint/job_store.h"
+#include "checkpoint/storage/failure.h"
 
 namespace ps::server {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "checkpoint/shard_store.h"
-#include "checkpoint/storage.h"
+#include "checkpoint/storage/storage.h"
 #include "ps/server/shard_disk.h"
 
 namespace ps::server {

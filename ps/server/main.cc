@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "checkpoint/rocksdb_storage.h"
+#include "checkpoint/storage/rocksdb_storage.h"
 #include "ps/base/host_port.h"
 #include "ps/base/process_start.h"
 #include "ps/net/addresses.h"

@@ -12,7 +12,7 @@
 #include "checkpoint/maintenance.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/remote/place.h"
-#include "checkpoint/rocksdb_storage.h"
+#include "checkpoint/storage/rocksdb_storage.h"
 #include "ps/base/text.h"
 #include "psctl/cli/arguments.h"
 #include "psctl/runs/checkpoint_source.h"

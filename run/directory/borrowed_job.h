@@ -6,7 +6,7 @@
 
 #include "checkpoint/job_store.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/storage.h"
+#include "checkpoint/storage/storage.h"
 #include "ps/base/status.h"
 #include "ps/proto/job_config.h"
 #include "ps/proto/job_trust.h"

@@ -17,7 +17,7 @@
 #include "checkpoint/remote/place.h"
 #include "checkpoint/remote/s3_settings.h"
 #include "checkpoint/remote/writer_mark.h"
-#include "checkpoint/rocksdb_storage.h"
+#include "checkpoint/storage/rocksdb_storage.h"
 #include "provisioner/fleet/agent_process.h"
 #include "ps/base/text.h"
 #include "ps/coordinator/checkpoints/job_disk.h"

@@ -6,8 +6,8 @@
 #include <memory>
 #include <span>
 
-#include "checkpoint/rocksdb_storage.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/model/safetensors.h"
+#include "checkpoint/storage/rocksdb_storage.h"
 #include "ps/proto/job_config.h"
 
 namespace ps::psctl {

@@ -9,10 +9,10 @@
 #include <system_error>
 #include <utility>
 
-#include "checkpoint/failure.h"
 #include "checkpoint/reader.h"
-#include "checkpoint/rocksdb_storage.h"
 #include "checkpoint/shard_store.h"
+#include "checkpoint/storage/failure.h"
+#include "checkpoint/storage/rocksdb_storage.h"
 #include "ps/base/durable_file.h"
 #include "ps/base/file.h"
 #include "ps/coordinator/checkpoints/job_disk.h"

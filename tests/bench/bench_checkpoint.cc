@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/rocksdb_storage.h"
 #include "checkpoint/shard_store.h"
+#include "checkpoint/storage/rocksdb_storage.h"
 #include "ps/base/check.h"
 #include "ps/base/random.h"
 #include "ps/base/text.h"

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/rocksdb_storage.h"
+#include "checkpoint/storage/rocksdb_storage.h"
 #include "provisioner/simulator/scripted_peers.h"
 #include "ps/coordinator/coordinator_core.h"
 #include "ps/coordinator/job_journal.h"

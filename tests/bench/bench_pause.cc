@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/rocksdb_storage.h"
+#include "checkpoint/storage/rocksdb_storage.h"
 #include "ps/base/buffer.h"
 #include "ps/base/check.h"
 #include "ps/base/random.h"

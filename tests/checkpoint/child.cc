@@ -9,7 +9,7 @@
 #include <string>
 
 #include "checkpoint/job_store.h"
-#include "checkpoint/rocksdb_storage.h"
+#include "checkpoint/storage/rocksdb_storage.h"
 #include "tests/checkpoint/faulty_files.h"
 #include "tests/checkpoint/workload.h"
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "checkpoint/rocksdb_storage.h"
+#include "checkpoint/storage/rocksdb_storage.h"
 #include "ps/base/random.h"
 #include "tests/checkpoint/faulty_files.h"
 #include "tests/checkpoint/temporary_path.h"

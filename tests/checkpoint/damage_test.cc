@@ -15,7 +15,7 @@
 #include "checkpoint/job_store.h"
 #include "checkpoint/keys.h"
 #include "checkpoint/reader.h"
-#include "checkpoint/rocksdb_storage.h"
+#include "checkpoint/storage/rocksdb_storage.h"
 #include "tests/checkpoint/temporary_path.h"
 #include "tests/checkpoint/workload.h"
 

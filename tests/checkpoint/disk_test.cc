@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "checkpoint/rocksdb_storage.h"
 #include "checkpoint/shard_store.h"
+#include "checkpoint/storage/rocksdb_storage.h"
 #include "tests/checkpoint/faulty_files.h"
 #include "tests/checkpoint/temporary_path.h"
 #include "tests/checkpoint/workload.h"

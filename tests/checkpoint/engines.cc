@@ -1,8 +1,8 @@
 #include "tests/checkpoint/engines.h"
 
-#include "checkpoint/memory_storage.h"
-#include "checkpoint/rocksdb_storage.h"
+#include "checkpoint/storage/rocksdb_storage.h"
 #include "tests/checkpoint/faulty_files.h"
+#include "tests/checkpoint/memory_storage.h"
 #include "tests/checkpoint/temporary_path.h"
 
 namespace ps::checkpoint {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/storage.h"
+#include "checkpoint/storage/storage.h"
 
 namespace ps::checkpoint {
 

@@ -1,7 +1,7 @@
 // What RocksDB says when its files are damaged, gone, out of reach, locked or of a newer version,
 // and what is made of it.
 
-#include "checkpoint/failure.h"
+#include "checkpoint/storage/failure.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/rocksdb_storage.h"
+#include "checkpoint/storage/rocksdb_storage.h"
 #include "ps/base/crc32c.h"
 #include "tests/checkpoint/faulty_files.h"
 #include "tests/checkpoint/temporary_path.h"

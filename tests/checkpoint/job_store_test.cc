@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/memory_storage.h"
 #include "tests/checkpoint/engines.h"
+#include "tests/checkpoint/memory_storage.h"
 
 namespace ps::checkpoint {
 namespace {

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <vector>
 
-#include "checkpoint/rocksdb_storage.h"
+#include "checkpoint/storage/rocksdb_storage.h"
 #include "ps/base/crc32c.h"
 #include "tests/checkpoint/temporary_path.h"
 

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "checkpoint/job_store.h"
-#include "checkpoint/rocksdb_storage.h"
+#include "checkpoint/storage/rocksdb_storage.h"
 #include "ps/base/check.h"
 #include "ps/base/unique_fd.h"
 #include "tests/checkpoint/temporary_path.h"

@@ -1,4 +1,4 @@
-#include "checkpoint/safetensors.h"
+#include "checkpoint/model/safetensors.h"
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>

@@ -4,10 +4,10 @@
 
 #include "checkpoint/chunk_record.h"
 #include "checkpoint/keys.h"
-#include "checkpoint/memory_storage.h"
 #include "checkpoint/shard_store.h"
 #include "ps/base/check.h"
 #include "ps/base/random.h"
+#include "tests/checkpoint/memory_storage.h"
 
 namespace ps::checkpoint {
 

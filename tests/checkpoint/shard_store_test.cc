@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "checkpoint/half.h"
+#include "checkpoint/model/half.h"
 #include "ps/base/random.h"
 #include "tests/checkpoint/engines.h"
 

@@ -1,6 +1,6 @@
 // What every storage engine does, for each of them.
 
-#include "checkpoint/storage.h"
+#include "checkpoint/storage/storage.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/memory_storage.h"
 #include "tests/checkpoint/engines.h"
+#include "tests/checkpoint/memory_storage.h"
 
 namespace ps::checkpoint {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "checkpoint/keys.h"
 #include "checkpoint/maintenance.h"
-#include "checkpoint/memory_storage.h"
 #include "checkpoint/reader.h"
+#include "tests/checkpoint/memory_storage.h"
 #include "tests/checkpoint/workload.h"
 
 namespace ps::checkpoint {

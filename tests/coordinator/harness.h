@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/memory_storage.h"
 #include "ps/coordinator/coordinator_core.h"
 #include "ps/coordinator/job_journal.h"
+#include "tests/checkpoint/memory_storage.h"
 
 namespace ps::coordinator {
 

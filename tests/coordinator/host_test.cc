@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <string>
 
-#include "checkpoint/memory_storage.h"
 #include "ps/base/file.h"
 #include "ps/coordinator/coordinator_host.h"
 #include "tests/base/temporary_folder.h"
+#include "tests/checkpoint/memory_storage.h"
 #include "tests/coordinator/harness.h"
 
 namespace ps::coordinator {

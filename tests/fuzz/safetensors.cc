@@ -1,4 +1,4 @@
-#include "checkpoint/safetensors.h"
+#include "checkpoint/model/safetensors.h"
 
 #include <string>
 #include <vector>

@@ -7,10 +7,10 @@
 #include <fstream>
 #include <string>
 
+#include "checkpoint/model/safetensors.h"
 #include "checkpoint/reader.h"
-#include "checkpoint/rocksdb_storage.h"
-#include "checkpoint/safetensors.h"
 #include "checkpoint/shard_store.h"
+#include "checkpoint/storage/rocksdb_storage.h"
 #include "run/directory/model_export.h"
 #include "tests/checkpoint/workload.h"
 #include "tests/psctl/command_fixture.h"

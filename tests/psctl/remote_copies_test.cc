@@ -12,7 +12,7 @@
 #include "checkpoint/job_store.h"
 #include "checkpoint/remote/copies.h"
 #include "checkpoint/remote/directory_store.h"
-#include "checkpoint/rocksdb_storage.h"
+#include "checkpoint/storage/rocksdb_storage.h"
 #include "run/directory/borrowed_job.h"
 #include "run/directory/copies.h"
 #include "tests/checkpoint/workload.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/memory_storage.h"
+#include "tests/checkpoint/memory_storage.h"
 
 namespace ps::psctl {
 namespace {

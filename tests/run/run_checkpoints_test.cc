@@ -8,12 +8,12 @@
 #include <array>
 #include <filesystem>
 
-#include "checkpoint/failure.h"
 #include "checkpoint/keys.h"
-#include "checkpoint/memory_storage.h"
 #include "checkpoint/shard_store.h"
+#include "checkpoint/storage/failure.h"
 #include "ps/proto/shard_state.h"
 #include "tests/base/temporary_folder.h"
+#include "tests/checkpoint/memory_storage.h"
 
 namespace ps::psctl {
 namespace {

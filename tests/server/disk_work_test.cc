@@ -10,10 +10,10 @@
 #include <string>
 
 #include "checkpoint/job_store.h"
-#include "checkpoint/memory_storage.h"
-#include "checkpoint/rocksdb_storage.h"
+#include "checkpoint/storage/rocksdb_storage.h"
 #include "ps/base/time.h"
 #include "tests/base/temporary_folder.h"
+#include "tests/checkpoint/memory_storage.h"
 #include "tests/server/shard_rig.h"
 
 namespace ps::server {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/memory_storage.h"
 #include "ps/crypto/worker_token.h"
+#include "tests/checkpoint/memory_storage.h"
 #include "tests/net/test_node.h"
 
 namespace ps::server {

@@ -9,11 +9,11 @@
 #include <variant>
 #include <vector>
 
-#include "checkpoint/memory_storage.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
 #include "ps/server/disk_work.h"
 #include "ps/server/shard_core.h"
+#include "tests/checkpoint/memory_storage.h"
 
 namespace ps::server {
 

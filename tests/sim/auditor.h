@@ -8,7 +8,7 @@
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/shard_store.h"
-#include "checkpoint/storage.h"
+#include "checkpoint/storage/storage.h"
 #include "tests/sim/oracle.h"
 
 namespace ps::sim {

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/memory_storage.h"
 #include "ps/base/logger.h"
 #include "ps/base/random.h"
 #include "ps/coordinator/coordinator_core.h"
 #include "ps/coordinator/held_output.h"
 #include "ps/coordinator/job_journal.h"
+#include "tests/checkpoint/memory_storage.h"
 #include "tests/sim/event_queue.h"
 #include "tests/sim/network.h"
 #include "tests/sim/scenario.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/storage.h"
+#include "checkpoint/storage/storage.h"
 
 namespace ps::sim {
 

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "checkpoint/job_store.h"
-#include "checkpoint/memory_storage.h"
 #include "ps/base/check.h"
 #include "ps/base/random.h"
 #include "ps/coordinator/state/manifest_disk.h"
 #include "ps/proto/job_state.h"
 #include "ps/proto/shard_state.h"
 #include "ps/server/disk_work.h"
+#include "tests/checkpoint/memory_storage.h"
 #include "tests/sim/event_queue.h"
 #include "tests/sim/network.h"
 #include "tests/sim/scenario.h"

@@ -6,10 +6,10 @@
 #include <string>
 #include <utility>
 
-#include "checkpoint/memory_storage.h"
 #include "ps/base/logger.h"
 #include "ps/base/random.h"
 #include "ps/proto/messages.h"
+#include "tests/checkpoint/memory_storage.h"
 #include "tests/sim/event_queue.h"
 #include "tests/sim/fleet.h"
 #include "tests/sim/network.h"

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "checkpoint/half.h"
+#include "checkpoint/model/half.h"
 
 #pragma STDC FP_CONTRACT OFF
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "checkpoint/manifest.h"
-#include "checkpoint/storage.h"
+#include "checkpoint/storage/storage.h"
 #include "ps/base/status.h"
 #include "ps/coordinator/state/job_state.h"
 

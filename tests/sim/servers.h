@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/memory_storage.h"
 #include "ps/base/logger.h"
 #include "ps/base/random.h"
 #include "ps/proto/fleet_actions.h"
+#include "tests/checkpoint/memory_storage.h"
 #include "tests/sim/deaf_storage.h"
 #include "tests/sim/event_queue.h"
 #include "tests/sim/network.h"

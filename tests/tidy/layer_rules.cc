@@ -265,7 +265,7 @@ const std::vector<ThirdParty>& ThirdParties() {
       {"ISA-L", {"isa-l/", "isa-l.h"}, {"ps_isal"}, {"worker/data"}},
       {"zlib", {"zlib.h"}, {"ZLIB::"}, {"tests/worker", "tests/cuda_emulation"}},
       {"CLI11", {"CLI/"}, {"CLI11::", "ps_cli11"}, {"psctl/cli"}},
-      {"RocksDB", {"rocksdb/"}, {"ps_rocksdb"}, {"checkpoint", "tests/checkpoint"}},
+      {"RocksDB", {"rocksdb/"}, {"ps_rocksdb"}, {"checkpoint/storage", "tests/checkpoint"}},
       {"zstd", {"zstd"}, {"ps_zstd"}, {"checkpoint", "tests/checkpoint"}},
       {"libcurl", {"curl/"}, {"ps_curl", "CURL::"}, {"ps/http"}},
       {"OpenSSL", {"openssl/"}, {"ps_openssl", "OpenSSL::"}, {"ps/crypto", "tests/crypto"}},

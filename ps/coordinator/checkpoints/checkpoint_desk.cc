@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "checkpoint/failure.h"
+#include "checkpoint/storage/failure.h"
 
 namespace ps::coordinator {
 namespace {

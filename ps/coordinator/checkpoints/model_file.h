@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/safetensors.h"
+#include "checkpoint/model/safetensors.h"
 #include "ps/base/tensor_spec.h"
 #include "ps/coordinator/state/model_files.h"
 

@@ -11,7 +11,7 @@
 #include "checkpoint/remote/download.h"
 #include "checkpoint/remote/index.h"
 #include "checkpoint/remote/upload.h"
-#include "checkpoint/rocksdb_storage.h"
+#include "checkpoint/storage/rocksdb_storage.h"
 #include "tests/checkpoint/remote/memory_store.h"
 #include "tests/checkpoint/temporary_path.h"
 #include "tests/checkpoint/workload.h"

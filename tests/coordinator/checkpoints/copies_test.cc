@@ -10,7 +10,7 @@
 
 #include "checkpoint/job_store.h"
 #include "checkpoint/remote/directory_store.h"
-#include "checkpoint/rocksdb_storage.h"
+#include "checkpoint/storage/rocksdb_storage.h"
 #include "ps/coordinator/coordinator_host.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/checkpoint/workload.h"

@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "checkpoint/memory_storage.h"
+#include "tests/checkpoint/memory_storage.h"
 
 namespace ps::coordinator {
 namespace {

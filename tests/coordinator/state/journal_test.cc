@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "checkpoint/memory_storage.h"
 #include "ps/coordinator/held_output.h"
 #include "ps/coordinator/job_journal.h"
+#include "tests/checkpoint/memory_storage.h"
 #include "tests/coordinator/harness.h"
 #include "tests/coordinator/journal_check.h"
 

@@ -1,4 +1,4 @@
-#include "checkpoint/failure.h"
+#include "checkpoint/storage/failure.h"
 
 #include <fmt/core.h>
 

@@ -14,8 +14,8 @@
 namespace ps::checkpoint {
 
 // Ordered keys and values on a disk: all that the stores of this folder ask of a storage engine.
-// RocksDB is one (rocksdb_storage.h), memory another (memory_storage.h); both pass the suite of
-// tests/checkpoint/storage_test.cc.
+// RocksDB is one (rocksdb_storage.h), memory another (tests/checkpoint/memory_storage.h); both pass
+// the suite of tests/checkpoint/storage_test.cc.
 
 /// A set of keys of its own inside a database, by its number in it.
 using Column = uint8_t;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/storage.h"
+#include "checkpoint/storage/storage.h"
 #include "ps/base/random.h"
 #include "ps/base/status.h"
 

@@ -1,4 +1,4 @@
-#include "checkpoint/safetensors.h"
+#include "checkpoint/model/safetensors.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -14,7 +14,7 @@
 #include <limits>
 #include <utility>
 
-#include "checkpoint/half.h"
+#include "checkpoint/model/half.h"
 #include "ps/base/check.h"
 #include "ps/base/durable_file.h"
 #include "ps/base/file.h"

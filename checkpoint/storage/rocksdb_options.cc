@@ -1,4 +1,4 @@
-#include "checkpoint/rocksdb_options.h"
+#include "checkpoint/storage/rocksdb_options.h"
 
 #include <rocksdb/cache.h>
 #include <rocksdb/compaction_filter.h>
@@ -12,7 +12,7 @@
 #include <span>
 #include <string>
 
-#include "checkpoint/rocksdb_storage.h"
+#include "checkpoint/storage/rocksdb_storage.h"
 #include "ps/base/crc32c.h"
 
 namespace rocksdb::crc32c {

@@ -1,4 +1,4 @@
-#include "checkpoint/storage.h"
+#include "checkpoint/storage/storage.h"
 
 #include <fmt/core.h>
 

@@ -1,4 +1,4 @@
-#include "checkpoint/half.h"
+#include "checkpoint/model/half.h"
 
 #include <bit>
 #include <cmath>

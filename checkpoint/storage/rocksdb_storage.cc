@@ -1,4 +1,4 @@
-#include "checkpoint/rocksdb_storage.h"
+#include "checkpoint/storage/rocksdb_storage.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -14,9 +14,9 @@
 #include <filesystem>
 #include <utility>
 
-#include "checkpoint/file_mark.h"
-#include "checkpoint/rocksdb_failure.h"
-#include "checkpoint/rocksdb_options.h"
+#include "checkpoint/storage/file_mark.h"
+#include "checkpoint/storage/rocksdb_failure.h"
+#include "checkpoint/storage/rocksdb_options.h"
 #include "ps/base/durable_file.h"
 #include "ps/base/unique_fd.h"
 

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <utility>
 
-#include "checkpoint/storage.h"
+#include "checkpoint/storage/storage.h"
 
 namespace ps::checkpoint {
 

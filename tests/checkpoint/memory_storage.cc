@@ -1,4 +1,4 @@
-#include "checkpoint/memory_storage.h"
+#include "tests/checkpoint/memory_storage.h"
 
 #include <fmt/core.h>
 

@@ -1,4 +1,4 @@
-#include "checkpoint/rocksdb_files.h"
+#include "checkpoint/storage/rocksdb_files.h"
 
 #include <fmt/core.h>
 #include <rocksdb/db.h>
@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "checkpoint/rocksdb_options.h"
+#include "checkpoint/storage/rocksdb_options.h"
 
 namespace ps::checkpoint {
 namespace {

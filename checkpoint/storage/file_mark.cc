@@ -1,4 +1,4 @@
-#include "checkpoint/file_mark.h"
+#include "checkpoint/storage/file_mark.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "checkpoint/storage.h"
+#include "checkpoint/storage/storage.h"
 
 namespace ps::checkpoint {
 

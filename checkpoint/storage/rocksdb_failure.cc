@@ -1,4 +1,4 @@
-#include "checkpoint/rocksdb_failure.h"
+#include "checkpoint/storage/rocksdb_failure.h"
 
 #include <fmt/core.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "checkpoint/failure.h"
+#include "checkpoint/storage/failure.h"
 
 namespace ps::checkpoint {
 namespace {

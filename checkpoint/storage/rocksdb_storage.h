@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "checkpoint/storage.h"
+#include "checkpoint/storage/storage.h"
 
 namespace rocksdb {
 class Env;

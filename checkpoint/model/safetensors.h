@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/safetensors_header.h"
+#include "checkpoint/model/safetensors_header.h"
 #include "ps/base/status.h"
 #include "ps/base/tensor_spec.h"
 #include "ps/base/unique_fd.h"

@@ -1,4 +1,4 @@
-#include "checkpoint/safetensors_header.h"
+#include "checkpoint/model/safetensors_header.h"
 
 #include <fmt/core.h>
 
