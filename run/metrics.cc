@@ -7,7 +7,7 @@
 #include <system_error>
 #include <utility>
 
-#include "ps/proto/json_writer.h"
+#include "ps/json/json_writer.h"
 #include "run/report/run_events.h"
 #include "run/report/summary.h"
 
@@ -19,7 +19,7 @@ double UnixSeconds(int64_t unix_micros) {
 }
 
 template <typename T>
-void AddField(std::string_view key, const std::optional<T>& value, proto::JsonWriter* json) {
+void AddField(std::string_view key, const std::optional<T>& value, JsonWriter* json) {
   if (value) {
     json->Field(key, *value);
   } else {
@@ -65,7 +65,7 @@ MetricsPoint MetricsMeter::Measure(const proto::JobStatus& status) {
 
 std::string MetricsToJson(
     const proto::JobStatus& status, const MetricsPoint& point, int64_t unix_micros) {
-  proto::JsonWriter json(proto::JsonForm::kOneLine);
+  JsonWriter json(JsonForm::kOneLine);
   json.BeginObject();
   json.Field("time_unix_s", UnixSeconds(unix_micros));
   json.Field("elapsed_s", status.elapsed_s);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ps/base/text.h"
-#include "ps/proto/json_dom.h"
+#include "ps/json/json_value.h"
 #include "run/directory/run_checkpoints.h"
 #include "run/report/run_events.h"
 
@@ -21,9 +21,9 @@ namespace {
 constexpr std::streamoff kTailBytes = std::streamoff{4} << 20;
 
 template <typename T>
-bool Take(const proto::JsonValue& line, std::string_view name, T* value) {
-  const proto::JsonValue* const found = line.Find(name);
-  if (found == nullptr || found->kind != proto::JsonValue::Kind::kNumber) {
+bool Take(const JsonValue& line, std::string_view name, T* value) {
+  const JsonValue* const found = line.Find(name);
+  if (found == nullptr || found->kind != JsonValue::Kind::kNumber) {
     return false;
   }
   const char* const end = found->text.data() + found->text.size();
@@ -74,13 +74,13 @@ std::optional<CountedWork> CountedByMetrics(std::string_view tail) {
     tail = tail.substr(0, end);
     const size_t before = tail.find_last_of('\n');
     const std::string_view line = before == std::string_view::npos ? tail : tail.substr(before + 1);
-    const Result<proto::JsonValue> json = proto::ParseJson(line, "metrics.jsonl");
+    const Result<JsonValue> json = ParseJson(line, "metrics.jsonl");
     CountedWork counted;
-    if (json.ok() && json->kind == proto::JsonValue::Kind::kObject &&
+    if (json.ok() && json->kind == JsonValue::Kind::kObject &&
         Take(*json, "steps_counted", &counted.steps) &&
         Take(*json, "samples_counted", &counted.samples) &&
         Take(*json, "time_unix_s", &counted.unix_s)) {
-      const proto::JsonValue* const state = json->Find("state");
+      const JsonValue* const state = json->Find("state");
       counted.is_all = state != nullptr && (state->text == "done" || state->text == "stopped" ||
                                             state->text == "failed");
       return counted;

@@ -19,7 +19,7 @@
 #include "ps/base/text.h"
 #include "ps/base/time.h"
 #include "ps/base/unique_fd.h"
-#include "ps/proto/json_dom.h"
+#include "ps/json/json_value.h"
 
 namespace ps::checkpoint {
 namespace {
@@ -136,10 +136,10 @@ Result<std::string> RunShell(const std::string& command) {
 }  // namespace
 
 Result<S3Credentials> ParseTemporaryKeys(std::string_view json, const std::string& source) {
-  const auto document = proto::ParseJson(json, source);
+  const auto document = ParseJson(json, source);
   const auto text_at = [&](const char* name) {
-    const proto::JsonValue* const value = document.ok() ? document->At(name) : nullptr;
-    return value != nullptr && value->kind == proto::JsonValue::Kind::kText ? value->text
+    const JsonValue* const value = document.ok() ? document->At(name) : nullptr;
+    return value != nullptr && value->kind == JsonValue::Kind::kText ? value->text
                                                                             : std::string();
   };
   S3Credentials found;

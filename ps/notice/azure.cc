@@ -10,12 +10,11 @@
 #include "ps/base/text.h"
 #include "ps/notice/metadata.h"
 #include "ps/notice/notice_source.h"
-#include "ps/proto/json_dom.h"
+#include "ps/json/json_value.h"
 
 namespace ps::notice {
 namespace {
 
-using proto::JsonValue;
 
 constexpr const char* kAzureUrl = "http://169.254.169.254";
 constexpr const char* kEventsPath = "/metadata/scheduledevents?api-version=2020-07-01";
@@ -141,7 +140,7 @@ class AzureSource final : public NoticeSource {
 Result<AzureEvents> ReadAzureEvents(const HttpReply& reply, std::string_view machine) {
   PS_ASSIGN(
       const JsonValue document,
-      proto::ParseJson(TextOf(reply), "Azure's list of scheduled events"));
+      ParseJson(TextOf(reply), "Azure's list of scheduled events"));
   const JsonValue* const events =
       document.kind == JsonValue::Kind::kObject ? document.Find("Events") : nullptr;
   if (events == nullptr || events->kind != JsonValue::Kind::kList) {

@@ -8,7 +8,7 @@
 #include "ps/base/text.h"
 #include "ps/notice/metadata.h"
 #include "ps/notice/notice_source.h"
-#include "ps/proto/json_dom.h"
+#include "ps/json/json_value.h"
 
 namespace ps::notice {
 namespace {
@@ -107,15 +107,15 @@ class Ec2Source final : public NoticeSource {
 
 Result<std::optional<ProviderNotice>> ReadEc2Action(const HttpReply& reply) {
   PS_ASSIGN(
-      const proto::JsonValue document,
-      proto::ParseJson(TextOf(reply), fmt::format("EC2's answer to {}", kActionPath)));
-  const proto::JsonValue* const action = document.At("action");
-  if (action == nullptr || action->kind != proto::JsonValue::Kind::kText) {
+      const JsonValue document,
+      ParseJson(TextOf(reply), fmt::format("EC2's answer to {}", kActionPath)));
+  const JsonValue* const action = document.At("action");
+  if (action == nullptr || action->kind != JsonValue::Kind::kText) {
     return Status::Corruption(fmt::format("EC2's answer to {} has no action", kActionPath));
   }
   ProviderNotice notice;
   notice.what = fmt::format("EC2 spot interruption ({})", Printable(action->text));
-  const proto::JsonValue* const time = document.At("time");
+  const JsonValue* const time = document.At("time");
   const bool has_time = time != nullptr && !IsSameName(action->text, "hibernate");
   notice.grace = GraceUntil(has_time ? ParseRfc3339(time->text) : std::nullopt, reply);
   return std::optional(std::move(notice));

@@ -4,7 +4,7 @@
 
 #include "ps/base/status.h"
 #include "ps/proto/file_schema.h"
-#include "ps/proto/json_dom.h"
+#include "ps/json/json_value.h"
 
 // Private to ps/proto.
 

@@ -6,7 +6,7 @@
 #include "job_bfbs_generated.h"
 #include "ps/base/check.h"
 #include "ps/base/text.h"
-#include "ps/proto/json_writer.h"
+#include "ps/json/json_writer.h"
 
 namespace ps::proto {
 namespace {

@@ -8,8 +8,8 @@
 #include "ps/base/check.h"
 #include "ps/proto/field_list.h"
 #include "ps/proto/file_schema.h"
-#include "ps/proto/json_dom.h"
-#include "ps/proto/json_writer.h"
+#include "ps/json/json_value.h"
+#include "ps/json/json_writer.h"
 
 // A tree that has passed CheckSchema to plain values, and values to text. A struct takes part when
 // it has a VisitFields(value, visit) that calls visit(name, member) for each field; types and

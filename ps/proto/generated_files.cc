@@ -5,7 +5,7 @@
 
 #include "ps/base/text.h"
 #include "ps/proto/file_schema.h"
-#include "ps/proto/json_writer.h"
+#include "ps/json/json_writer.h"
 
 namespace ps::proto {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "ps/base/status.h"
 #include "ps/proto/job_config.h"
-#include "ps/proto/json_dom.h"
+#include "ps/json/json_value.h"
 
 // What a job file has besides the check against its schema. Each returns the first fault it finds,
 // in the form of ErrorAt. Private to the job config.

@@ -5,7 +5,7 @@
 
 #include "ps/base/status.h"
 #include "ps/proto/job_config.h"
-#include "ps/proto/json_dom.h"
+#include "ps/json/json_value.h"
 
 // Rules that span fields of a job, by theme. Each looks at values, so that a printed config passes
 // again; only that of train.overlap asks whether it was written, since its default depends on the

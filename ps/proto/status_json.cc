@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ps/proto/control_fields.h"
-#include "ps/proto/json_writer.h"
+#include "ps/json/json_writer.h"
 #include "ps/proto/shard_fields.h"
 #include "ps/proto/worker_fields.h"
 

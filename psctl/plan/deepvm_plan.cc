@@ -11,7 +11,7 @@
 #include "provisioner/strategies/deepvm.h"
 #include "ps/base/text.h"
 #include "ps/proto/catalog.h"
-#include "ps/proto/json_writer.h"
+#include "ps/json/json_writer.h"
 #include "run/planning/plan_arguments.h"
 #include "run/planning/planning_files.h"
 #include "run/report/tables.h"
@@ -192,7 +192,7 @@ std::string RenderText(const DeepVmInput& input, const std::vector<DeepVmChoice>
 }
 
 std::string RenderJson(const DeepVmProblem& problem, const std::vector<DeepVmChoice>& best) {
-  proto::JsonWriter json;
+  JsonWriter json;
   json.BeginObject();
   json.Field("strategy", "deepvm");
   json.Field("usd_per_hour_max", problem.usd_per_hour_max);

@@ -9,7 +9,7 @@
 #include "provisioner/strategies/forecast.h"
 #include "ps/base/file.h"
 #include "ps/base/text.h"
-#include "ps/proto/json_writer.h"
+#include "ps/json/json_writer.h"
 #include "psctl/cli/arguments.h"
 #include "psctl/plan/replay_command.h"
 #include "psctl/plan/trace_arguments.h"
@@ -133,7 +133,7 @@ std::string RenderComparison(const ForecastCommand& command, const Comparison& c
 }
 
 std::string JsonOf(const Comparison& comparison) {
-  proto::JsonWriter json;
+  JsonWriter json;
   json.BeginObject();
   json.Field("intervals", comparison.intervals);
   json.Field("mean", comparison.mean);

@@ -15,7 +15,7 @@
 #include "provisioner/strategies/look_ahead.h"
 #include "ps/base/file.h"
 #include "ps/base/text.h"
-#include "ps/proto/json_writer.h"
+#include "ps/json/json_writer.h"
 #include "psctl/plan/forecast_command.h"
 #include "psctl/plan/replay_command.h"
 #include "run/planning/plan_arguments.h"
@@ -285,7 +285,7 @@ std::string RenderParcae(const ParcaeOutlook& outlook) {
 }
 
 std::string ParcaeJson(const ParcaeOutlook& outlook) {
-  proto::JsonWriter json;
+  JsonWriter json;
   json.BeginObject();
   json.Field("strategy", "parcae");
   json.Field("instance_type", outlook.type);

@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "ps/base/text.h"
-#include "ps/proto/json_writer.h"
+#include "ps/json/json_writer.h"
 #include "psctl/view/line_plot.h"
 #include "run/report/run_events.h"
 #include "run/report/tables.h"
@@ -70,7 +70,7 @@ std::string ReplayedGoalText(const ReplayReport& report) {
   return text;
 }
 
-void WriteGoal(const ReplayReport& report, proto::JsonWriter* json) {
+void WriteGoal(const ReplayReport& report, JsonWriter* json) {
   const ReplayGoal& goal = report.goal;
   json->BeginObject("goal");
   json->Field("is_met", IsMet(report));
@@ -162,7 +162,7 @@ std::string RenderFleets(const ReplayReport& report) {
 }
 
 void WriteFleets(
-    std::string_view key, const std::vector<ReplayFleet>& fleets, proto::JsonWriter* json) {
+    std::string_view key, const std::vector<ReplayFleet>& fleets, JsonWriter* json) {
   json->BeginList(key);
   for (const ReplayFleet& some : fleets) {
     json->BeginObject();
@@ -345,7 +345,7 @@ std::string RenderReplay(const ReplayReport& report) {
 }
 
 std::string JsonOfReplay(const ReplayReport& report) {
-  proto::JsonWriter json;
+  JsonWriter json;
   json.BeginObject();
   json.Field("job", report.job);
   json.Field("trace", report.trace);

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "ps/base/text.h"
-#include "ps/proto/json_dom.h"
+#include "ps/json/json_value.h"
 
 namespace ps::psctl {
 namespace {
@@ -294,80 +294,80 @@ Status AddMissing(double at_s, GapRule gaps, TraceBuilder* builder) {
 
 Result<AvailabilityTrace> ParseTraceJson(
     std::string_view text, const std::string& name, GapRule gaps) {
-  PS_ASSIGN(const proto::JsonValue root, proto::ParseJson(text, name));
-  const proto::JsonValue* const gap = root.At("metadata.gap_seconds");
-  const proto::JsonValue* const data = root.At("data");
+  PS_ASSIGN(const JsonValue root, ParseJson(text, name));
+  const JsonValue* const gap = root.At("metadata.gap_seconds");
+  const JsonValue* const data = root.At("data");
   double gap_s = 0;
-  if (gap == nullptr || gap->kind != proto::JsonValue::Kind::kNumber ||
+  if (gap == nullptr || gap->kind != JsonValue::Kind::kNumber ||
       !ParseWhole(gap->text, &gap_s) || !(gap_s > 0)) {
-    return proto::ErrorAtPath(
+    return ErrorAtPath(
         name, root, "metadata.gap_seconds", "expected metadata.gap_seconds, a number above 0");
   }
-  if (data == nullptr || data->kind != proto::JsonValue::Kind::kList || data->children.empty()) {
-    return proto::ErrorAtPath(name, root, "data", "expected data, a list of counts");
+  if (data == nullptr || data->kind != JsonValue::Kind::kList || data->children.empty()) {
+    return ErrorAtPath(name, root, "data", "expected data, a list of counts");
   }
   TraceBuilder builder;
   double at_s = 0;
-  for (const proto::JsonValue& value : data->children) {
+  for (const JsonValue& value : data->children) {
     uint64_t count = 0;
     Status added = Status::Ok();
-    if (value.kind == proto::JsonValue::Kind::kNull) {
+    if (value.kind == JsonValue::Kind::kNull) {
       added = AddMissing(at_s, gaps, &builder);
       if (added.ok() && gaps == GapRule::kCut) {
         continue;
       }
-    } else if (value.kind != proto::JsonValue::Kind::kNumber || !ParseWhole(value.text, &count)) {
+    } else if (value.kind != JsonValue::Kind::kNumber || !ParseWhole(value.text, &count)) {
       added = Status::InvalidArgument(fmt::format(
           "expected a count of machines; got {}",
-          value.kind == proto::JsonValue::Kind::kNumber ? value.text
-                                                        : proto::KindName(value.kind)));
+          value.kind == JsonValue::Kind::kNumber ? value.text
+                                                        : KindName(value.kind)));
     } else {
       added = builder.Add(at_s, count);
     }
     if (!added.ok()) {
-      return proto::ErrorAt(name, value.place, std::string(added.message()));
+      return ErrorAt(name, value.place, std::string(added.message()));
     }
     at_s += gap_s;
   }
   AvailabilityTrace trace = builder.Take(at_s);
   if (trace.steps.empty()) {
-    return proto::ErrorAt(name, data->place, "no count in it is known");
+    return ErrorAt(name, data->place, "no count in it is known");
   }
   return trace;
 }
 
 /// Not negative; in the units of the trace.
-std::optional<double> TimeIn(const proto::JsonValue* value) {
+std::optional<double> TimeIn(const JsonValue* value) {
   double time = 0;
-  const bool is_number = value != nullptr && value->kind == proto::JsonValue::Kind::kNumber &&
+  const bool is_number = value != nullptr && value->kind == JsonValue::Kind::kNumber &&
                          ParseWhole(value->text, &time);
   return is_number && time >= 0 ? std::optional(time) : std::nullopt;
 }
 
 /// What an event of Parcae's says of the machines: "no-op" and "migration" are about its pipelines.
-Status ChangeNodes(const proto::JsonValue& event, const std::string& name, NamedNodes* nodes) {
-  const proto::JsonValue& kind = event.children[1];
+Status ChangeNodes(const JsonValue& event, const std::string& name, NamedNodes* nodes) {
+  const JsonValue& kind = event.children[1];
   const bool is_add = kind.text == "add";
   const bool is_change = is_add || kind.text == "remove";
   if (!is_change && kind.text != "no-op" && kind.text != "migration") {
-    return proto::ErrorAt(
+    return ErrorAt(
         name,
         kind.place,
-        "expected add, remove, no-op or migration; got " + proto::Quoted(kind.text));
+        "expected add, remove, no-op or migration; got " + Quoted(kind.text));
   }
-  const proto::JsonValue* const list = event.children[2].Find("nodes");
-  if (list == nullptr || list->kind != proto::JsonValue::Kind::kList) {
-    return proto::ErrorAt(name, event.children[2].place, "expected nodes, a list of names");
+  const JsonValue* const list = event.children[2].Find("nodes");
+  if (list == nullptr || list->kind != JsonValue::Kind::kList) {
+    return ErrorAt(name, event.children[2].place, "expected nodes, a list of names");
   }
   if (!is_change && !list->children.empty()) {
-    return proto::ErrorAt(name, list->place, "only add and remove have nodes");
+    return ErrorAt(name, list->place, "only add and remove have nodes");
   }
-  for (const proto::JsonValue& node : list->children) {
-    const Status changed = node.kind == proto::JsonValue::Kind::kText
+  for (const JsonValue& node : list->children) {
+    const Status changed = node.kind == JsonValue::Kind::kText
                                ? nodes->Change(is_add, node.text)
                                : Status::InvalidArgument("expected the name of a node");
     if (!changed.ok()) {
-      return proto::ErrorAt(name, node.place, std::string(changed.message()));
+      return ErrorAt(name, node.place, std::string(changed.message()));
     }
   }
   return Status::Ok();
@@ -376,7 +376,7 @@ Status ChangeNodes(const proto::JsonValue& event, const std::string& name, Named
 /// Parcae's cuts of its trace: `[0, "add", {"nodes": ["a", "b"], "duration": 60000}]` a line.
 Result<AvailabilityTrace> ParseEventLists(
     std::string_view text, const std::string& name, double unit_s) {
-  using Kind = proto::JsonValue::Kind;
+  using Kind = JsonValue::Kind;
   TraceBuilder builder;
   NamedNodes nodes;
   double end_s = 0;
@@ -386,27 +386,27 @@ Result<AvailabilityTrace> ParseEventLists(
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) {
       continue;
     }
-    PS_ASSIGN(const proto::JsonValue event, proto::ParseJson(line, name, {number, 1}));
+    PS_ASSIGN(const JsonValue event, ParseJson(line, name, {number, 1}));
     const std::optional<double> time = event.kind == Kind::kList && event.children.size() == 3 &&
                                                event.children[1].kind == Kind::kText &&
                                                event.children[2].kind == Kind::kObject
                                            ? TimeIn(&event.children[0])
                                            : std::nullopt;
     if (!time) {
-      return proto::ErrorAt(
+      return ErrorAt(
           name, event.place, R"(expected [TIME, "add", {"nodes": [...], "duration": TIME}])");
     }
     PS_TRY(ChangeNodes(event, name, &nodes));
     const std::optional<double> duration = TimeIn(event.children[2].Find("duration"));
     if (!duration) {
-      return proto::ErrorAt(name, event.children[2].place, "expected duration, a time");
+      return ErrorAt(name, event.children[2].place, "expected duration, a time");
     }
     if (const Status added = builder.Add(*time * unit_s, nodes.count()); !added.ok()) {
-      return proto::ErrorAt(name, event.place, std::string(added.message()));
+      return ErrorAt(name, event.place, std::string(added.message()));
     }
     end_s = (*time + *duration) * unit_s;
     if (!(end_s <= kTraceSecondsMax)) {
-      return proto::ErrorAt(name, event.place, "the end is not within 1e9 s");
+      return ErrorAt(name, event.place, "the end is not within 1e9 s");
     }
   }
   return builder.Take(end_s);

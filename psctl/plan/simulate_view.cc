@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "ps/base/text.h"
-#include "ps/proto/json_writer.h"
+#include "ps/json/json_writer.h"
 #include "psctl/view/line_plot.h"
 #include "run/report/tables.h"
 
@@ -112,7 +112,7 @@ std::string RenderJudgement(const SimulateCommand& command, const Judgement& jud
 }
 
 std::string JsonOfJudgement(const SimulateCommand& command, const Judgement& judgement) {
-  proto::JsonWriter json;
+  JsonWriter json;
   json.BeginObject();
   json.Field("engine", command.engine);
   json.Field("mode", proto::ModeName(judgement.job.mode));

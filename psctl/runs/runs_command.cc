@@ -8,8 +8,8 @@
 
 #include "ps/base/file.h"
 #include "ps/base/text.h"
-#include "ps/proto/json_dom.h"
-#include "ps/proto/json_writer.h"
+#include "ps/json/json_value.h"
+#include "ps/json/json_writer.h"
 #include "psctl/cli/arguments.h"
 #include "psctl/runs/runs_prune.h"
 #include "run/directory/control.h"
@@ -40,15 +40,15 @@ RunRow RowOf(const RunPaths& run) {
 }
 
 /// Nothing when it is not a number.
-std::optional<double> NumberAt(const proto::JsonValue& object, std::string_view name) {
-  const proto::JsonValue* const value = object.Find(name);
-  if (value == nullptr || value->kind != proto::JsonValue::Kind::kNumber) {
+std::optional<double> NumberAt(const JsonValue& object, std::string_view name) {
+  const JsonValue* const value = object.Find(name);
+  if (value == nullptr || value->kind != JsonValue::Kind::kNumber) {
     return std::nullopt;
   }
   return std::strtod(value->text.c_str(), nullptr);
 }
 
-std::optional<uint64_t> CountAt(const proto::JsonValue& object, std::string_view name) {
+std::optional<uint64_t> CountAt(const JsonValue& object, std::string_view name) {
   const std::optional<double> number = NumberAt(object, name);
   return number && *number >= 0 && *number < 1e18 ? std::optional(static_cast<uint64_t>(*number))
                                                   : std::nullopt;
@@ -87,14 +87,14 @@ RunRow EndedRun(const RunPaths& run) {
   if (!text.ok()) {
     return row;
   }
-  const Result<proto::JsonValue> summary = proto::ParseJson(*text, run.summary_json());
-  if (!summary.ok() || summary->kind != proto::JsonValue::Kind::kObject) {
+  const Result<JsonValue> summary = ParseJson(*text, run.summary_json());
+  if (!summary.ok() || summary->kind != JsonValue::Kind::kObject) {
     row.state = "unreadable";
     return row;
   }
-  const proto::JsonValue* const state = summary->Find("state");
+  const JsonValue* const state = summary->Find("state");
   row.state = state == nullptr ? "unreadable" : state->text;
-  const proto::JsonValue* const problem = summary->Find("model_problem");
+  const JsonValue* const problem = summary->Find("model_problem");
   row.model_problem = problem == nullptr ? "" : problem->text;
   row.samples_counted = CountAt(*summary, "samples_counted");
   row.samples_total = CountAt(*summary, "samples_total");
@@ -130,7 +130,7 @@ std::string RenderRuns(const std::vector<RunRow>& rows, size_t width_max) {
 }
 
 std::string RunsToJson(const std::vector<RunRow>& rows) {
-  proto::JsonWriter json(proto::JsonForm::kOneLine);
+  JsonWriter json(JsonForm::kOneLine);
   const auto add_count = [&json](std::string_view name, const std::optional<uint64_t>& count) {
     if (count) {
       json.Field(name, *count);

@@ -14,7 +14,7 @@
 #include "ps/base/file.h"
 #include "ps/base/text.h"
 #include "ps/base/unique_fd.h"
-#include "ps/proto/json_dom.h"
+#include "ps/json/json_value.h"
 #include "run/directory/files.h"
 #include "run/report/tables.h"
 
@@ -40,11 +40,11 @@ bool IsInside(const std::string& path, const std::string& folder) {
   return path == folder || path.starts_with(folder + "/");
 }
 
-void AddTexts(const proto::JsonValue& value, std::vector<std::string>* paths) {
-  if (value.kind == proto::JsonValue::Kind::kText && value.text.find("://") == std::string::npos) {
+void AddTexts(const JsonValue& value, std::vector<std::string>* paths) {
+  if (value.kind == JsonValue::Kind::kText && value.text.find("://") == std::string::npos) {
     paths->push_back(AbsolutePath(value.text));
   }
-  for (const proto::JsonValue& child : value.children) {
+  for (const JsonValue& child : value.children) {
     AddTexts(child, paths);
   }
 }
@@ -52,8 +52,8 @@ void AddTexts(const proto::JsonValue& value, std::vector<std::string>* paths) {
 /// Every text of the run's config as a path: whatever field comes to name a file, it is in here.
 std::vector<std::string> PathsNamedBy(const RunPaths& run) {
   const Result<std::string> text = ReadFile(run.config());
-  const Result<proto::JsonValue> config =
-      text.ok() ? proto::ParseJson(*text, run.config()) : Result<proto::JsonValue>(text.status());
+  const Result<JsonValue> config =
+      text.ok() ? ParseJson(*text, run.config()) : Result<JsonValue>(text.status());
   std::vector<std::string> paths;
   if (config.ok()) {  // else what the run has open is found all the same
     AddTexts(*config, &paths);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ps/base/text.h"
-#include "ps/proto/json_writer.h"
+#include "ps/json/json_writer.h"
 #include "psctl/cli/arguments.h"
 #include "psctl/runs/chosen_run.h"
 #include "psctl/runs/top_command.h"
@@ -34,7 +34,7 @@ int PrintAllRuns(
     }
   }
   if (command.is_json) {
-    proto::JsonWriter json(proto::JsonForm::kOneLine);
+    JsonWriter json(JsonForm::kOneLine);
     json.BeginList();
     for (const proto::JobStatus& job : jobs) {
       json.Raw(proto::StatusToJson(job));

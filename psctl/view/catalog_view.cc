@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "ps/base/text.h"
-#include "ps/proto/json_writer.h"
+#include "ps/json/json_writer.h"
 #include "run/planning/price_age.h"
 #include "run/report/tables.h"
 
@@ -31,10 +31,10 @@ std::string Devices(const InstanceType& type) {
 }
 
 std::string Network(const InstanceType& type) {
-  const std::string kept = proto::NumberText(type.network_gbit_per_s);
+  const std::string kept = NumberText(type.network_gbit_per_s);
   return type.network_burst_gbit_per_s == type.network_gbit_per_s
              ? kept
-             : kept + " to " + proto::NumberText(type.network_burst_gbit_per_s);
+             : kept + " to " + NumberText(type.network_burst_gbit_per_s);
 }
 
 std::vector<const InstanceType*> Sorted(const proto::Catalog& catalog, const std::string& sort) {
@@ -67,10 +67,10 @@ void AddRow(Table& table, const InstanceType& type) {
   table.AddRow(
       {Printable(type.name),
        Devices(type),
-       has_device ? proto::NumberText(type.device_memory_gib) : "-",
+       has_device ? NumberText(type.device_memory_gib) : "-",
        type.vcpus == 0 ? "?" : std::to_string(type.vcpus),
        Network(type),
-       has_device ? proto::NumberText(type.pcie_gbyte_per_s) : "-",
+       has_device ? NumberText(type.pcie_gbyte_per_s) : "-",
        FormatFixed(type.on_demand_usd_per_hour, 3),
        spot == nullptr ? "-" : (spot->is_estimate ? "~" : "") + FormatFixed(spot->usd_per_hour, 3),
        spot == nullptr ? "-"
@@ -122,8 +122,8 @@ void WarnOfSpotAboveOnDemand(
           path,
           i,
           Printable(type.name),
-          proto::NumberText(type.spot[i].usd_per_hour),
-          proto::NumberText(type.on_demand_usd_per_hour)));
+          NumberText(type.spot[i].usd_per_hour),
+          NumberText(type.on_demand_usd_per_hour)));
     }
   }
 }

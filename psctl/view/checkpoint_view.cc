@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "ps/base/text.h"
-#include "ps/proto/json_writer.h"
+#include "ps/json/json_writer.h"
 #include "run/report/tables.h"
 
 namespace ps::psctl {
@@ -46,7 +46,7 @@ std::string SmallNumber(double value) {
   return value == 0 ? "0" : fmt::format("{:.2e}", value);
 }
 
-void PutStats(const WriteStats& stats, proto::JsonWriter* json) {
+void PutStats(const WriteStats& stats, JsonWriter* json) {
   json->Field("logical_bytes", stats.logical_bytes);
   json->Field("written_bytes", stats.written_bytes);
   json->Field("shared_bytes", stats.shared_bytes);
@@ -122,7 +122,7 @@ std::string RenderCheckpoints(const std::vector<Manifest>& manifests, size_t wid
 }
 
 std::string CheckpointsToJson(const std::vector<Manifest>& manifests) {
-  proto::JsonWriter json;
+  JsonWriter json;
   json.BeginList();
   for (const Manifest& manifest : manifests) {
     json.BeginObject();
@@ -194,7 +194,7 @@ std::string RenderVerified(const Verified& verified) {
 }
 
 std::string VerifiedToJson(const std::vector<Verified>& all) {
-  proto::JsonWriter json;
+  JsonWriter json;
   json.BeginList();
   for (const Verified& verified : all) {
     json.BeginObject();
@@ -237,7 +237,7 @@ std::string RenderDifferences(const std::vector<TensorDifference>& differences, 
 }
 
 std::string DifferencesToJson(const std::vector<TensorDifference>& differences) {
-  proto::JsonWriter json;
+  JsonWriter json;
   json.BeginList();
   for (const TensorDifference& difference : differences) {
     json.BeginObject();

@@ -7,7 +7,7 @@
 
 #include "provisioner/report/plan_report.h"
 #include "ps/base/text.h"
-#include "ps/proto/json_writer.h"
+#include "ps/json/json_writer.h"
 #include "run/report/tables.h"
 
 namespace ps::psctl {

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "ps/base/text.h"
-#include "ps/proto/json_writer.h"
+#include "ps/json/json_writer.h"
 
 namespace ps::psctl {
 namespace {
@@ -338,7 +338,7 @@ std::string RenderEvent(const proto::EventRow& event) {
 }
 
 std::string EventToJson(const proto::EventRow& event) {
-  proto::JsonWriter json(proto::JsonForm::kOneLine);
+  JsonWriter json(JsonForm::kOneLine);
   json.BeginObject();
   json.Field("unix_s", event.unix_s);
   json.Field("kind", event.kind);

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "ps/base/text.h"
-#include "ps/proto/json_dom.h"
+#include "ps/json/json_value.h"
 
 namespace ps::psctl {
 namespace {
@@ -32,10 +32,10 @@ std::vector<provisioner::TypeCount> FleetOf(const proto::JobConfig& config) {
 }
 
 Result<double> NumberIn(
-    const proto::JsonValue& root, const std::string& path, const std::string& field) {
-  const proto::JsonValue* const value = root.Find(field);
+    const JsonValue& root, const std::string& path, const std::string& field) {
+  const JsonValue* const value = root.Find(field);
   double number = 0;
-  if (value != nullptr && value->kind == proto::JsonValue::Kind::kNumber) {
+  if (value != nullptr && value->kind == JsonValue::Kind::kNumber) {
     const char* const end = value->text.data() + value->text.size();
     const auto [stopped, error] = std::from_chars(value->text.data(), end, number);
     if (error == std::errc() && stopped == end && std::isfinite(number) && number >= 0) {
@@ -126,8 +126,8 @@ RunFacts FactsOf(
 
 Result<RunFacts> FactsOfEnded(
     std::string_view summary, const std::string& path, const proto::JobConfig& config) {
-  PS_ASSIGN(const proto::JsonValue root, proto::ParseJson(summary, path));
-  if (root.kind != proto::JsonValue::Kind::kObject) {
+  PS_ASSIGN(const JsonValue root, ParseJson(summary, path));
+  if (root.kind != JsonValue::Kind::kObject) {
     return Status::InvalidArgument(fmt::format("{} is no summary of a run", Printable(path)));
   }
   RunFacts facts;

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "ps/base/text.h"
-#include "ps/proto/json_writer.h"
+#include "ps/json/json_writer.h"
 #include "run/report/tables.h"
 
 namespace ps::psctl {
@@ -66,7 +66,7 @@ std::string RenderPlanOutcome(const provisioner::PlanOutcome& outcome) {
 }
 
 std::string PlanOutcomeToJson(const provisioner::PlanOutcome& outcome) {
-  proto::JsonWriter json(proto::JsonForm::kOneLine);
+  JsonWriter json(JsonForm::kOneLine);
   const auto add = [&json](
                        std::string_view key, const proto::Estimate& predicted, double measured) {
     json.BeginObject(key);

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "ps/base/text.h"
-#include "ps/proto/json_writer.h"
+#include "ps/json/json_writer.h"
 #include "run/report/console.h"
 #include "run/report/run_events.h"
 #include "run/report/tables.h"
@@ -91,7 +91,7 @@ std::string RenderWorkerTotals(const proto::JobStatus& status, size_t width_max)
   return table.Render(width_max) + HiddenNote(shown);
 }
 
-void AddWorkers(const proto::JobStatus& status, proto::JsonWriter* json) {
+void AddWorkers(const proto::JobStatus& status, JsonWriter* json) {
   json->BeginList("workers");
   for (const proto::WorkerRow& row : status.workers) {
     json->BeginObject();
@@ -116,7 +116,7 @@ void AddWorkers(const proto::JobStatus& status, proto::JsonWriter* json) {
   json->Field("samples_of_other_workers", SamplesElsewhere(status));
 }
 
-void AddEvaluations(const proto::JobStatus& status, proto::JsonWriter* json) {
+void AddEvaluations(const proto::JobStatus& status, JsonWriter* json) {
   json->BeginList("evaluations");
   for (const proto::EvaluationRow& row : status.evaluations) {
     json->BeginObject();
@@ -130,7 +130,7 @@ void AddEvaluations(const proto::JobStatus& status, proto::JsonWriter* json) {
   json->EndList();
 }
 
-void AddLedger(const proto::JobStatus& status, proto::JsonWriter* json) {
+void AddLedger(const proto::JobStatus& status, JsonWriter* json) {
   json->BeginList("ledger");
   for (const proto::LedgerRow& row : status.ledger) {
     json->BeginObject();
@@ -144,7 +144,7 @@ void AddLedger(const proto::JobStatus& status, proto::JsonWriter* json) {
   json->EndList();
 }
 
-void AddModes(const proto::JobStatus& status, proto::JsonWriter* json) {
+void AddModes(const proto::JobStatus& status, JsonWriter* json) {
   json->Field("mode", proto::ModeText(status.modes.in_force));
   json->BeginList("mode_switches");
   for (const proto::ModeSwitch& made : status.modes.switches) {
@@ -161,7 +161,7 @@ void AddModes(const proto::JobStatus& status, proto::JsonWriter* json) {
 /// The counters that summary and metrics share.
 }  // namespace
 
-void AddCounters(const proto::JobStatus& status, proto::JsonWriter* json) {
+void AddCounters(const proto::JobStatus& status, JsonWriter* json) {
   const Totals totals = TotalsOf(status);
   json->Field("samples_total", status.samples_total);
   json->Field("samples_counted", status.samples_counted);
@@ -309,7 +309,7 @@ int ExitCodeOf(std::string_view state, std::string_view model_problem) {
 }
 
 std::string SummaryToJson(const proto::JobStatus& status, std::string_view plan_outcome) {
-  proto::JsonWriter json(proto::JsonForm::kOneLine);
+  JsonWriter json(JsonForm::kOneLine);
   json.BeginObject();
   json.Field("name", status.name);
   json.Field("state", status.state);

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "ps/proto/json_writer.h"
+#include "ps/json/json_writer.h"
 #include "ps/proto/messages.h"
 
 namespace ps::psctl {
@@ -23,6 +23,6 @@ std::string SummaryToJson(const proto::JobStatus& status, std::string_view plan_
 int ExitCodeOf(std::string_view state, std::string_view model_problem);
 
 /// The counters of the job as fields of the object that `json` is in.
-void AddCounters(const proto::JobStatus& status, proto::JsonWriter* json);
+void AddCounters(const proto::JobStatus& status, JsonWriter* json);
 
 }  // namespace ps::psctl

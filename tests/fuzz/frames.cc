@@ -9,7 +9,7 @@
 #include "ps/base/check.h"
 #include "ps/base/crc32c.h"
 #include "ps/net/internal/frame_reader.h"
-#include "ps/proto/json_dom.h"
+#include "ps/json/json_value.h"
 #include "tests/fuzz/targets.h"
 
 namespace ps::fuzz {
@@ -89,7 +89,7 @@ void CheckAgain(const proto::Message& message) {
   PS_CHECK(frame.ok() && frame->has_value()) << "an encoded message is not read back";
   PS_CHECK(Flatten(proto::EncodeMessage((*frame)->message, 1)) == bytes);
   if (const auto* status = std::get_if<proto::StatusReply>(&message)) {
-    const auto json = proto::ParseJson(proto::StatusToJson(status->status), "status");
+    const auto json = ParseJson(proto::StatusToJson(status->status), "status");
     PS_CHECK(json.ok()) << json.status();
   }
 }

@@ -1,4 +1,4 @@
-#include "ps/proto/json_writer.h"
+#include "ps/json/json_writer.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "ps/proto/json_dom.h"
+#include "ps/json/json_value.h"
 
 namespace ps::proto {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ps/proto/json_dom.h"
+#include "ps/json/json_value.h"
 #include "ps/proto/messages.h"
 #include "tests/proto/members.h"
 #include "tests/proto/sample.h"

@@ -10,7 +10,7 @@
 
 #include "ps/base/file.h"
 #include "ps/proto/catalog.h"
-#include "ps/proto/json_dom.h"
+#include "ps/json/json_value.h"
 #include "tests/psctl/plan_fixture.h"
 
 namespace ps::psctl {
@@ -36,9 +36,9 @@ class ParcaePlanTest : public PlanFixture {
 
   /// A field of the JSON that was printed.
   double NumberAt(const std::string& path) {
-    const Result<proto::JsonValue> root = proto::ParseJson(out_, "plan");
+    const Result<JsonValue> root = ParseJson(out_, "plan");
     EXPECT_TRUE(root.ok()) << root.status();
-    const proto::JsonValue* const value = root.ok() ? root->At(path) : nullptr;
+    const JsonValue* const value = root.ok() ? root->At(path) : nullptr;
     EXPECT_NE(value, nullptr) << path << " in " << out_;
     return value == nullptr ? -1 : std::stod(value->text);
   }

@@ -10,7 +10,7 @@
 #include "ps/base/crc32c.h"
 #include "ps/base/file.h"
 #include "ps/base/utf8.h"
-#include "ps/proto/json_dom.h"
+#include "ps/json/json_value.h"
 #include "worker/data/pretokens.h"
 
 namespace ps::worker {
@@ -69,7 +69,7 @@ uint32_t Extend(uint32_t crc, const T& values) {
 Status NoToken(std::string_view spelled) {
   return Status::InvalidArgument(fmt::format(
       "{} is no token of vocab.json; allowed: two tokens that make a third, of the same tokenizer",
-      proto::Quoted(spelled)));
+      Quoted(spelled)));
 }
 
 }  // namespace
@@ -94,44 +94,44 @@ Result<Bpe> Bpe::Parse(
 }
 
 Status Bpe::AddVocabulary(std::string_view text, const std::string& name) {
-  PS_ASSIGN(const proto::JsonValue root, proto::ParseJson(text, name));
+  PS_ASSIGN(const JsonValue root, ParseJson(text, name));
   const size_t count = root.children.size();
-  if (root.kind != proto::JsonValue::Kind::kObject || count == 0 || count > kTokensMax) {
-    return proto::ErrorAt(
+  if (root.kind != JsonValue::Kind::kObject || count == 0 || count > kTokensMax) {
+    return ErrorAt(
         name,
         root.place,
         fmt::format(
             "{} of {} entries; allowed: an object of 1 to {} tokens with their numbers",
-            proto::KindName(root.kind),
+            KindName(root.kind),
             count,
             kTokensMax));
   }
   tokens_.resize(count);
-  for (const proto::JsonValue& entry : root.children) {
+  for (const JsonValue& entry : root.children) {
     const std::optional<std::string> bytes = Unspelled(entry.key);
     if (!bytes) {
-      return proto::ErrorAt(
+      return ErrorAt(
           name,
           entry.key_place,
           fmt::format(
               "{} spells no bytes as GPT-2 does; allowed: a byte-level vocabulary, where a space "
               "is "
               "\xc4\xa0",
-              proto::Quoted(entry.key)));
+              Quoted(entry.key)));
     }
     size_t number = count;
     const char* const end = entry.text.data() + entry.text.size();
     const std::from_chars_result read = std::from_chars(entry.text.data(), end, number);
-    const bool is_whole = entry.kind == proto::JsonValue::Kind::kNumber && read.ec == std::errc() &&
+    const bool is_whole = entry.kind == JsonValue::Kind::kNumber && read.ec == std::errc() &&
                           read.ptr == end && number < count;
     if (!is_whole || !tokens_[number].empty()) {
-      return proto::ErrorAt(
+      return ErrorAt(
           name,
           entry.place,
           fmt::format(
               "the number of {} is {}{}; allowed: 0 to {}, each once, since there are {} tokens",
-              proto::Quoted(entry.key),
-              entry.text.empty() ? proto::KindName(entry.kind) : std::string_view(entry.text),
+              Quoted(entry.key),
+              entry.text.empty() ? KindName(entry.kind) : std::string_view(entry.text),
               is_whole ? " again" : "",
               count - 1,
               count));
@@ -142,7 +142,7 @@ Status Bpe::AddVocabulary(std::string_view text, const std::string& name) {
   for (size_t byte = 0; byte < of_byte_.size(); ++byte) {
     const auto found = numbers_.find(std::string(1, static_cast<char>(byte)));
     if (found == numbers_.end()) {
-      return proto::ErrorAt(
+      return ErrorAt(
           name,
           root.place,
           fmt::format(
@@ -178,7 +178,7 @@ Status Bpe::AddMerge(std::string_view line) {
   const size_t space = line.find(' ');
   if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) {
     return Status::InvalidArgument(
-        fmt::format("{} is no merge; allowed: two tokens, a space between", proto::Quoted(line)));
+        fmt::format("{} is no merge; allowed: two tokens, a space between", Quoted(line)));
   }
   std::array<uint32_t, 2> pair{};
   std::string merged;
@@ -199,7 +199,7 @@ Status Bpe::AddMerge(std::string_view line) {
   const Merge merge{static_cast<uint32_t>(merges_.size()), token->second};
   if (!merges_.emplace(PairOf(pair[0], pair[1]), merge).second) {
     return Status::InvalidArgument(
-        fmt::format("{} is there before; allowed: each merge once", proto::Quoted(line)));
+        fmt::format("{} is there before; allowed: each merge once", Quoted(line)));
   }
   crc_ = Extend(crc_, pair);
   return Status::Ok();

@@ -1,4 +1,4 @@
-#include "ps/proto/json_dom.h"
+#include "ps/json/json_value.h"
 
 #include <fmt/core.h>
 
@@ -10,7 +10,7 @@
 
 #include "ps/base/utf8.h"
 
-namespace ps::proto {
+namespace ps {
 namespace {
 
 constexpr int kJsonDepthMax = 64;
@@ -397,4 +397,4 @@ Result<JsonValue> ParseJson(std::string_view text, const std::string& file, Plac
   return Parser(text, file, begin).Document();
 }
 
-}  // namespace ps::proto
+}  // namespace ps

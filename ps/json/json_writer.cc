@@ -1,4 +1,4 @@
-#include "ps/proto/json_writer.h"
+#include "ps/json/json_writer.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 
 #include "ps/base/utf8.h"
 
-namespace ps::proto {
+namespace ps {
 namespace {
 
 template <typename T>
@@ -118,4 +118,4 @@ void JsonWriter::BreakLine() {
   }
 }
 
-}  // namespace ps::proto
+}  // namespace ps

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace ps::proto {
+namespace ps {
 
 enum class JsonForm : uint8_t {
   kIndented,  // by two spaces, with a newline at its end
@@ -89,4 +89,4 @@ class JsonWriter {
 std::string NumberText(float value);
 std::string NumberText(double value);
 
-}  // namespace ps::proto
+}  // namespace ps

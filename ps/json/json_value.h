@@ -8,7 +8,7 @@
 
 // JSON with comments as a tree that knows where everything was written.
 
-namespace ps::proto {
+namespace ps {
 
 /// Where something stands: in the file, or in the n-th --set (then `line` is n, `column` counts in
 /// "key=value"). Both from 1; columns count characters, not bytes.
@@ -52,4 +52,4 @@ std::string_view KindName(JsonValue::Kind kind);
 /// UTF-8, NUL and nesting beyond 64 are errors. `begin` is the place of the first character.
 Result<JsonValue> ParseJson(std::string_view text, const std::string& file, Place begin = {});
 
-}  // namespace ps::proto
+}  // namespace ps
