@@ -9,7 +9,8 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 [[ $# == 1 || ($# == 2 && "$2" == --write) ]] || die "usage: scripts/time_budget.sh LOG [--write]"
-[[ -f "$1" ]] || die "there is no file $1; scripts/test.sh leaves build/all/Testing/Temporary/LastTest.log"
+[[ -f "$1" ]] ||
+  die "there is no file $1; scripts/test.sh leaves build/all/Testing/Temporary/LastTest.log"
 budget="${SPOTPS_TIME_BUDGET:-$ROOT/tests/time_budget.tsv}"
 kept_s=3 # shorter tests are not listed: what they take is noise
 
@@ -24,16 +25,16 @@ if [[ $# == 2 ]]; then
 fi
 [[ -f "$budget" ]] || die "there is no file $budget; make it with --write"
 
-median="$(join <(sort "$budget") <(printf '%s\n' "$seconds") |
-  awk '{ print $3 / $2 }' | sort -g | awk '{ r[NR] = $1 } END { print NR ? r[int((NR + 1) / 2)] : 1 }')"
+median="$(join <(sort "$budget") <(printf '%s\n' "$seconds") | awk '{ print $3 / $2 }' |
+  sort -g | awk '{ ratio[NR] = $1 } END { print NR ? ratio[int((NR + 1) / 2)] : 1 }')"
 join -a 2 -e 0 -o 0,1.2,2.2 <(sort "$budget") <(printf '%s\n' "$seconds") |
   awk -v median="$median" -v kept="$kept_s" '
     {
       planned = ($2 > kept ? $2 : kept) * median
       if ($3 > 2 * planned && $3 - planned > 5) {
         if (!grown++) {
-          printf "\ntests that grew (seconds; planned: those of tests/time_budget.tsv times %.2f, " \
-                 "the median of this run)\n%8s %8s\n", median, "planned", "now"
+          printf "\ntests that grew, in seconds; planned: tests/time_budget.tsv times %.2f, the " \
+                 "median of this run\n%8s %8s\n", median, "planned", "now"
         }
         printf "%8.1f %8.1f  %s%s\n", planned, $3, $1, $2 == 0 ? " (new, or was shorter)" : ""
       }

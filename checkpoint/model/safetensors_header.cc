@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <optional>
 #include <tuple>
 #include <utility>
 
 #include "ps/base/text.h"
 #include "ps/base/utf8.h"
+#include "ps/json/json_reader.h"
 
 namespace ps::checkpoint {
 namespace {
@@ -27,20 +29,7 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
   return text + "]";
 }
 
-void AppendUtf8(uint32_t code, std::string* out) {
-  if (code < 0x80) {
-    *out += static_cast<char>(code);
-    return;
-  }
-  const int rest = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
-  const std::array<uint32_t, 4> leads = {0, 0xc0, 0xe0, 0xf0};
-  *out += static_cast<char>(leads[static_cast<size_t>(rest)] | (code >> (6 * rest)));
-  for (int i = rest - 1; i >= 0; --i) {
-    *out += static_cast<char>(0x80U | ((code >> (6 * i)) & 0x3fU));
-  }
-}
-
-std::string Quoted(std::string_view text) {
+std::string JsonText(std::string_view text) {
   std::string out = "\"";
   while (!text.empty()) {
     const size_t n = Utf8Bytes(text);
@@ -61,157 +50,53 @@ std::string Quoted(std::string_view text) {
 /// Reads the one form of JSON that a header has: objects of objects, texts, lists of numbers.
 class HeaderParser {
  public:
-  explicit HeaderParser(std::string_view json) : json_(json) {}
+  explicit HeaderParser(std::string_view json)
+      : reader_(json, "the header", JsonComments::kRefused) {}
 
   Result<SafetensorsHeader> Parse() {
     SafetensorsHeader header;
-    PS_TRY(Members([&](const std::string& name) {
-      return name == kMetadata ? Metadata(&header) : Tensor(name, &header);
-    }));
-    SkipSpace();
-    if (at_ != json_.size()) {
-      return Wrong("something follows the header's end");
+    const Status read = Document(&header);
+    // What is wrong with a file's bytes, where the reader speaks of what somebody has typed.
+    if (read.code() == StatusCode::kInvalidArgument) {
+      return Status::Corruption(std::string(read.message()));
     }
+    PS_TRY(read);
     return header;
   }
 
  private:
-  Status Wrong(std::string_view what) const {
-    return Status::Corruption(fmt::format("the header's byte {}: {}", at_, what));
-  }
-
-  void SkipSpace() {
-    while (at_ < json_.size() && std::string_view(" \t\r\n").find(json_[at_]) != json_.npos) {
-      ++at_;
-    }
-  }
-
-  /// Whether the next character is `c`, which is taken then.
-  bool Take(char c) {
-    SkipSpace();
-    const bool is_there = at_ < json_.size() && json_[at_] == c;
-    at_ += is_there ? 1 : 0;
-    return is_there;
-  }
-
-  Status Expect(char c) {
-    return Take(c) ? Status::Ok() : Wrong(fmt::format("'{}' is missing", c));
-  }
-
-  /// An object; `member` reads the value of each key.
-  template <typename Member>
-  Status Members(const Member& member) {
-    PS_TRY(Expect('{'));
-    if (Take('}')) {
-      return Status::Ok();
-    }
-    do {
-      PS_ASSIGN(const std::string key, Text());
-      PS_TRY(Expect(':'));
-      PS_TRY(member(key));
-    } while (Take(','));
-    return Expect('}');
-  }
-
-  Result<uint32_t> Hex4() {
-    uint32_t code = 0;
-    for (int i = 0; i < 4; ++i, ++at_) {
-      const char c = at_ < json_.size() ? json_[at_] : '\0';
-      const bool is_digit = c >= '0' && c <= '9';
-      const auto lower = static_cast<char>(c | 0x20);
-      if (!is_digit && (lower < 'a' || lower > 'f')) {
-        return Wrong("\\u needs four hex digits");
-      }
-      code = code * 16 + static_cast<uint32_t>(is_digit ? c - '0' : lower - 'a' + 10);
-    }
-    return code;
-  }
-
-  Status Escape(std::string* out) {
-    constexpr std::string_view kNames = "\"\\/bfnrt";
-    constexpr std::string_view kValues = "\"\\/\b\f\n\r\t";
-    const char c = at_ < json_.size() ? json_[at_++] : '\0';
-    if (const size_t place = kNames.find(c); place != kNames.npos && c != '\0') {
-      *out += kValues[place];
-      return Status::Ok();
-    }
-    if (c != 'u') {
-      return Wrong("no such escape in a text");
-    }
-    PS_ASSIGN(uint32_t code, Hex4());
-    if (code >= 0xd800 && code < 0xdc00 && json_.substr(at_, 2) == "\\u") {
-      at_ += 2;
-      PS_ASSIGN(const uint32_t low, Hex4());
-      if (low < 0xdc00 || low >= 0xe000) {
-        return Wrong("half of a surrogate pair");
-      }
-      code = 0x10000 + ((code - 0xd800) << 10U) + (low - 0xdc00);
-    }
-    if (code >= 0xd800 && code < 0xe000) {
-      return Wrong("half of a surrogate pair");
-    }
-    AppendUtf8(code, out);
-    return Status::Ok();
-  }
-
-  Result<std::string> Text() {
-    PS_TRY(Expect('"'));
-    std::string text;
-    while (at_ < json_.size() && json_[at_] != '"') {
-      const char c = json_[at_++];
-      if (static_cast<uint8_t>(c) < 0x20) {
-        return Wrong("a control character in a text");
-      }
-      if (c != '\\') {
-        text += c;
-      } else {
-        PS_TRY(Escape(&text));
-      }
-    }
-    PS_TRY(Expect('"'));
-    return text;
-  }
-
-  Result<uint64_t> Number() {
-    SkipSpace();
-    const size_t begin = at_;
-    uint64_t number = 0;
-    for (; at_ < json_.size() && json_[at_] >= '0' && json_[at_] <= '9'; ++at_) {
-      const auto digit = static_cast<uint64_t>(json_[at_] - '0');
-      if (number > (static_cast<uint64_t>(INT64_MAX) - digit) / 10) {
-        return Wrong("a number is too large");
-      }
-      number = number * 10 + digit;
-    }
-    if (at_ == begin || (json_[begin] == '0' && at_ > begin + 1)) {
-      return Wrong("a whole number is missing");
-    }
-    return number;
+  Status Document(SafetensorsHeader* header) {
+    PS_TRY(reader_.Begin());
+    PS_TRY(reader_.Object([&](const std::string& name, Place) {
+      return name == kMetadata ? Metadata(header) : Tensor(name, header);
+    }));
+    return reader_.End();
   }
 
   Result<std::vector<uint64_t>> Numbers() {
     std::vector<uint64_t> numbers;
-    PS_TRY(Expect('['));
-    if (Take(']')) {
-      return numbers;
-    }
-    do {
-      PS_ASSIGN(const uint64_t number, Number());
-      numbers.push_back(number);
-    } while (Take(','));
-    PS_TRY(Expect(']'));
+    PS_TRY(reader_.List([&]() -> Status {
+      PS_ASSIGN(const std::string_view text, reader_.Number());
+      int64_t number = -1;
+      const char* const end = text.data() + text.size();
+      if (std::from_chars(text.data(), end, number).ptr != end || number < 0) {
+        return reader_.Fail(
+            fmt::format("{} is no whole number from 0 to {}", Quoted(text), INT64_MAX));
+      }
+      numbers.push_back(static_cast<uint64_t>(number));
+      return Status::Ok();
+    }));
     return numbers;
   }
 
   Status Metadata(SafetensorsHeader* header) {
-    return Members([&](const std::string& key) {
-      PS_ASSIGN(std::string value, Text());
-      const bool is_new = header->metadata.emplace(key, std::move(value)).second;
-      return is_new ? Status::Ok() : Wrong("a key of __metadata__ is there twice");
+    return reader_.Object([&](const std::string& key, Place) -> Status {
+      PS_ASSIGN(header->metadata[key], reader_.Text());
+      return Status::Ok();
     });
   }
 
-  /// Of what Tensor has read.
+  /// What Tensor has read.
   struct Fields {
     std::optional<std::string> type;
     std::optional<std::vector<uint64_t>> shape;
@@ -219,14 +104,15 @@ class HeaderParser {
   };
 
   Status Field(const std::string& key, Fields* fields) {
-    if (key == "dtype" && !fields->type) {
-      PS_ASSIGN(fields->type, Text());
-    } else if (key == "shape" && !fields->shape) {
+    if (key == "dtype") {
+      PS_ASSIGN(fields->type, reader_.Text());
+    } else if (key == "shape") {
       PS_ASSIGN(fields->shape, Numbers());
-    } else if (key == "data_offsets" && !fields->offsets) {
+    } else if (key == "data_offsets") {
       PS_ASSIGN(fields->offsets, Numbers());
     } else {
-      return Wrong(fmt::format("\"{}\" is unknown or there twice", Clip(Printable(key), 40)));
+      return reader_.Fail(
+          fmt::format("unknown field {}; allowed: dtype, shape, data_offsets", Quoted(key)));
     }
     return Status::Ok();
   }
@@ -234,7 +120,8 @@ class HeaderParser {
   Status Tensor(const std::string& name, SafetensorsHeader* header) {
     const std::string who = fmt::format("tensor \"{}\"", Clip(Printable(name), 120));
     Fields fields;
-    Status read = Members([&](const std::string& key) { return Field(key, &fields); });
+    Status read =
+        reader_.Object([&](const std::string& key, Place) { return Field(key, &fields); });
     PS_TRY(std::move(read).Annotate(who));
     if (!fields.type || !fields.shape || !fields.offsets || fields.offsets->size() != 2) {
       return Status::Corruption(
@@ -275,23 +162,8 @@ class HeaderParser {
     return Status::Ok();
   }
 
-  const std::string_view json_;
-  size_t at_ = 0;
+  JsonReader reader_;
 };
-
-Status CheckNames(const std::vector<StoredTensor>& tensors) {
-  std::vector<std::string_view> names;
-  for (const StoredTensor& tensor : tensors) {
-    names.push_back(tensor.name);
-  }
-  std::sort(names.begin(), names.end());
-  const auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice != names.end()) {
-    return Status::Corruption(
-        fmt::format("tensor \"{}\" is there twice", Clip(Printable(*twice), 120)));
-  }
-  return Status::Ok();
-}
 
 /// Sorts the tensors as they lie in the file: back to back over all of the data.
 Status OrderByPlace(uint64_t data_bytes, std::vector<StoredTensor>* tensors) {
@@ -338,7 +210,6 @@ const StoredTensor* SafetensorsHeader::Find(std::string_view name) const {
 
 Result<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json, uint64_t data_bytes) {
   PS_ASSIGN(SafetensorsHeader header, HeaderParser(json).Parse());
-  PS_TRY(CheckNames(header.tensors));
   PS_TRY(OrderByPlace(data_bytes, &header.tensors));
   return header;
 }
@@ -348,7 +219,7 @@ std::string PrintSafetensorsHeader(const SafetensorsHeader& header) {
   if (!header.metadata.empty()) {
     std::string pairs;
     for (const auto& [key, value] : header.metadata) {
-      pairs += fmt::format("{}{}:{}", pairs.empty() ? "" : ",", Quoted(key), Quoted(value));
+      pairs += fmt::format("{}{}:{}", pairs.empty() ? "" : ",", JsonText(key), JsonText(value));
     }
     json += fmt::format("\"{}\":{{{}}}", kMetadata, pairs);
   }
@@ -356,7 +227,7 @@ std::string PrintSafetensorsHeader(const SafetensorsHeader& header) {
     json += fmt::format(
         R"({}{}:{{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})",
         json.size() == 1 ? "" : ",",
-        Quoted(tensor.name),
+        JsonText(tensor.name),
         ElementTypeName(tensor.type),
         ShapeText(tensor.shape),
         tensor.begin,

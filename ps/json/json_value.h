@@ -5,18 +5,11 @@
 #include <vector>
 
 #include "ps/base/status.h"
+#include "ps/json/json_reader.h"
 
 // JSON with comments as a tree that knows where everything was written.
 
 namespace ps {
-
-/// Where something stands: in the file, or in the n-th --set (then `line` is n, `column` counts in
-/// "key=value"). Both from 1; columns count characters, not bytes.
-struct Place {
-  int line = 1;
-  int column = 1;
-  bool is_override = false;
-};
 
 struct JsonValue {
   enum class Kind : unsigned char { kNull, kBool, kNumber, kText, kList, kObject };
@@ -35,15 +28,9 @@ struct JsonValue {
   const JsonValue* At(std::string_view path) const;
 };
 
-/// "FILE:LINE:COLUMN: what"; FILE is "--set" for overrides.
-Status ErrorAt(const std::string& file, Place place, const std::string& what);
-
 /// An error at the path under `root`, or at the innermost thing around it that was written.
 Status ErrorAtPath(
     const std::string& file, const JsonValue& root, std::string_view path, const std::string& what);
-
-/// `text` in double quotes on one line, shortened, for messages.
-std::string Quoted(std::string_view text);
 
 /// "a list", "a number", ...
 std::string_view KindName(JsonValue::Kind kind);
