@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "run/directory/run_registry.h"
 #include "run/report/console.h"
 #include "run/supervisor.h"

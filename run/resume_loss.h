@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "checkpoint/manifest.h"
-#include "ps/proto/job_state.h"
+#include "ps/proto/state/job_state.h"
 #include "run/directory/run_registry.h"
 
 namespace ps::psctl {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "ps/coordinator/state/job_state.h"
-#include "ps/proto/job_config.h"
-#include "ps/proto/plan.h"
+#include "ps/proto/files/plan.h"
+#include "ps/proto/job/job_config.h"
 #include "run/directory/coordinator_order.h"
 #include "run/directory/run_checkpoints.h"
 #include "run/directory/run_directory.h"

@@ -8,7 +8,7 @@
 #include "kernels/backend.h"
 #include "ps/base/ids.h"
 #include "ps/base/status.h"
-#include "ps/proto/device_choice.h"
+#include "ps/proto/job/device_choice.h"
 
 namespace ps::worker {
 

@@ -9,7 +9,7 @@
 #include "kernels/backend.h"
 #include "ps/base/status.h"
 #include "ps/net/loop.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "worker/data/load_progress.h"
 #include "worker/trainer.h"
 

@@ -12,7 +12,7 @@
 #include "ps/base/buffer.h"
 #include "ps/base/status.h"
 #include "ps/client/worker_core.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "worker/data/dataset.h"
 #include "worker/data/load_progress.h"
 #include "worker/data/prefetcher.h"

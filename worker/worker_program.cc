@@ -9,7 +9,7 @@
 
 #include "ps/crypto/certificates.h"
 #include "ps/net/addresses.h"
-#include "ps/proto/device_choice.h"
+#include "ps/proto/job/device_choice.h"
 #include "worker/trainer.h"
 
 namespace ps::worker {

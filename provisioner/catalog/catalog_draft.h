@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ps/proto/catalog.h"
+#include "ps/proto/files/catalog.h"
 
 namespace ps::provisioner {
 

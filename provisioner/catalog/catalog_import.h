@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ps/base/status.h"
-#include "ps/proto/catalog.h"
+#include "ps/proto/files/catalog.h"
 
 namespace ps::provisioner {
 

@@ -14,7 +14,7 @@
 #include "ps/base/status.h"
 #include "ps/base/time.h"
 #include "ps/proto/fleet_actions.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 
 namespace ps::provisioner {
 

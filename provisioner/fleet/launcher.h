@@ -8,7 +8,7 @@
 #include "ps/base/ids.h"
 #include "ps/base/status.h"
 #include "ps/proto/fleet_actions.h"
-#include "ps/proto/launch_journal.h"
+#include "ps/proto/state/launch_journal.h"
 
 namespace ps::provisioner {
 

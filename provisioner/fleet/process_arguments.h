@@ -10,8 +10,8 @@
 #include "ps/base/status.h"
 #include "ps/base/time.h"
 #include "ps/proto/fleet_actions.h"
-#include "ps/proto/job_config.h"
-#include "ps/proto/launch_journal.h"
+#include "ps/proto/job/job_config.h"
+#include "ps/proto/state/launch_journal.h"
 
 namespace ps::provisioner {
 

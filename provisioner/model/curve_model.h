@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "provisioner/model/performance_model.h"
-#include "ps/proto/profile.h"
+#include "ps/proto/files/profile.h"
 
 namespace ps::provisioner {
 

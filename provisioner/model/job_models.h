@@ -7,8 +7,8 @@
 #include "provisioner/model/performance_model.h"
 #include "provisioner/model/prediction_interval.h"
 #include "ps/base/status.h"
-#include "ps/proto/catalog.h"
-#include "ps/proto/profile.h"
+#include "ps/proto/files/catalog.h"
+#include "ps/proto/files/profile.h"
 
 namespace ps::provisioner {
 

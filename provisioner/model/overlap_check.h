@@ -7,7 +7,7 @@
 #include "provisioner/model/overlap_model.h"
 #include "provisioner/model/performance_model.h"
 #include "ps/base/status.h"
-#include "ps/proto/profile.h"
+#include "ps/proto/files/profile.h"
 
 namespace ps::provisioner {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ps/proto/plan.h"
+#include "ps/proto/files/plan.h"
 
 namespace ps::provisioner {
 

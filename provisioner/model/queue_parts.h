@@ -6,7 +6,7 @@
 #include "provisioner/model/performance_model.h"
 #include "provisioner/model/queue_model.h"
 #include "provisioner/model/step_time.h"
-#include "ps/proto/profile.h"
+#include "ps/proto/files/profile.h"
 
 namespace ps::provisioner {
 

@@ -7,7 +7,7 @@
 #include "provisioner/model/job_models.h"
 #include "provisioner/planner/planner.h"
 #include "ps/base/status.h"
-#include "ps/proto/catalog.h"
+#include "ps/proto/files/catalog.h"
 
 namespace ps::provisioner {
 

@@ -10,7 +10,7 @@
 #include "provisioner/model/performance_model.h"
 #include "provisioner/model/prediction_interval.h"
 #include "ps/base/status.h"
-#include "ps/proto/plan.h"
+#include "ps/proto/files/plan.h"
 
 namespace ps::provisioner {
 

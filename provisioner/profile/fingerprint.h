@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "ps/base/tensor_spec.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 
 namespace ps::provisioner {
 

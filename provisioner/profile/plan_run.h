@@ -3,9 +3,9 @@
 #include <string>
 
 #include "ps/base/status.h"
-#include "ps/proto/job_config.h"
-#include "ps/proto/plan.h"
-#include "ps/proto/profile.h"
+#include "ps/proto/files/plan.h"
+#include "ps/proto/files/profile.h"
+#include "ps/proto/job/job_config.h"
 
 namespace ps::provisioner {
 

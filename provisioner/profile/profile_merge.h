@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ps/proto/profile.h"
+#include "ps/proto/files/profile.h"
 
 namespace ps::provisioner {
 

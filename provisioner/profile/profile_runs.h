@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "ps/proto/job_config.h"
-#include "ps/proto/profile.h"
+#include "ps/proto/files/profile.h"
+#include "ps/proto/job/job_config.h"
 
 namespace ps::provisioner {
 

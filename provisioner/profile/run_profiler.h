@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "ps/base/tensor_spec.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/files/profile.h"
+#include "ps/proto/job/job_config.h"
 #include "ps/proto/messages.h"
-#include "ps/proto/profile.h"
 
 namespace ps::provisioner {
 

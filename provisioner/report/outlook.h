@@ -8,8 +8,8 @@
 #include "provisioner/planner/planner.h"
 #include "provisioner/strategies/revocable_plan.h"
 #include "ps/base/status.h"
-#include "ps/proto/catalog.h"
-#include "ps/proto/plan.h"
+#include "ps/proto/files/catalog.h"
+#include "ps/proto/files/plan.h"
 
 namespace ps::provisioner {
 

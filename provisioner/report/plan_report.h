@@ -6,8 +6,8 @@
 #include "provisioner/planner/plan_setup.h"
 #include "provisioner/planner/planner.h"
 #include "provisioner/report/sensitivity.h"
-#include "ps/proto/plan.h"
-#include "ps/proto/profile.h"
+#include "ps/proto/files/plan.h"
+#include "ps/proto/files/profile.h"
 
 namespace ps::provisioner {
 

@@ -5,9 +5,9 @@
 
 #include "provisioner/planner/plan_setup.h"
 #include "provisioner/planner/planner.h"
-#include "ps/proto/catalog.h"
-#include "ps/proto/plan.h"
-#include "ps/proto/profile.h"
+#include "ps/proto/files/catalog.h"
+#include "ps/proto/files/plan.h"
+#include "ps/proto/files/profile.h"
 
 namespace ps::provisioner {
 

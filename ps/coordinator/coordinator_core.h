@@ -28,7 +28,7 @@
 #include "ps/coordinator/workers/mode_desk.h"
 #include "ps/coordinator/workers/pause_desk.h"
 #include "ps/coordinator/workers/silence_watch.h"
-#include "ps/proto/launch_journal.h"
+#include "ps/proto/state/launch_journal.h"
 
 namespace ps::coordinator {
 

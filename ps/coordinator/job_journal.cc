@@ -4,7 +4,7 @@
 //   about/boot             boot id of the machine that wrote them
 //   about/port             where the coordinator listens, in decimal
 //   about/writes           how often rows were written, in decimal
-//   job/ROW                a row of the job's state: ps/proto/job_rows.h
+//   job/ROW                a row of the job's state: ps/proto/state/job_rows.h
 //   fleet/KIND/INDEX/LAUNCH
 //                          "PID START_TICKS" of a process that is not known to be over
 //
@@ -23,7 +23,7 @@
 #include <utility>
 
 #include "ps/base/file.h"
-#include "ps/proto/job_rows.h"
+#include "ps/proto/state/job_rows.h"
 
 namespace ps::coordinator {
 namespace {

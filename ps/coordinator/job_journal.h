@@ -13,8 +13,8 @@
 #include "ps/base/status.h"
 #include "ps/base/time.h"
 #include "ps/coordinator/state/touched_rows.h"
-#include "ps/proto/job_state.h"
-#include "ps/proto/launch_journal.h"
+#include "ps/proto/state/job_state.h"
+#include "ps/proto/state/launch_journal.h"
 
 namespace ps::coordinator {
 

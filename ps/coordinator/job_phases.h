@@ -10,7 +10,7 @@
 #include "ps/coordinator/fleet/notice_desk.h"
 #include "ps/coordinator/state/job.h"
 #include "ps/coordinator/workers/join_desk.h"
-#include "ps/proto/launch_journal.h"
+#include "ps/proto/state/launch_journal.h"
 
 namespace ps::coordinator {
 

@@ -7,7 +7,7 @@
 #include "ps/base/time.h"
 #include "ps/emulation/device.h"
 #include "ps/emulation/link.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 
 namespace ps::emulation {
 

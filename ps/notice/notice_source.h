@@ -8,7 +8,7 @@
 #include "ps/base/status.h"
 #include "ps/base/time.h"
 #include "ps/http/http.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 
 namespace ps::notice {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "ps/base/ids.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 
 namespace ps::proto {
 

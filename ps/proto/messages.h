@@ -10,7 +10,7 @@
 #include "ps/base/tensor_spec.h"
 #include "ps/proto/fleet_messages.h"
 #include "ps/proto/frame.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "ps/proto/mode_messages.h"
 #include "ps/proto/move_messages.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "ps/base/time.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 
 namespace ps::proto {
 

@@ -6,7 +6,7 @@
 
 #include "ps/base/ids.h"
 #include "ps/proto/messages.h"
-#include "ps/proto/shard_state.h"
+#include "ps/proto/state/shard_state.h"
 #include "ps/server/chunk_store.h"
 #include "ps/server/reindexing.h"
 #include "ps/server/roster.h"

@@ -10,7 +10,7 @@
 #include "ps/base/time.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
-#include "ps/proto/shard_state.h"
+#include "ps/proto/state/shard_state.h"
 #include "ps/proto/values_intake.h"
 #include "ps/server/call.h"
 #include "ps/server/checkpointer.h"

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 
 namespace ps::server {
 

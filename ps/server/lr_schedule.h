@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "ps/server/lr_policy.h"
 #include "ps/server/shard_settings.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "ps/proto/shard_state.h"
+#include "ps/proto/state/shard_state.h"
 
 namespace ps::server {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "ps/base/status.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "ps/proto/timing.h"
 #include "ps/server/lr_policy.h"
 #include "ps/server/shard_disk.h"

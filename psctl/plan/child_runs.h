@@ -5,7 +5,7 @@
 
 #include "provisioner/fleet/launcher.h"
 #include "ps/base/status.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "run/directory/run_directory.h"
 
 namespace ps::psctl {

@@ -2,7 +2,7 @@
 
 #include "provisioner/planner/planner.h"
 #include "ps/base/status.h"
-#include "ps/proto/plan.h"
+#include "ps/proto/files/plan.h"
 #include "run/planning/plan_request.h"
 #include "run/planning/planning.h"
 

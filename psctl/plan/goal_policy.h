@@ -5,7 +5,7 @@
 
 #include "provisioner/simulator/fleet_policy.h"
 #include "ps/base/status.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "psctl/plan/simulate_command.h"
 #include "run/planning/planning.h"
 

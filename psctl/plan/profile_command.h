@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "provisioner/profile/profile_runs.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "psctl/cli/command.h"
 #include "run/planning/planning_files.h"
 #include "run/report/console.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ps/base/ids.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "psctl/cli/command.h"
 #include "psctl/plan/replay_trace.h"
 #include "run/directory/run_registry.h"

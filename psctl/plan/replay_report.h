@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "provisioner/simulator/fleet_policy.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "ps/proto/messages.h"
 #include "psctl/plan/replay_trace.h"
 

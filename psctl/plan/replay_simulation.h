@@ -1,7 +1,7 @@
 #pragma once
 
 #include "ps/base/status.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "psctl/plan/replay_report.h"
 #include "psctl/plan/replay_trace.h"
 #include "run/planning/live_policy.h"

@@ -14,7 +14,7 @@
 #include "ps/base/file.h"
 #include "ps/base/logger.h"
 #include "ps/base/text.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "psctl/cli/arguments.h"
 #include "psctl/plan/goal_policy.h"
 #include "psctl/plan/replay_command.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "psctl/cli/command.h"
 #include "run/report/console.h"
 

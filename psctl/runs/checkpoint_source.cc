@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "ps/base/text.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "psctl/view/checkpoint_view.h"
 #include "run/directory/model_export.h"
 

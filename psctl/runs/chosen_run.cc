@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ps/base/file.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "run/directory/files.h"
 
 namespace ps::psctl {

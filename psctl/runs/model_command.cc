@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "ps/base/text.h"
-#include "ps/proto/device_choice.h"
+#include "ps/proto/job/device_choice.h"
 #include "psctl/cli/arguments.h"
 #include "run/report/job_parts.h"
 #include "run/report/tables.h"

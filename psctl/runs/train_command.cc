@@ -1,6 +1,6 @@
 #include "psctl/runs/train_command.h"
 
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "psctl/cli/arguments.h"
 
 namespace ps::psctl {

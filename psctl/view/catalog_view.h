@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ps/proto/catalog.h"
+#include "ps/proto/files/catalog.h"
 
 namespace ps::psctl {
 

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "provisioner/planner/planner.h"
-#include "ps/proto/catalog.h"
-#include "ps/proto/plan.h"
+#include "ps/proto/files/catalog.h"
+#include "ps/proto/files/plan.h"
 
 namespace ps::psctl {
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "ps/proto/profile.h"
+#include "ps/proto/files/profile.h"
 
 namespace ps::psctl {
 

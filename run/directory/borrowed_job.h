@@ -8,8 +8,8 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/storage/storage.h"
 #include "ps/base/status.h"
-#include "ps/proto/job_config.h"
-#include "ps/proto/job_trust.h"
+#include "ps/proto/job/job_config.h"
+#include "ps/proto/job/job_trust.h"
 
 namespace ps::psctl {
 

@@ -8,7 +8,7 @@
 
 #include "checkpoint/model/safetensors.h"
 #include "checkpoint/storage/rocksdb_storage.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 
 namespace ps::psctl {
 

@@ -16,8 +16,8 @@
 #include "ps/base/durable_file.h"
 #include "ps/base/file.h"
 #include "ps/coordinator/checkpoints/job_disk.h"
-#include "ps/proto/job_config.h"
-#include "ps/proto/shard_state.h"
+#include "ps/proto/job/job_config.h"
+#include "ps/proto/state/shard_state.h"
 
 namespace ps::psctl {
 namespace {

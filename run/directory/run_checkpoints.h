@@ -9,7 +9,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/storage/storage.h"
 #include "ps/base/status.h"
-#include "ps/proto/job_state.h"
+#include "ps/proto/state/job_state.h"
 #include "run/directory/run_directory.h"
 
 namespace ps::psctl {

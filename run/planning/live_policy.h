@@ -10,7 +10,7 @@
 
 #include "provisioner/simulator/fleet_policy.h"
 #include "ps/base/status.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "ps/proto/messages.h"
 
 namespace ps::psctl {

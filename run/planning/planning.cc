@@ -10,7 +10,7 @@
 #include "provisioner/profile/fingerprint.h"
 #include "provisioner/report/plan_report.h"
 #include "ps/base/text.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "run/planning/plan_arguments.h"
 #include "run/planning/planning_files.h"
 #include "run/planning/price_age.h"

@@ -11,9 +11,9 @@
 #include "provisioner/report/sensitivity.h"
 #include "ps/base/status.h"
 #include "ps/base/time.h"
-#include "ps/proto/catalog.h"
-#include "ps/proto/plan.h"
-#include "ps/proto/profile.h"
+#include "ps/proto/files/catalog.h"
+#include "ps/proto/files/plan.h"
+#include "ps/proto/files/profile.h"
 #include "run/planning/plan_request.h"
 
 namespace ps::psctl {

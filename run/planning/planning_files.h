@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "ps/base/status.h"
-#include "ps/proto/catalog.h"
-#include "ps/proto/plan.h"
-#include "ps/proto/profile.h"
+#include "ps/proto/files/catalog.h"
+#include "ps/proto/files/plan.h"
+#include "ps/proto/files/profile.h"
 
 namespace ps::psctl {
 

@@ -5,7 +5,7 @@
 
 #include "ps/base/logger.h"
 #include "ps/base/request_thread.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "ps/proto/messages.h"
 #include "run/directory/run_directory.h"
 #include "run/planning/live_policy.h"

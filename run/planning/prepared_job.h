@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "ps/base/status.h"
-#include "ps/proto/job_config.h"
-#include "ps/proto/plan.h"
+#include "ps/proto/files/plan.h"
+#include "ps/proto/job/job_config.h"
 #include "run/report/job_parts.h"
 
 namespace ps::psctl {

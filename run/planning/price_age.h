@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "ps/proto/catalog.h"
-#include "ps/proto/plan.h"
+#include "ps/proto/files/catalog.h"
+#include "ps/proto/files/plan.h"
 
 namespace ps::psctl {
 

@@ -7,10 +7,10 @@
 
 #include "provisioner/planner/plan_setup.h"
 #include "ps/base/status.h"
-#include "ps/proto/catalog.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/files/catalog.h"
+#include "ps/proto/files/profile.h"
+#include "ps/proto/job/job_config.h"
 #include "ps/proto/messages.h"
-#include "ps/proto/profile.h"
 #include "run/planning/worker_ages.h"
 
 namespace ps::psctl {

@@ -4,7 +4,7 @@
 
 #include "ps/coordinator/checkpoints/model_file.h"
 #include "ps/coordinator/state/placement.h"
-#include "ps/proto/job_limits.h"
+#include "ps/proto/job/job_limits.h"
 #include "worker/model/norm_batches.h"
 
 namespace ps::psctl {

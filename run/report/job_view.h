@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "run/report/job_parts.h"
 
 namespace ps::psctl {

@@ -34,7 +34,7 @@
 #include "ps/crypto/tls.h"
 #include "ps/net/endpoint.h"
 #include "ps/net/loop.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "ps/proto/timing.h"
 #include "ps/server/shard_core.h"
 #include "tests/bench/harness.h"

@@ -11,7 +11,7 @@
 #include "kernels/cpu/backend.h"
 #include "kernels/cpu/threads.h"
 #include "kernels/cuda/backend.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "tests/cuda_emulation/runtime.h"
 #include "tests/worker/data/fashion.h"
 #include "tests/worker/model/model_server.h"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "tests/e2e/train_run.h"
 
 namespace ps::e2e {

@@ -5,10 +5,10 @@
 
 #include "provisioner/catalog/catalog_import.h"
 #include "ps/base/check.h"
-#include "ps/proto/catalog.h"
-#include "ps/proto/job_config.h"
-#include "ps/proto/plan.h"
-#include "ps/proto/profile.h"
+#include "ps/proto/files/catalog.h"
+#include "ps/proto/files/plan.h"
+#include "ps/proto/files/profile.h"
+#include "ps/proto/job/job_config.h"
 #include "tests/fuzz/targets.h"
 
 namespace ps::fuzz {

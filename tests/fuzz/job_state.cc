@@ -1,4 +1,4 @@
-#include "ps/proto/job_state.h"
+#include "ps/proto/state/job_state.h"
 
 #include <cstring>
 #include <map>
@@ -7,7 +7,7 @@
 
 #include "ps/base/check.h"
 #include "ps/base/crc32c.h"
-#include "ps/proto/job_rows.h"
+#include "ps/proto/state/job_rows.h"
 #include "tests/fuzz/targets.h"
 
 namespace ps::fuzz {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "ps/base/status.h"
-#include "ps/proto/job_config.h"
-#include "ps/proto/profile.h"
+#include "ps/proto/files/profile.h"
+#include "ps/proto/job/job_config.h"
 #include "tests/base/temporary_folder.h"
 
 namespace ps::netns {

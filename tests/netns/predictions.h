@@ -6,7 +6,7 @@
 
 #include "provisioner/model/performance_model.h"
 #include "ps/base/status.h"
-#include "ps/proto/profile.h"
+#include "ps/proto/files/profile.h"
 #include "tests/netns/cluster.h"
 
 namespace ps::netns {

@@ -1,9 +1,9 @@
-#include "ps/proto/catalog.h"
+#include "ps/proto/files/catalog.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ps/proto/planning_fields.h"
+#include "ps/proto/files/planning_fields.h"
 #include "tests/proto/file_checks.h"
 
 namespace ps::proto {

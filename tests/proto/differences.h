@@ -6,7 +6,7 @@
 #include <string>
 #include <type_traits>
 
-#include "ps/proto/field_list.h"
+#include "ps/proto/codec/field_list.h"
 
 namespace ps::tests {
 

@@ -1,4 +1,4 @@
-#include "ps/proto/generated_files.h"
+#include "ps/proto/files/generated_files.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "ps/proto/job_fields.h"
+#include "ps/proto/job/job_fields.h"
 #include "tests/proto/file_checks.h"
 #include "tests/proto/small_job.h"
 

@@ -1,14 +1,14 @@
-#include "ps/proto/job_state.h"
+#include "ps/proto/state/job_state.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "ps/base/file.h"
-#include "ps/proto/control_fields.h"
-#include "ps/proto/job_rows.h"
-#include "ps/proto/shard_fields.h"
-#include "ps/proto/state_fields.h"
-#include "ps/proto/worker_fields.h"
+#include "ps/proto/codec/control_fields.h"
+#include "ps/proto/codec/shard_fields.h"
+#include "ps/proto/codec/state_fields.h"
+#include "ps/proto/codec/worker_fields.h"
+#include "ps/proto/state/job_rows.h"
 #include "tests/proto/differences.h"
 #include "tests/proto/sample.h"
 

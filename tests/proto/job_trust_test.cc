@@ -1,6 +1,6 @@
 // Which fields of a job are asked about when others could have written it.
 
-#include "ps/proto/job_trust.h"
+#include "ps/proto/job/job_trust.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "ps/proto/job_fields.h"
+#include "ps/proto/job/job_fields.h"
 
 namespace ps::proto {
 namespace {

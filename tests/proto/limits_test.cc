@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ps/proto/chunks.h"
-#include "ps/proto/job_limits.h"
+#include "ps/proto/job/job_limits.h"
 #include "ps/proto/move_limits.h"
 #include "tests/proto/sample.h"
 #include "tests/proto/small_job.h"

@@ -1,9 +1,9 @@
-#include "ps/proto/plan.h"
+#include "ps/proto/files/plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ps/proto/planning_fields.h"
+#include "ps/proto/files/planning_fields.h"
 #include "tests/proto/file_checks.h"
 
 namespace ps::proto {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "tests/proto/file_checks.h"
 
 // A job that the tests change a little.

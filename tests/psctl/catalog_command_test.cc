@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "ps/base/file.h"
-#include "ps/proto/catalog.h"
+#include "ps/proto/files/catalog.h"
 #include "run/planning/planning_files.h"
 #include "tests/psctl/command_fixture.h"
 #include "tests/run/dates.h"

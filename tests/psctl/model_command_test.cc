@@ -4,7 +4,7 @@
 #include <string>
 
 #include "ps/base/file.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "tests/psctl/command_fixture.h"
 #include "tests/psctl/golden.h"
 

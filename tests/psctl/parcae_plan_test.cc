@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "ps/base/file.h"
-#include "ps/proto/catalog.h"
 #include "ps/json/json_value.h"
+#include "ps/proto/files/catalog.h"
 #include "tests/psctl/plan_fixture.h"
 
 namespace ps::psctl {

@@ -8,9 +8,9 @@
 
 #include "ps/base/file.h"
 #include "ps/base/text.h"
-#include "ps/proto/catalog.h"
-#include "ps/proto/plan.h"
-#include "ps/proto/profile.h"
+#include "ps/proto/files/catalog.h"
+#include "ps/proto/files/plan.h"
+#include "ps/proto/files/profile.h"
 #include "psctl/plan/plan_command.h"
 #include "tests/psctl/plan_fixture.h"
 

@@ -7,9 +7,9 @@
 #include <filesystem>
 
 #include "ps/base/file.h"
-#include "ps/proto/catalog.h"
-#include "ps/proto/plan.h"
-#include "ps/proto/profile.h"
+#include "ps/proto/files/catalog.h"
+#include "ps/proto/files/plan.h"
+#include "ps/proto/files/profile.h"
 #include "tests/psctl/plan_fixture.h"
 
 namespace ps::psctl {

@@ -12,7 +12,7 @@
 #include <filesystem>
 
 #include "ps/base/file.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "run/report/summary.h"
 #include "tests/psctl/command_fixture.h"
 #include "tests/run/dates.h"

@@ -11,7 +11,7 @@
 #include "checkpoint/keys.h"
 #include "checkpoint/shard_store.h"
 #include "checkpoint/storage/failure.h"
-#include "ps/proto/shard_state.h"
+#include "ps/proto/state/shard_state.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/checkpoint/memory_storage.h"
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "checkpoint/job_store.h"
-#include "ps/proto/shard_state.h"
+#include "ps/proto/state/shard_state.h"
 #include "tests/server/shard_rig.h"
 
 namespace ps::server {

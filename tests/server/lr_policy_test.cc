@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "ps/proto/shard_state.h"
+#include "ps/proto/state/shard_state.h"
 #include "tests/server/shard_rig.h"
 
 namespace ps::server {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ps/proto/shard_state.h"
+#include "ps/proto/state/shard_state.h"
 #include "tests/server/shard_tables.h"
 
 namespace ps::server {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ps/base/ids.h"
-#include "ps/proto/job_state.h"
+#include "ps/proto/state/job_state.h"
 
 namespace ps::sim {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 
 namespace ps::sim {
 

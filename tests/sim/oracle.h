@@ -15,8 +15,8 @@
 #include "ps/base/random.h"
 #include "ps/base/tensor_spec.h"
 #include "ps/client/chunk_layout.h"
-#include "ps/proto/job_state.h"
 #include "ps/proto/messages.h"
+#include "ps/proto/state/job_state.h"
 #include "tests/sim/loss_book.h"
 #include "tests/sim/optimizer_model.h"
 

@@ -7,7 +7,7 @@
 
 #include "ps/base/buffer.h"
 #include "ps/base/check.h"
-#include "ps/proto/job_state.h"
+#include "ps/proto/state/job_state.h"
 
 namespace ps::sim {
 

@@ -6,7 +6,7 @@
 
 #include "ps/base/tensor_spec.h"
 #include "ps/base/time.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "tests/sim/network.h"
 
 namespace ps::sim {

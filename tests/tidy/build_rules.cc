@@ -25,7 +25,12 @@ constexpr std::array<std::string_view, 11> kTopLevel = {
 
 constexpr std::string_view kFoldersWithReadme[] = {
     "ps/base",
+    "ps/json",
     "ps/proto",
+    "ps/proto/codec",
+    "ps/proto/files",
+    "ps/proto/job",
+    "ps/proto/state",
     "ps/emulation",
     "ps/net",
     "ps/client",

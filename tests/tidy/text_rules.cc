@@ -160,9 +160,10 @@ std::vector<Finding> CheckMains(const Tree& tree) {
   std::vector<Finding> findings;
   for (const File& file : tree) {
     // The schema's tool runs in the build alone, and writes one file.
-    const size_t at = file.path.starts_with("tests/") || file.path == "ps/proto/schema_tool.cc"
-                          ? std::string::npos
-                          : file.text.find(kMain);
+    const size_t at =
+        file.path.starts_with("tests/") || file.path == "ps/proto/files/schema_tool.cc"
+            ? std::string::npos
+            : file.text.find(kMain);
     if (at == std::string::npos || !IsCode(file.path)) {
       continue;
     }

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "ps/base/status.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "ps/proto/messages.h"
 #include "worker/data/order.h"
 #include "worker/data/samples.h"

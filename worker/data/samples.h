@@ -8,7 +8,7 @@
 
 #include "ps/base/picture_move.h"
 #include "ps/base/status.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "ps/proto/messages.h"
 #include "worker/data/load_progress.h"
 #include "worker/model/model.h"

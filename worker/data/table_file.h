@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ps/base/status.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "worker/data/data_file.h"
 
 namespace ps::worker {

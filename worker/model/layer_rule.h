@@ -7,7 +7,7 @@
 #include "kernels/op_spec.h"
 #include "ps/base/status.h"
 #include "ps/base/tensor_spec.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "worker/model/model.h"
 
 // What the program knows of a kind of layer. Each has a header of worker/model/layers, named as a

@@ -7,7 +7,7 @@
 
 #include "ps/base/status.h"
 #include "ps/base/tensor_spec.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 
 namespace ps::worker {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "ps/base/status.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "worker/model/model.h"
 
 namespace ps::worker {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "ps/base/status.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "ps/proto/messages.h"
 
 namespace ps::coordinator {

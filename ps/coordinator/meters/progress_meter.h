@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "ps/base/time.h"
-#include "ps/proto/job_state.h"
+#include "ps/proto/state/job_state.h"
 
 namespace ps::coordinator {
 

@@ -12,7 +12,7 @@
 #include "ps/coordinator/state/job.h"
 #include "ps/coordinator/state/servers_wanted.h"
 #include "ps/coordinator/state/start_pace.h"
-#include "ps/proto/launch_journal.h"
+#include "ps/proto/state/launch_journal.h"
 
 namespace ps::coordinator {
 

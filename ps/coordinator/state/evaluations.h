@@ -7,8 +7,8 @@
 #include "ps/base/status.h"
 #include "ps/base/time.h"
 #include "ps/coordinator/state/touched_rows.h"
-#include "ps/proto/job_state.h"
 #include "ps/proto/messages.h"
+#include "ps/proto/state/job_state.h"
 
 namespace ps::coordinator {
 

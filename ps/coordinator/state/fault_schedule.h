@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 
 namespace ps::coordinator {
 

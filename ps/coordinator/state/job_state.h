@@ -9,8 +9,8 @@
 #include "ps/base/tensor_spec.h"
 #include "ps/coordinator/state/manifest_disk.h"
 #include "ps/coordinator/state/model_files.h"
-#include "ps/proto/job_config.h"
-#include "ps/proto/job_state.h"
+#include "ps/proto/job/job_config.h"
+#include "ps/proto/state/job_state.h"
 
 namespace ps::coordinator {
 

@@ -10,7 +10,7 @@
 #include "ps/base/ids.h"
 #include "ps/base/status.h"
 #include "ps/coordinator/state/touched_rows.h"
-#include "ps/proto/job_state.h"
+#include "ps/proto/state/job_state.h"
 
 namespace ps::coordinator {
 

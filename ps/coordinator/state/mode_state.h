@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "ps/base/status.h"
-#include "ps/proto/job_config.h"
-#include "ps/proto/job_state.h"
+#include "ps/proto/job/job_config.h"
+#include "ps/proto/state/job_state.h"
 
 namespace ps::coordinator {
 

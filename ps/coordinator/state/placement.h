@@ -6,8 +6,8 @@
 
 #include "ps/base/status.h"
 #include "ps/base/tensor_spec.h"
-#include "ps/proto/job_state.h"
 #include "ps/proto/messages.h"
+#include "ps/proto/state/job_state.h"
 
 namespace ps::coordinator {
 

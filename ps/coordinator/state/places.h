@@ -13,8 +13,8 @@
 #include "ps/base/time.h"
 #include "ps/coordinator/state/place_view.h"
 #include "ps/coordinator/state/start_pace.h"
-#include "ps/proto/job_config.h"
-#include "ps/proto/job_state.h"
+#include "ps/proto/job/job_config.h"
+#include "ps/proto/state/job_state.h"
 
 namespace ps::coordinator {
 

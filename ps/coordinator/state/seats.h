@@ -8,9 +8,9 @@
 
 #include "ps/base/ids.h"
 #include "ps/coordinator/state/touched_rows.h"
-#include "ps/proto/job_config.h"
-#include "ps/proto/job_state.h"
+#include "ps/proto/job/job_config.h"
 #include "ps/proto/limits.h"
+#include "ps/proto/state/job_state.h"
 
 namespace ps::coordinator {
 

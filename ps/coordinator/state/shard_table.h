@@ -11,9 +11,9 @@
 #include "ps/base/time.h"
 #include "ps/coordinator/state/server_starts.h"
 #include "ps/coordinator/state/touched_rows.h"
-#include "ps/proto/job_state.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
+#include "ps/proto/state/job_state.h"
 
 namespace ps::coordinator {
 

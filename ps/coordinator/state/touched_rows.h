@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "ps/proto/job_rows.h"
+#include "ps/proto/state/job_rows.h"
 
 namespace ps::coordinator {
 

@@ -11,7 +11,7 @@
 #include "provisioner/report/plan_report.h"
 #include "provisioner/report/sensitivity.h"
 #include "ps/base/file.h"
-#include "ps/proto/catalog.h"
+#include "ps/proto/files/catalog.h"
 
 namespace ps::provisioner {
 namespace {

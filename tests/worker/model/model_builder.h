@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 
 namespace ps::worker::test {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "ps/base/check.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/job/job_config.h"
 #include "ps/server/chunk_store.h"
 #include "ps/server/shard_settings.h"
 #include "worker/model/model.h"

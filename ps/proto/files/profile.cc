@@ -1,0 +1,147 @@
+#include "ps/proto/files/profile.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <utility>
+
+#include "profile_bfbs_generated.h"
+#include "ps/proto/files/file_check.h"
+#include "ps/proto/files/file_schema.h"
+#include "ps/proto/files/file_values.h"
+#include "ps/proto/files/planning_fields.h"
+
+namespace ps::proto {
+namespace {
+
+/// Two of a type with one minibatch.
+Status Repeated(const JsonValue& root, const std::string& path, const std::string& file) {
+  return ErrorAtPath(
+      file,
+      root,
+      path,
+      path + " has the instance_type and minibatch of an earlier one; allowed: each pair once");
+}
+
+Status CheckWorkers(const JobProfile& profile, const JsonValue& root, const std::string& file) {
+  std::set<std::pair<std::string_view, int>> seen;
+  for (size_t i = 0; i < profile.workers.size(); ++i) {
+    const WorkerProfile& worker = profile.workers[i];
+    const std::string path = fmt::format("workers[{}]", i);
+    if (!seen.emplace(worker.instance_type, worker.minibatch).second) {
+      return Repeated(root, path, file);
+    }
+    if (worker.minibatch_max != 0 && worker.minibatch > worker.minibatch_max) {
+      return ErrorAtPath(
+          file,
+          root,
+          path + ".minibatch",
+          fmt::format(
+              "{}.minibatch is {}, above minibatch_max; allowed: up to {}",
+              path,
+              worker.minibatch,
+              worker.minibatch_max));
+    }
+  }
+  return Status::Ok();
+}
+
+Status CheckSteps(const JobProfile& profile, const JsonValue& root, const std::string& file) {
+  std::set<std::pair<std::string_view, int>> seen;
+  for (size_t i = 0; i < profile.steps.size(); ++i) {
+    const StepTimes& steps = profile.steps[i];
+    if (!seen.emplace(steps.instance_type, steps.minibatch).second) {
+      return Repeated(root, fmt::format("steps[{}]", i), file);
+    }
+    for (size_t k = 1; k < steps.tensors.size(); ++k) {
+      if (steps.tensors[k].ready < steps.tensors[k - 1].ready) {
+        const std::string path = fmt::format("steps[{}].tensors[{}].ready", i, k);
+        return ErrorAtPath(
+            file,
+            root,
+            path,
+            fmt::format(
+                "{} is {}, before that of the tensor ahead of it; allowed: {} to 1",
+                path,
+                steps.tensors[k].ready,
+                steps.tensors[k - 1].ready));
+      }
+    }
+  }
+  const LinkTimes& link = profile.link;
+  if (link.exchanges > 0 && (link.push_bytes_per_s <= 0 || link.pull_bytes_per_s <= 0)) {
+    return ErrorAtPath(
+        file,
+        root,
+        "link.exchanges",
+        fmt::format(
+            "link.exchanges is {}, and there is no rate of both push and pull; allowed: 0, or "
+            "push_bytes_per_s and pull_bytes_per_s above 0",
+            link.exchanges));
+  }
+  return Status::Ok();
+}
+
+Status CheckCurves(const CurveFit& fit, const JsonValue& root, const std::string& file) {
+  if (std::ranges::adjacent_find(fit.losses, std::ranges::less_equal()) != fit.losses.end()) {
+    return ErrorAtPath(
+        file, root, "curves.losses", "curves.losses has to fall; allowed: each below the last");
+  }
+  for (size_t i = 0; i < fit.fleets.size(); ++i) {
+    const size_t count = fit.fleets[i].by_loss.size();
+    if (count != 0 && count != fit.losses.size()) {
+      const std::string path = fmt::format("curves.fleets[{}].by_loss", i);
+      return ErrorAtPath(
+          file,
+          root,
+          path,
+          fmt::format(
+              "{} has {} values; allowed: {}, one for each of curves.losses",
+              path,
+              count,
+              fit.losses.size()));
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+const Schema& ProfileSchema() {
+  return *reflection::GetSchema(config::JobProfileBinarySchema::data());
+}
+
+const WorkerProfile* JobProfile::Find(std::string_view instance_type) const {
+  const auto found = std::ranges::find(workers, instance_type, &WorkerProfile::instance_type);
+  return found == workers.end() ? nullptr : &*found;
+}
+
+const WorkerProfile* JobProfile::Find(std::string_view instance_type, int minibatch) const {
+  const auto found = std::ranges::find_if(workers, [&](const WorkerProfile& worker) {
+    return worker.instance_type == instance_type && worker.minibatch == minibatch;
+  });
+  return found == workers.end() ? nullptr : &*found;
+}
+
+const StepTimes* JobProfile::FindSteps(std::string_view instance_type) const {
+  const auto found = std::ranges::find(steps, instance_type, &StepTimes::instance_type);
+  return found == steps.end() ? nullptr : &*found;
+}
+
+Result<JobProfile> ParseProfile(std::string_view text, const std::string& file) {
+  PS_ASSIGN(JsonValue root, ParseJson(text, file));
+  PS_TRY(CheckSchema(root, ProfileSchema(), file));
+  auto profile = ReadValues<JobProfile>(root, ProfileSchema());
+  PS_TRY(CheckWorkers(profile, root, file));
+  PS_TRY(CheckSteps(profile, root, file));
+  PS_TRY(CheckCurves(profile.curves, root, file));
+  return profile;
+}
+
+std::string PrintProfile(const JobProfile& profile) {
+  return PrintValues(profile, ProfileSchema());
+}
+
+}  // namespace ps::proto

@@ -1,0 +1,141 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ps/proto/job/job_rules.h"
+
+namespace ps::proto {
+namespace {
+
+Status Layers(
+    const JobInFile& job, const std::vector<LayerConfig>& layers, const std::string& path) {
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const LayerConfig& layer = layers[i];
+    const std::string at = fmt::format("{}[{}]", path, i);
+    const bool is_pool = layer.kind == LayerKind::kMaxPool || layer.kind == LayerKind::kAvgPool;
+    if (is_pool && layer.padding * 2 > layer.kernel) {
+      return job.Error(
+          at + ".padding",
+          fmt::format(
+              "{}.padding is more than half the kernel; allowed: up to {}", at, layer.kernel / 2));
+    }
+    if (layer.kind == LayerKind::kResidual && layer.layers.empty()) {
+      return job.Error(at, at + ".layers is missing; allowed: the layers of the body");
+    }
+    PS_TRY(Layers(job, layer.layers, at + ".layers"));
+    PS_TRY(Layers(job, layer.shortcut, at + ".shortcut"));
+  }
+  return Status::Ok();
+}
+
+/// What gpt and bert ask for beyond each field's range.
+Status Transformer(const JobInFile& job) {
+  const ModelConfig& model = job.config.model;
+  if (model.name != "gpt" && model.name != "bert") {
+    return Status::Ok();
+  }
+  const uint32_t width = model.width == 0 ? kModelWidth : model.width;
+  const uint32_t heads = model.heads == 0 ? kModelHeads : model.heads;
+  if (width % heads != 0) {
+    return job.Error(
+        "model.heads",
+        fmt::format(
+            "model.heads is {}, which does not divide model.width {}; allowed: a divisor",
+            heads,
+            width));
+  }
+  const bool is_text = job.config.data.format == DatasetFormat::kText;
+  const bool is_hidden = job.config.data.mask > 0;
+  if (is_text && is_hidden && model.name == "gpt") {
+    return job.Error(
+        "data.mask", "data.mask hides tokens, which model gpt cannot learn; allowed: 0");
+  }
+  if (is_text && !is_hidden && model.name == "bert") {
+    return job.Error(
+        "data.mask",
+        "data.mask is 0, and model bert learns the tokens that are hidden; allowed: above 0 to "
+        "0.9, for example 0.15");
+  }
+  return Status::Ok();
+}
+
+Status Model(const JobInFile& job) {
+  const ModelConfig& model = job.config.model;
+  if (!model.name.empty() && !model.layers.empty()) {
+    return job.Error("model.layers", "model has both a name and layers; allowed: one of the two");
+  }
+  if (model.name.empty() && model.layers.empty()) {
+    return job.Error(
+        "model",
+        "model has neither a name nor layers; allowed: one of the two, "
+        "for example \"name\": \"mlp\"");
+  }
+  PS_TRY(Transformer(job));
+  return Layers(job, model.layers, "model.layers");
+}
+
+Status Optimizer(const JobInFile& job) {
+  const OptimizerConfig& optimizer = job.config.optimizer;
+  if (optimizer.nesterov && optimizer.momentum == 0) {
+    return job.Error(
+        "optimizer.nesterov",
+        "optimizer.nesterov needs momentum; allowed: optimizer.momentum above 0, or no nesterov");
+  }
+  const ScheduleConfig& schedule = optimizer.schedule;
+  const std::string path = "optimizer.schedule.milestones";
+  if (schedule.kind == ScheduleKind::kStep && schedule.milestones.empty()) {
+    return job.Error(path, path + " is missing; allowed: at least one number above 0 below 1");
+  }
+  const auto descent =
+      std::ranges::adjacent_find(schedule.milestones, std::ranges::greater_equal());
+  if (descent != schedule.milestones.end()) {
+    const auto index = descent - schedule.milestones.begin() + 1;
+    return job.Error(
+        fmt::format("{}[{}]", path, index),
+        path + " do not ascend; allowed: each larger than the one before");
+  }
+  return Status::Ok();
+}
+
+Status Train(const JobInFile& job) {
+  const TrainConfig& train = job.config.train;
+  if (train.mode == Mode::kSsp && train.staleness_max == 0) {
+    return job.Error(
+        "train.staleness_max",
+        "train.staleness_max is 0 in mode ssp; allowed: 1 or more, or \"mode\": \"bsp\"");
+  }
+  const bool is_switching = train.mode_policy != ModePolicy::kFixed;
+  if (is_switching && train.mode != Mode::kBsp) {
+    return job.Error(
+        "train.mode_policy",
+        "train.mode_policy sync_switch begins in bsp, and so do sync_switch_greedy and "
+        "sync_switch_elastic; allowed: \"mode\": \"bsp\", or mode_policy fixed");
+  }
+  const JsonValue* overlap = job.root.At("train.overlap");
+  if (overlap == nullptr || !train.overlap) {
+    return Status::Ok();
+  }
+  if (train.mode != Mode::kAsync && !is_switching) {
+    return job.Error(
+        "train.overlap",
+        "train.overlap is true in a mode that bounds how old the parameters of a step may be; "
+        "allowed: false, or mode async");
+  }
+  if (job.config.optimizer.clip_norm > 0) {
+    return job.Error(
+        "train.overlap",
+        "train.overlap is true with optimizer.clip_norm, which needs the whole gradient first; "
+        "allowed: false, or no clip_norm");
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status CheckTraining(const JobInFile& job) {
+  PS_TRY(Model(job));
+  PS_TRY(Optimizer(job));
+  return Train(job);
+}
+
+}  // namespace ps::proto

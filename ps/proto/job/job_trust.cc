@@ -1,0 +1,110 @@
+#include "ps/proto/job/job_trust.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <type_traits>
+
+#include "ps/proto/job/job_fields.h"
+
+namespace ps::proto {
+namespace {
+
+/// Texts that start nothing and write nowhere: names, addresses that are bound, files that are read
+/// as what they are said to be, and what psctl resume replaces in any case. Without indices.
+constexpr std::array<std::string_view, 25> kHarmless = {
+    "name",
+    "model.name",
+    "model.from",  // a checkpoint has the values
+    "data.directory",
+    "data.tokenizer",
+    "data.label",
+    "workers.type",
+    "workers.device",
+    "workers.zones",
+    "faults.add.type",
+    "faults.add.device",
+    "faults.add.zones",
+    "checkpoint.path",  // that of the checkpoints themselves
+    "launch.server_listen",
+    "launch.server_advertise",
+    "run.directory",  // psctl resume takes its own
+    "run.listen",
+    "run.advertise",
+    "goal.profile",
+    "goal.catalog",
+    "provisioner.type",
+    "provisioner.on_demand_type",
+    "launch.hosts.zone",  // a label; the host beside it is asked about
+    "servers.hosts.zone",
+    "launch.zones.name",
+};
+
+constexpr std::array<std::string_view, 3> kLauncherNames = {"local", "ssh", "slurm"};
+
+/// "a[3].b" is "a.b".
+std::string WithoutIndices(std::string_view path) {
+  std::string plain;
+  bool is_index = false;
+  for (const char c : path) {
+    is_index = c == '[' || (is_index && c != ']');
+    if (!is_index && c != ']') {
+      plain.push_back(c);
+    }
+  }
+  return plain;
+}
+
+class Collector {
+ public:
+  explicit Collector(std::vector<JobSetting>* found) : found_(found) {}
+
+  template <typename T>
+  void Visit(const std::string& path, const T& value) {
+    if constexpr (std::is_same_v<T, std::string>) {
+      Add(path, value);
+    } else if constexpr (std::is_same_v<T, LauncherKind>) {
+      if (value != LauncherKind::kLocal) {
+        Add(path, kLauncherNames.at(static_cast<size_t>(value)));
+      }
+    } else if constexpr (IsVector<T>::value) {
+      for (size_t i = 0; i < value.size(); ++i) {
+        Visit(fmt::format("{}[{}]", path, i), value[i]);
+      }
+    } else if constexpr (TableValue<const T>) {
+      VisitFields(value, [&]<typename M>(const char* name, const M& member) {
+        Visit(path.empty() ? name : fmt::format("{}.{}", path, name), member);
+      });
+    }
+  }
+
+ private:
+  void Add(const std::string& path, std::string_view value) {
+    const bool is_harmless =
+        std::find(kHarmless.begin(), kHarmless.end(), WithoutIndices(path)) != kHarmless.end();
+    if (!value.empty() && !is_harmless) {
+      found_->push_back({.path = path, .value = std::string(value)});
+    }
+  }
+
+  std::vector<JobSetting>* const found_;
+};
+
+}  // namespace
+
+std::vector<JobSetting> SettingsToTrust(const JobConfig& config) {
+  std::vector<JobSetting> found;
+  Collector(&found).Visit("", config);
+  return found;
+}
+
+bool IsOverridden(std::string_view path, const std::vector<ConfigOverride>& overrides) {
+  return std::any_of(overrides.begin(), overrides.end(), [path](const ConfigOverride& override) {
+    const std::string& key = override.key;
+    return path.starts_with(key) && !key.empty() &&
+           (path.size() == key.size() || path[key.size()] == '.' || path[key.size()] == '[');
+  });
+}
+
+}  // namespace ps::proto
