@@ -1,7 +1,7 @@
 #include <string>
 #include <vector>
 
-#include "ps/base/process_start.h"
+#include "ps/process/process_start.h"
 #include "psctl/commands.h"
 
 int main(int argc, char** argv) {

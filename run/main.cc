@@ -6,8 +6,8 @@
 #include <string_view>
 #include <variant>
 
-#include "ps/base/flags.h"
-#include "ps/base/process_start.h"
+#include "ps/process/flags.h"
+#include "ps/process/process_start.h"
 #include "run/directory/coordinator_order.h"
 #include "run/resume.h"
 #include "run/train.h"

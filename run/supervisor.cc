@@ -29,9 +29,9 @@
 #include <utility>
 
 #include "ps/base/file.h"
-#include "ps/base/process_start.h"
 #include "ps/base/text.h"
 #include "ps/base/time.h"
+#include "ps/process/process_start.h"
 #include "run/try_again.h"
 
 namespace ps::psctl {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "ps/base/logger.h"
-#include "ps/base/process_start.h"
 #include "ps/net/program.h"
+#include "ps/process/process_start.h"
 #include "ps/proto/job/device_choice.h"
 #include "ps/proto/limits.h"
 #include "worker/worker_program.h"

@@ -8,11 +8,11 @@
 
 #include "checkpoint/remote/s3_store.h"
 #include "checkpoint/remote/upload.h"
-#include "ps/base/ending.h"
 #include "ps/base/request_thread.h"
 #include "ps/base/status.h"
 #include "ps/base/time.h"
 #include "ps/http/http.h"
+#include "ps/process/ending.h"
 
 namespace ps::checkpoint {
 

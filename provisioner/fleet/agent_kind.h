@@ -9,10 +9,10 @@
 
 #include "provisioner/fleet/agent_process.h"
 #include "provisioner/fleet/host_table.h"
-#include "ps/base/flags.h"
-#include "ps/base/manual.h"
 #include "ps/base/status.h"
 #include "ps/base/time.h"
+#include "ps/process/flags.h"
+#include "ps/process/manual.h"
 #include "ps/proto/fleet_actions.h"
 #include "ps/proto/job/job_config.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "provisioner/fleet/agent_kind.h"
-#include "ps/base/process_start.h"
+#include "ps/process/process_start.h"
 
 namespace ps::provisioner {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "checkpoint/remote/place.h"
-#include "ps/base/process_end.h"
+#include "ps/process/process_end.h"
 
 namespace ps::coordinator {
 namespace {

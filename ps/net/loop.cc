@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "ps/base/check.h"
-#include "ps/base/process_start.h"
 #include "ps/net/internal/loop_impl.h"
+#include "ps/process/process_start.h"
 
 namespace ps::net {
 

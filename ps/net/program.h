@@ -8,11 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "ps/base/flags.h"
 #include "ps/base/ids.h"
 #include "ps/base/logger.h"
-#include "ps/base/manual.h"
 #include "ps/base/status.h"
+#include "ps/process/flags.h"
+#include "ps/process/manual.h"
 
 namespace ps::crypto {
 class TlsContext;

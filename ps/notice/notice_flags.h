@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "ps/base/flags.h"
 #include "ps/notice/notice_watcher.h"
+#include "ps/process/flags.h"
 
 namespace ps::notice {
 

@@ -13,13 +13,13 @@
 #include "ps/proto/state/shard_state.h"
 #include "ps/proto/values_intake.h"
 #include "ps/server/call.h"
-#include "ps/server/checkpointer.h"
-#include "ps/server/chunk_store.h"
+#include "ps/server/checkpoints/checkpointer.h"
+#include "ps/server/checkpoints/shard_disk.h"
+#include "ps/server/chunks/chunk_store.h"
 #include "ps/server/coordinator_link.h"
 #include "ps/server/life.h"
 #include "ps/server/lr_schedule.h"
 #include "ps/server/rounds.h"
-#include "ps/server/shard_disk.h"
 
 namespace ps::server {
 

@@ -13,10 +13,10 @@
 
 #include "checkpoint/storage/rocksdb_storage.h"
 #include "ps/base/host_port.h"
-#include "ps/base/process_start.h"
 #include "ps/net/addresses.h"
 #include "ps/net/program.h"
 #include "ps/notice/notice_flags.h"
+#include "ps/process/process_start.h"
 #include "ps/proto/limits.h"
 #include "ps/server/shard_host.h"
 

@@ -16,9 +16,9 @@
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
 #include "ps/server/call.h"
-#include "ps/server/chunk_store.h"
+#include "ps/server/chunks/chunk_store.h"
+#include "ps/server/chunks/reindexing.h"
 #include "ps/server/life.h"
-#include "ps/server/reindexing.h"
 #include "ps/server/roster.h"
 #include "ps/server/rounds.h"
 

@@ -9,7 +9,7 @@
 #include "ps/base/buffer.h"
 #include "ps/base/status.h"
 #include "ps/proto/messages.h"
-#include "ps/server/chunk_store.h"
+#include "ps/server/chunks/chunk_store.h"
 #include "ps/server/life.h"
 #include "ps/server/roster.h"
 #include "ps/server/rounds.h"

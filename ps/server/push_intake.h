@@ -10,7 +10,7 @@
 #include "ps/proto/outbox.h"
 #include "ps/server/applied_steps.h"
 #include "ps/server/call.h"
-#include "ps/server/chunk_store.h"
+#include "ps/server/chunks/chunk_store.h"
 #include "ps/server/life.h"
 #include "ps/server/lr_schedule.h"
 #include "ps/server/pull_queue.h"

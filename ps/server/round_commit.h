@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/cpu/optimizer_combine.h"
-#include "ps/server/chunk_store.h"
+#include "ps/server/chunks/chunk_store.h"
 #include "ps/server/staging.h"
 
 namespace ps::server {

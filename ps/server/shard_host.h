@@ -12,7 +12,7 @@
 #include "ps/emulation/emulation.h"
 #include "ps/net/endpoint.h"
 #include "ps/net/loop.h"
-#include "ps/server/disk_thread.h"
+#include "ps/server/checkpoints/disk_thread.h"
 #include "ps/server/shard_core.h"
 
 namespace ps::server {

@@ -7,8 +7,8 @@
 #include "ps/base/status.h"
 #include "ps/proto/job/job_config.h"
 #include "ps/proto/timing.h"
+#include "ps/server/checkpoints/shard_disk.h"
 #include "ps/server/lr_policy.h"
-#include "ps/server/shard_disk.h"
 
 namespace ps::server {
 

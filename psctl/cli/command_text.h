@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ps/base/manual.h"
+#include "ps/process/manual.h"
 
 namespace ps::psctl {
 

@@ -1,6 +1,6 @@
 #include "psctl/cli/interrupts.h"
 
-#include "ps/base/process_start.h"
+#include "ps/process/process_start.h"
 
 namespace ps::psctl {
 namespace {

@@ -10,8 +10,8 @@
 #include "provisioner/fleet/local_launcher.h"
 #include "ps/base/durable_file.h"
 #include "ps/base/file.h"
-#include "ps/base/process_start.h"
 #include "ps/base/time.h"
+#include "ps/process/process_start.h"
 
 namespace ps::psctl {
 namespace {

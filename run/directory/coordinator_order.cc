@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "ps/base/file.h"
-#include "ps/base/flags.h"
+#include "ps/process/flags.h"
 #include "run/directory/files.h"
 
 namespace ps::psctl {

@@ -4,8 +4,8 @@
 #include <variant>
 #include <vector>
 
-#include "ps/base/manual.h"
 #include "ps/base/status.h"
+#include "ps/process/manual.h"
 #include "ps/proto/job/job_config.h"
 
 namespace ps::psctl {

@@ -1,4 +1,4 @@
-#include "ps/base/flags.h"
+#include "ps/process/flags.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "ps/base/manual.h"
+#include "ps/process/manual.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "ps/base/process_end.h"
+#include "ps/process/process_end.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -23,9 +23,9 @@
 #include "ps/base/check.h"
 #include "ps/base/random.h"
 #include "ps/net/loop.h"
-#include "ps/server/checkpointer.h"
-#include "ps/server/chunk_store.h"
-#include "ps/server/disk_thread.h"
+#include "ps/server/checkpoints/checkpointer.h"
+#include "ps/server/checkpoints/disk_thread.h"
+#include "ps/server/chunks/chunk_store.h"
 #include "tests/bench/disk.h"
 #include "tests/bench/harness.h"
 

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "ps/base/check.h"
-#include "ps/base/flags.h"
 #include "ps/base/host_port.h"
+#include "ps/process/flags.h"
 #include "tests/fuzz/targets.h"
 
 namespace ps::fuzz {

@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "provisioner/fleet/local_launcher.h"
-#include "ps/base/process_start.h"
 #include "ps/base/time.h"
+#include "ps/process/process_start.h"
 
 namespace ps::netns {
 namespace {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ps/server/chunk_giver.h"
-#include "ps/server/chunk_taker.h"
+#include "ps/server/chunks/chunk_giver.h"
+#include "ps/server/chunks/chunk_taker.h"
 #include "tests/server/shard_tables.h"
 
 namespace ps::server {

@@ -1,6 +1,6 @@
 // What a shard's disk does, on storage that is damaged, full or slow.
 
-#include "ps/server/disk_work.h"
+#include "ps/server/checkpoints/disk_work.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

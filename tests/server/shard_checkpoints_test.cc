@@ -1,4 +1,4 @@
-#include "ps/server/shard_checkpoints.h"
+#include "ps/server/checkpoints/shard_checkpoints.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -11,7 +11,7 @@
 
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
-#include "ps/server/disk_work.h"
+#include "ps/server/checkpoints/disk_work.h"
 #include "ps/server/shard_core.h"
 #include "tests/checkpoint/memory_storage.h"
 

@@ -16,7 +16,7 @@
 #include "ps/coordinator/state/manifest_disk.h"
 #include "ps/proto/state/job_state.h"
 #include "ps/proto/state/shard_state.h"
-#include "ps/server/disk_work.h"
+#include "ps/server/checkpoints/disk_work.h"
 #include "tests/checkpoint/memory_storage.h"
 #include "tests/sim/event_queue.h"
 #include "tests/sim/network.h"

@@ -25,6 +25,7 @@ constexpr std::array<std::string_view, 11> kTopLevel = {
 
 constexpr std::string_view kFoldersWithReadme[] = {
     "ps/base",
+    "ps/process",
     "ps/json",
     "ps/proto",
     "ps/proto/codec",
@@ -35,6 +36,8 @@ constexpr std::string_view kFoldersWithReadme[] = {
     "ps/net",
     "ps/client",
     "ps/server",
+    "ps/server/checkpoints",
+    "ps/server/chunks",
     "ps/coordinator",
     "ps/coordinator/meters",
     "ps/coordinator/state",

@@ -21,7 +21,7 @@ std::vector<Finding> CheckBannedNames(const Tree& tree);
 /// Marks for later work, and NOLINT without its check's name.
 std::vector<Finding> CheckMarks(const Tree& tree);
 
-/// The first statement of a program's main is OpenStandardStreams() of ps/base/process_start.h.
+/// The first statement of a program's main is OpenStandardStreams() of ps/process/process_start.h.
 std::vector<Finding> CheckMains(const Tree& tree);
 
 /// Headers begin with #pragma once; a .cc includes its own header first.

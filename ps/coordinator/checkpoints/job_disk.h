@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "checkpoint/job_store.h"
-#include "ps/base/ending.h"
 #include "ps/base/request_thread.h"
 #include "ps/base/status.h"
 #include "ps/base/time.h"
 #include "ps/coordinator/state/manifest_disk.h"
+#include "ps/process/ending.h"
 
 namespace ps::coordinator {
 

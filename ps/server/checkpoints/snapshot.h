@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "checkpoint/shard_store.h"
-#include "ps/server/chunk_store.h"
+#include "ps/server/chunks/chunk_store.h"
 
 namespace ps::server {
 

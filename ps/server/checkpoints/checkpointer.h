@@ -9,10 +9,10 @@
 #include "ps/base/ids.h"
 #include "ps/base/time.h"
 #include "ps/proto/messages.h"
-#include "ps/server/chunk_store.h"
-#include "ps/server/reindexing.h"
-#include "ps/server/shard_disk.h"
-#include "ps/server/snapshot.h"
+#include "ps/server/checkpoints/shard_disk.h"
+#include "ps/server/checkpoints/snapshot.h"
+#include "ps/server/chunks/chunk_store.h"
+#include "ps/server/chunks/reindexing.h"
 
 namespace ps::server {
 

@@ -1,4 +1,4 @@
-#include "ps/server/chunk_taker.h"
+#include "ps/server/chunks/chunk_taker.h"
 
 #include <fmt/core.h>
 

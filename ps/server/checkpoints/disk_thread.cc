@@ -1,4 +1,4 @@
-#include "ps/server/disk_thread.h"
+#include "ps/server/checkpoints/disk_thread.h"
 
 #include <chrono>
 #include <memory>

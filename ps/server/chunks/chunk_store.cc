@@ -1,4 +1,4 @@
-#include "ps/server/chunk_store.h"
+#include "ps/server/chunks/chunk_store.h"
 
 #include <fmt/core.h>
 

@@ -1,4 +1,4 @@
-#include "ps/server/checkpointer.h"
+#include "ps/server/checkpoints/checkpointer.h"
 
 #include <fmt/core.h>
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "ps/base/manual.h"
 #include "ps/base/status.h"
+#include "ps/process/manual.h"
 
 namespace ps {
 

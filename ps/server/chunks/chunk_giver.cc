@@ -1,4 +1,4 @@
-#include "ps/server/chunk_giver.h"
+#include "ps/server/chunks/chunk_giver.h"
 
 #include <fmt/core.h>
 

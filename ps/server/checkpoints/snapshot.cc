@@ -1,4 +1,4 @@
-#include "ps/server/snapshot.h"
+#include "ps/server/checkpoints/snapshot.h"
 
 #include <algorithm>
 #include <cstring>

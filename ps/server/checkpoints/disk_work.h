@@ -5,7 +5,7 @@
 
 #include "checkpoint/shard_store.h"
 #include "checkpoint/storage/storage.h"
-#include "ps/server/shard_disk.h"
+#include "ps/server/checkpoints/shard_disk.h"
 
 namespace ps::server {
 

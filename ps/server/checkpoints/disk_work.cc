@@ -1,4 +1,4 @@
-#include "ps/server/disk_work.h"
+#include "ps/server/checkpoints/disk_work.h"
 
 #include <fmt/core.h>
 

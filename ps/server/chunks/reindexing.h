@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ps/base/ids.h"
-#include "ps/server/chunk_store.h"
+#include "ps/server/chunks/chunk_store.h"
 
 namespace ps::server {
 

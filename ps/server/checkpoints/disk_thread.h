@@ -7,8 +7,8 @@
 
 #include "ps/base/request_thread.h"
 #include "ps/net/loop.h"
-#include "ps/server/disk_work.h"
-#include "ps/server/shard_disk.h"
+#include "ps/server/checkpoints/disk_work.h"
+#include "ps/server/checkpoints/shard_disk.h"
 
 namespace ps::server {
 

@@ -1,4 +1,4 @@
-#include "ps/base/process_start.h"
+#include "ps/process/process_start.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "ps/server/reindexing.h"
+#include "ps/server/chunks/reindexing.h"
 
 namespace ps::server {
 
