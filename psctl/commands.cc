@@ -79,13 +79,13 @@ Commands AllCommands() {
 
 int RunPsctl(
     const std::vector<std::string>& arguments,
-    const Console& console,
-    const RunRegistry& registry) {
+    const run::Console& console,
+    const run::RunRegistry& registry) {
   const Result<std::unique_ptr<Invocation>> invocation = ParseCommandLine(AllCommands(), arguments);
   if (!invocation.ok()) {
-    return Misuse(console, invocation.status());
+    return run::Misuse(console, invocation.status());
   }
-  const Session session = {console, registry, AllCommands(), DayOf(SystemTime().UnixMicros())};
+  const Session session = {console, registry, AllCommands(), run::DayOf(SystemTime().UnixMicros())};
   return (*invocation)->Run(session);
 }
 

@@ -14,6 +14,8 @@ Commands AllCommands();
 
 /// Everything that `psctl ARGUMENTS...` does. Returns the exit code: 0 done, 1 failed, 2 misused.
 int RunPsctl(
-    const std::vector<std::string>& arguments, const Console& console, const RunRegistry& registry);
+    const std::vector<std::string>& arguments,
+    const run::Console& console,
+    const run::RunRegistry& registry);
 
 }  // namespace ps::psctl

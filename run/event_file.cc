@@ -8,7 +8,7 @@
 
 #include "ps/base/crc32c.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 static_assert(std::endian::native == std::endian::little);
@@ -103,4 +103,4 @@ std::string EventFileName(int64_t unix_micros) {
   return fmt::format("events.out.tfevents.{}.spotps", unix_micros / 1'000'000);
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

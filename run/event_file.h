@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// One value of a plot, as TensorBoard names it: "train/loss".
 struct Scalar {
@@ -26,4 +26,4 @@ std::string EncodeEvent(double unix_s, uint64_t step, const std::vector<Scalar>&
 /// The name that TensorBoard looks for: "events.out.tfevents.1706702400.spotps".
 std::string EventFileName(int64_t unix_micros);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -6,7 +6,7 @@
 
 #include "ps/base/file.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 /// user nice system idle iowait irq softirq steal; what follows is counted in these already.
@@ -53,4 +53,4 @@ double BusyShare(const ProcessorTime& from, const ProcessorTime& to) {
   return std::min(share, 1.0);
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// Time that a machine's processors spent since it started, in the kernel's ticks.
 struct ProcessorTime {
@@ -24,4 +24,4 @@ ProcessorTime ReadProcessorTime();
 /// Share of the time between the two in which processors were busy, 0 to 1; 0 when none passed.
 double BusyShare(const ProcessorTime& from, const ProcessorTime& to);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -12,7 +12,7 @@
 #include "run/resume.h"
 #include "run/train.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 int Main(int argc, char** argv) {
@@ -39,9 +39,9 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace ps::psctl
+}  // namespace ps::run
 
 int main(int argc, char** argv) {
   ps::OpenStandardStreams();
-  return ps::psctl::Main(argc, argv);
+  return ps::run::Main(argc, argv);
 }

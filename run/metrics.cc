@@ -11,7 +11,7 @@
 #include "run/report/run_events.h"
 #include "run/report/summary.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 double UnixSeconds(int64_t unix_micros) {
@@ -169,4 +169,4 @@ std::optional<std::string> MetricsFiles::Write(
   return said ? said : events_said;
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -11,7 +11,7 @@
 #include "run/directory/run_directory.h"
 #include "run/event_file.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// Where a run is at one moment, for plots. What is not known is absent: before the first step a
 /// loss of 0 would be a lie.
@@ -64,4 +64,4 @@ class MetricsFiles {
   std::set<uint32_t> evaluations_told_;  // by epoch
 };
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -12,7 +12,7 @@
 #include "ps/base/file.h"
 #include "run/directory/event_log.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 constexpr size_t kTensorsMax = 100000;  // of profile.fbs
@@ -126,4 +126,4 @@ void AddProbes(
   }
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -7,7 +7,7 @@
 #include "ps/proto/files/profile.h"
 #include "ps/proto/job/job_config.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// Adds to `profile` what a worker of `group` says in its log of the passes that it has timed
 /// (ps_worker --probe-after); of a worker that ran twice, the last. Lines that say nothing of it,
@@ -21,4 +21,4 @@ void AddProbes(
     std::span<const proto::WorkerGroup> seats,
     proto::JobProfile* profile);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

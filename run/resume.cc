@@ -15,7 +15,7 @@
 #include "run/resume_loss.h"
 #include "run/train.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 /// What there is to go on from.
@@ -291,4 +291,4 @@ int RunResume(const ResumeOrder& order, const Console& console, const RunRegistr
   return Coordinate(begin, std::nullopt, train, console, registry);
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -9,7 +9,7 @@
 #include "run/supervisor.h"
 #include "run/train.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// Goes on with a run that was killed: from its journal while its servers live, else from its
 /// newest checkpoint that is whole, as a run of its own. Returns the exit code.
@@ -26,4 +26,4 @@ int GoOnWithoutJournal(
     const RunRegistry& registry,
     SupervisorLink* link);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -14,7 +14,7 @@
 #include "run/directory/run_checkpoints.h"
 #include "run/report/run_events.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 /// A line of metrics has a row for each worker.
@@ -136,4 +136,4 @@ std::string LossText(
       steps == 1 ? "it is" : "they are");
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -9,7 +9,7 @@
 #include "ps/proto/state/job_state.h"
 #include "run/directory/run_registry.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 // What a run that is resumed lost: what was counted after its newest checkpoint, which is trained
 // again. The checkpoint can't say that. The journal of the run's coordinator can, or else the last
@@ -44,4 +44,4 @@ std::string LossText(
     const std::optional<CountedWork>& counted,
     double checkpoint_every_s);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -5,7 +5,7 @@
 #include "checkpoint/storage/rocksdb_storage.h"
 #include "provisioner/fleet/local_process.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 Result<RunJournal> RunJournal::Open(const RunDirectory& directory) {
   const RunPaths& paths = directory.paths();
@@ -53,4 +53,4 @@ size_t KillProcesses(const std::vector<proto::LaunchRecord>& launches) {
   return killed;
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -9,7 +9,7 @@
 #include "ps/coordinator/job_journal.h"
 #include "run/directory/run_directory.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// The log and the journal of a run's coordinator.
 struct RunJournal {
@@ -33,4 +33,4 @@ bool HasItsServers(const std::vector<proto::LaunchRecord>& launches);
 /// Ends those that live. Returns how many did.
 size_t KillProcesses(const std::vector<proto::LaunchRecord>& launches);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -17,7 +17,7 @@
 #include "ps/crypto/token_file.h"
 #include "ps/crypto/worker_token.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 /// Overwrites a file in its own blocks, which a full disk allows.
@@ -95,4 +95,4 @@ Status RunKeys::Admit(const proto::Hello& hello) const {
   return Status::Ok();
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

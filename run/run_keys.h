@@ -11,7 +11,7 @@
 #include "ps/proto/messages.h"
 #include "run/directory/run_directory.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// Lets the processes that psctl starts into the run: each gets a file of its own in the run
 /// directory's folder `tokens`, and the newest one of a worker makes those before it worthless.
@@ -38,4 +38,4 @@ class RunKeys {
   mutable std::map<uint32_t, std::string> worker_tokens_;
 };
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -34,7 +34,7 @@
 #include "ps/process/process_start.h"
 #include "run/try_again.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 /// A coordinator that is killed within kShortLife, so often in a row, is not started again.
@@ -428,4 +428,4 @@ int Supervise(const CoordinatorProcess& process, bool is_detached, const Console
   return AwaitReady(supervisor, ready.get(), console);
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -10,7 +10,7 @@
 #include "run/directory/run_directory.h"
 #include "run/report/console.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// Tells the process of a coordinator that its supervisor was killed.
 inline constexpr int kSupervisorLost = SIGUSR1;
@@ -57,4 +57,4 @@ void AcceptStopSignals();
 /// one thread.
 int Supervise(const CoordinatorProcess& process, bool is_detached, const Console& console);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

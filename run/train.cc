@@ -19,7 +19,7 @@
 #include "run/train_run.h"
 #include "run/try_again.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 /// Refines the profile that the user named, or the one in the working directory if there is one.
@@ -313,4 +313,4 @@ int RunTrain(const TrainOrder& order, const Console& console, const RunRegistry&
       registry);
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -17,7 +17,7 @@
 #include "run/run_journal.h"
 #include "run/supervisor.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// What a run begins from.
 struct TrainStart {
@@ -61,4 +61,4 @@ int Coordinate(
 /// instead of the job's and says how it went against the plan. Returns the exit code.
 int RunTrain(const TrainOrder& order, const Console& console, const RunRegistry& registry);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -27,7 +27,7 @@
 #include "run/report/tables.h"
 #include "run/supervisor.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 constexpr Duration kRedraw = std::chrono::milliseconds(250);
@@ -399,4 +399,4 @@ void TrainRun::WriteMetrics() {
   }
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -21,7 +21,7 @@
 #include "run/run_keys.h"
 #include "run/train.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// One run at the terminal: starts the coordinator and the job's processes, or goes on with those
 /// of a coordinator that was killed, and shows how it goes.
@@ -100,4 +100,4 @@ class TrainRun final {
   size_t redraws_skipped_ = 0;
 };
 
-}  // namespace ps::psctl
+}  // namespace ps::run

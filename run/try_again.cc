@@ -9,7 +9,7 @@
 
 #include "ps/base/text.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 constexpr Duration kPause = std::chrono::milliseconds(500);
@@ -56,4 +56,4 @@ bool WaitUnlessStopped(Duration duration) {
   return ::sigtimedwait(&stops, nullptr, &timeout) < 0;  // EAGAIN or EINTR: none came
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

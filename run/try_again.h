@@ -6,7 +6,7 @@
 #include "ps/base/status.h"
 #include "ps/base/time.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// How TryAgain waits and tells; a test brings its own.
 struct TryAgainWorld {
@@ -37,4 +37,4 @@ Status TryAgain(
 /// coordinator that goes on with a run until AcceptStopSignals.
 bool WaitUnlessStopped(Duration duration);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

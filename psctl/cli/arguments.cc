@@ -125,7 +125,7 @@ Argument Arguments::AddDuration(
   return AddText(
       names,
       [names, seconds](const std::string& text) -> Status {
-        PS_ASSIGN(*seconds, ParseDuration(names, text));
+        PS_ASSIGN(*seconds, run::ParseDuration(names, text));
         return Status::Ok();
       },
       help);

@@ -19,8 +19,8 @@ using Commands = std::span<const Command* const>;
 
 /// What a command works with.
 struct Session {
-  const Console& console;
-  const RunRegistry& registry;
+  const run::Console& console;
+  const run::RunRegistry& registry;
   Commands commands;
   std::string today;  // as "2026-07-20", for the age of prices
 };

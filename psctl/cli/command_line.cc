@@ -42,7 +42,7 @@ std::unique_ptr<Invocation> Printing(std::string text) {
   auto invocation = std::make_unique<InvocationOf<std::string>>(
       [](const std::string& printed, const Session& session) {
         session.console.out(printed);
-        return kExitOk;
+        return run::kExitOk;
       });
   invocation->values = std::move(text);
   return invocation;

@@ -38,16 +38,16 @@ int Help(const HelpCommand& command, const Session& session) {
                                        ? Result<std::string>(ManPage(session.commands))
                                        : HelpText(session.commands, command.path);
   if (!text.ok()) {
-    return Misuse(session.console, text.status());
+    return run::Misuse(session.console, text.status());
   }
   session.console.out(*text);
-  return kExitOk;
+  return run::kExitOk;
 }
 
 int Complete(const CompletionCommand& command, const Session& session) {
   const CommandText table = DescribeCommands(session.commands);
   session.console.out(command.shell == "bash" ? BashCompletion(table) : ZshCompletion(table));
-  return kExitOk;
+  return run::kExitOk;
 }
 
 }  // namespace

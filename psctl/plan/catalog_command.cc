@@ -24,10 +24,11 @@ Result<provisioner::ImportFile> ReadImportFile(const std::string& argument) {
   if (std::regex_match(argument, match, kDated)) {
     path = match[1];
     file.as_of = match[2];
-  } else if (const std::string name = BaseName(argument); std::regex_search(name, match, kDate)) {
+  } else if (const std::string name = run::BaseName(argument);
+             std::regex_search(name, match, kDate)) {
     file.as_of = match[0];
   }
-  file.name = BaseName(path);
+  file.name = run::BaseName(path);
   PS_ASSIGN(file.text, ReadFile(path));
   return file;
 }
@@ -40,7 +41,7 @@ Result<provisioner::ImportedCatalog> Import(const CatalogImportCommand& command)
       if (!base.types.empty()) {
         return Status::InvalidArgument("two catalogs to start from; give one .json file");
       }
-      PS_ASSIGN(base, LoadCatalog(argument));
+      PS_ASSIGN(base, run::LoadCatalog(argument));
     } else {
       PS_ASSIGN(provisioner::ImportFile file, ReadImportFile(argument));
       files.push_back(std::move(file));
@@ -66,23 +67,24 @@ Result<provisioner::ImportedCatalog> Import(const CatalogImportCommand& command)
 }  // namespace
 
 int RunCatalogShow(
-    const CatalogShowCommand& command, const std::string& today, const Console& console) {
-  const Result<proto::Catalog> catalog = LoadCatalog(command.file);
+    const CatalogShowCommand& command, const std::string& today, const run::Console& console) {
+  const Result<proto::Catalog> catalog = run::LoadCatalog(command.file);
   if (!catalog.ok()) {
-    return Misuse(console, catalog.status());
+    return run::Misuse(console, catalog.status());
   }
   console.out(
       command.is_json ? proto::PrintCatalog(*catalog)
                       : RenderCatalog(*catalog, command.sort, today, console.out_width));
-  return kExitOk;
+  return run::kExitOk;
 }
 
 int RunCatalogCheck(
-    const CatalogCheckCommand& command, const std::string& today, const Console& console) {
-  const Result<proto::Catalog> catalog = LoadCatalog(command.file);
+    const CatalogCheckCommand& command, const std::string& today, const run::Console& console) {
+  const Result<proto::Catalog> catalog = run::LoadCatalog(command.file);
   if (!catalog.ok()) {
     const bool is_checked = catalog.status().code() == StatusCode::kInvalidArgument;
-    return is_checked ? Fail(console, catalog.status()) : Misuse(console, catalog.status());
+    return is_checked ? run::Fail(console, catalog.status())
+                      : run::Misuse(console, catalog.status());
   }
   const std::vector<std::string> warnings = CatalogWarnings(*catalog, today);
   for (const std::string& warning : warnings) {
@@ -91,13 +93,13 @@ int RunCatalogCheck(
   console.out(
       command.file + ": " + Plural(catalog->types.size(), "type") + ", no errors, " +
       Plural(warnings.size(), "warning") + "\n");
-  return kExitOk;
+  return run::kExitOk;
 }
 
-int RunCatalogImport(const CatalogImportCommand& command, const Console& console) {
+int RunCatalogImport(const CatalogImportCommand& command, const run::Console& console) {
   const Result<provisioner::ImportedCatalog> imported = Import(command);
   if (!imported.ok()) {
-    return Misuse(console, imported.status());
+    return run::Misuse(console, imported.status());
   }
   for (const std::string& note : imported->notes) {
     console.err("psctl: " + note + "\n");
@@ -105,13 +107,13 @@ int RunCatalogImport(const CatalogImportCommand& command, const Console& console
   const std::string text = proto::PrintCatalog(imported->catalog);
   if (command.output.empty()) {
     console.out(text);
-    return kExitOk;
+    return run::kExitOk;
   }
   if (const Status written = WriteFileAtomically(command.output, text); !written.ok()) {
-    return Fail(console, written);
+    return run::Fail(console, written);
   }
   console.err(command.output + ": " + Plural(imported->catalog.types.size(), "type") + "\n");
-  return kExitOk;
+  return run::kExitOk;
 }
 
 namespace {

@@ -32,10 +32,10 @@ struct CatalogImportCommand {
 
 /// Each returns the exit code. `today` as "2026-07-20".
 int RunCatalogShow(
-    const CatalogShowCommand& command, const std::string& today, const Console& console);
+    const CatalogShowCommand& command, const std::string& today, const run::Console& console);
 int RunCatalogCheck(
-    const CatalogCheckCommand& command, const std::string& today, const Console& console);
-int RunCatalogImport(const CatalogImportCommand& command, const Console& console);
+    const CatalogCheckCommand& command, const std::string& today, const run::Console& console);
+int RunCatalogImport(const CatalogImportCommand& command, const run::Console& console);
 
 extern const Command kCatalog;
 extern const Command kCatalogShow;

@@ -12,7 +12,7 @@ namespace ps::psctl {
 
 /// A run that has ended, and left a directory.
 struct ChildRun {
-  RunPaths run;
+  run::RunPaths run;
   Status end;  // kUnavailable with its output where it did not end well
 };
 

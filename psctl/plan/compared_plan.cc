@@ -23,7 +23,7 @@ namespace {
 constexpr uint64_t kEffortBeside = 30'000'000;  // of a plan to compare with
 
 /// The cost of the same goal without spot instances, within the budget or beyond it.
-std::optional<proto::PlanAlternative> OnDemandOf(const Planning& planning) {
+std::optional<proto::PlanAlternative> OnDemandOf(const run::Planning& planning) {
   provisioner::PlanSetup setup = planning.input.setup;
   setup.market = provisioner::MarketChoice::kOnDemand;
   setup.goal.usd_max = std::numeric_limits<double>::infinity();
@@ -39,11 +39,11 @@ std::optional<proto::PlanAlternative> OnDemandOf(const Planning& planning) {
   if (!answer.ok() || answer->best.empty() || answer->is_stopped) {
     return std::nullopt;
   }
-  return AlternativeOf(*problem, planning.profile, answer->best.front(), "on demand");
+  return run::AlternativeOf(*problem, planning.profile, answer->best.front(), "on demand");
 }
 
 /// The problem at twice the spot prices; null where its held instances are of another market then.
-std::optional<provisioner::PlanProblem> AtDoublePrices(const Planning& planning) {
+std::optional<provisioner::PlanProblem> AtDoublePrices(const run::Planning& planning) {
   proto::Catalog catalog = planning.catalog;
   for (proto::InstanceType& type : catalog.types) {
     for (proto::SpotPrice& price : type.spot) {
@@ -64,7 +64,9 @@ std::optional<provisioner::PlanProblem> AtDoublePrices(const Planning& planning)
 
 /// The same fleet at twice the spot prices, and the one that would be chosen then.
 std::vector<proto::PlanAlternative> IfPricesDouble(
-    const PlanCommand& command, const Planning& planning, const provisioner::FleetChoice& choice) {
+    const run::PlanCommand& command,
+    const run::Planning& planning,
+    const provisioner::FleetChoice& choice) {
   bool has_spot = false;
   for (size_t i = 0; i < choice.counts.size(); ++i) {
     const proto::Market market = planning.problem.offers[i].market;
@@ -82,30 +84,30 @@ std::vector<proto::PlanAlternative> IfPricesDouble(
         choice.counts, choice.server_offer, choice.server_hosts);
   }
   std::vector<proto::PlanAlternative> plans = {
-      AlternativeOf(*problem, planning.profile, same, "the same fleet")};
-  const Result<provisioner::PlanAnswer> answer = SolveProblem(command, planning, *problem);
+      run::AlternativeOf(*problem, planning.profile, same, "the same fleet")};
+  const Result<provisioner::PlanAnswer> answer = run::SolveProblem(command, planning, *problem);
   if (answer.ok() && !answer->best.empty() && !answer->is_stopped) {
     const provisioner::FleetChoice& best = answer->best.front();
     const bool is_same = best.counts == choice.counts && best.server_offer == choice.server_offer &&
                          best.server_hosts == choice.server_hosts;
     if (!is_same) {
-      plans.push_back(AlternativeOf(*problem, planning.profile, best, "planned anew"));
+      plans.push_back(run::AlternativeOf(*problem, planning.profile, best, "planned anew"));
     }
   }
   return plans;
 }
 
 /// Fleets that do less for less: slower ones beside the fastest, ones for a lower price of an hour.
-void AddCheaper(const PlanCommand& command, const Planning& planning, proto::Plan* plan) {
+void AddCheaper(const run::PlanCommand& command, const run::Planning& planning, proto::Plan* plan) {
   const auto add = [&](const provisioner::PlanProblem& problem, const std::string& kind) {
     const bool is_slower = planning.objective == proto::Objective::kTime;
-    const Result<provisioner::PlanAnswer> answer = SolveFor(
+    const Result<provisioner::PlanAnswer> answer = run::SolveFor(
         command, planning, problem, is_slower ? proto::Objective::kCost : planning.objective);
     if (!answer.ok() || answer->best.empty() || answer->is_stopped) {
       return;
     }
     proto::PlanAlternative other =
-        AlternativeOf(problem, planning.profile, answer->best.front(), kind);
+        run::AlternativeOf(problem, planning.profile, answer->best.front(), kind);
     const bool is_first = plan->alternatives.empty();
     const bool is_same =
         other.workers == (is_first ? plan->workers : plan->alternatives.back().workers) &&
@@ -120,7 +122,7 @@ void AddCheaper(const PlanCommand& command, const Planning& planning, proto::Pla
   problem.effort_max = std::min(problem.effort_max, kEffortBeside);
   if (planning.objective == proto::Objective::kTime) {
     const double with = plan->revocations.seconds / plan->seconds.value;
-    const double slower = CountsRevocations(command) ? std::max(with, 1.0) : 1;
+    const double slower = run::CountsRevocations(command) ? std::max(with, 1.0) : 1;
     for (const int percent : {10, 25, 50, 100}) {
       const double seconds = plan->seconds.high * slower * (1 + percent / 100.0);
       problem.goal.seconds_max = std::min(goal.seconds_max, seconds);
@@ -135,13 +137,14 @@ void AddCheaper(const PlanCommand& command, const Planning& planning, proto::Pla
 }
 
 /// The next best fleets, the one on demand, and what quotas cost.
-void AddDearer(const Planning& planning, const provisioner::PlanAnswer& answer, proto::Plan* plan) {
+void AddDearer(
+    const run::Planning& planning, const provisioner::PlanAnswer& answer, proto::Plan* plan) {
   const provisioner::FleetChoice& choice = answer.best.front();
   plan->quotas = provisioner::WhatQuotaBuys(planning.problem, choice);
   plan->bottleneck = provisioner::BindingBottleneck(choice, plan->quotas);
   for (size_t i = 1; i < answer.best.size(); ++i) {
     plan->alternatives.push_back(
-        AlternativeOf(planning.problem, planning.profile, answer.best[i], "next best"));
+        run::AlternativeOf(planning.problem, planning.profile, answer.best[i], "next best"));
   }
   if (planning.input.setup.market != provisioner::MarketChoice::kOnDemand) {
     if (std::optional<proto::PlanAlternative> on_demand = OnDemandOf(planning)) {
@@ -153,9 +156,11 @@ void AddDearer(const Planning& planning, const provisioner::PlanAnswer& answer, 
 }  // namespace
 
 proto::Plan ComparedPlan(
-    const PlanCommand& command, const Planning& planning, const provisioner::PlanAnswer& answer) {
+    const run::PlanCommand& command,
+    const run::Planning& planning,
+    const provisioner::PlanAnswer& answer) {
   const provisioner::FleetChoice& choice = answer.best.front();
-  proto::Plan plan = PlanOf(planning, choice, command.strategy);
+  proto::Plan plan = run::PlanOf(planning, choice, command.strategy);
   if (planning.objective == proto::Objective::kCost) {
     AddDearer(planning, answer, &plan);
   } else {
@@ -168,7 +173,7 @@ proto::Plan ComparedPlan(
         Plural(planning.models.not_profiled.size(), "type") + " of the catalog");
   }
   const auto known = provisioner::LivesOf(planning.catalog, planning.problem, planning.outlook);
-  if (CountsRevocations(command) && known.ok() && known->lives.HasLaw()) {
+  if (run::CountsRevocations(command) && known.ok() && known->lives.HasLaw()) {
     const bool is_by_speed = planning.objective == proto::Objective::kThroughputPerHour;
     plan.notes.push_back(
         std::string(

@@ -12,6 +12,8 @@ namespace ps::psctl {
 /// quotas cost, slower or cheaper ones, and what prices twice as high would change. Requires:
 /// `answer` has one.
 proto::Plan ComparedPlan(
-    const PlanCommand& command, const Planning& planning, const provisioner::PlanAnswer& answer);
+    const run::PlanCommand& command,
+    const run::Planning& planning,
+    const provisioner::PlanAnswer& answer);
 
 }  // namespace ps::psctl

@@ -29,7 +29,7 @@ struct DeepVmInput {
   std::vector<std::string> left_out;  // why types do not train, a line each
 };
 
-Status CheckFlags(const PlanCommand& command) {
+Status CheckFlags(const run::PlanCommand& command) {
   if (!(command.usd_per_hour > 0 && std::isfinite(command.usd_per_hour))) {
     return Status::InvalidArgument(
         "--strategy deepvm wants --price-per-hour, USD above 0, as in --price-per-hour 3");
@@ -92,10 +92,10 @@ DeepVmTrainer TrainerOf(const proto::InstanceType& type, int count_max) {
   return trainer;
 }
 
-Result<DeepVmInput> InputOf(const PlanCommand& command, const proto::Catalog& catalog) {
-  PS_ASSIGN(const std::vector<std::string> types, ParseTypes("--types", command.types));
-  PS_ASSIGN(const std::vector<std::string> without, ParseTypes("--without", command.without));
-  PS_ASSIGN(const auto quotas, ParseTypeCounts("--quota", command.quotas));
+Result<DeepVmInput> InputOf(const run::PlanCommand& command, const proto::Catalog& catalog) {
+  PS_ASSIGN(const std::vector<std::string> types, run::ParseTypes("--types", command.types));
+  PS_ASSIGN(const std::vector<std::string> without, run::ParseTypes("--without", command.without));
+  PS_ASSIGN(const auto quotas, run::ParseTypeCounts("--quota", command.quotas));
   for (const auto* const names : {&types, &without}) {
     for (const std::string& name : *names) {
       if (catalog.Find(name) == nullptr) {
@@ -143,11 +143,11 @@ std::string ArchitectureText(const DeepVmChoice& choice) {
 
 std::string RenderText(const DeepVmInput& input, const std::vector<DeepVmChoice>& best) {
   const DeepVmProblem& problem = input.problem;
-  Table table(
-      {{"", Align::kRight},
-       {"architecture", Align::kLeft},
-       {"nodes", Align::kLeft},
-       {"checkpoints on", Align::kLeft},
+  run::Table table(
+      {{"", run::Align::kRight},
+       {"architecture", run::Align::kLeft},
+       {"nodes", run::Align::kLeft},
+       {"checkpoints on", run::Align::kLeft},
        {"USD/h"},
        {"score"},
        {"speed"}});
@@ -216,25 +216,25 @@ std::string RenderJson(const DeepVmProblem& problem, const std::vector<DeepVmCho
   return std::move(json).Take();
 }
 
-Result<DeepVmInput> Prepare(const PlanCommand& command) {
+Result<DeepVmInput> Prepare(const run::PlanCommand& command) {
   PS_TRY(CheckFlags(command));
-  PS_ASSIGN(const proto::Catalog catalog, LoadCatalog(command.common.catalog_path));
+  PS_ASSIGN(const proto::Catalog catalog, run::LoadCatalog(command.common.catalog_path));
   return InputOf(command, catalog);
 }
 
 }  // namespace
 
-int RunDeepVmPlan(const PlanCommand& command, const Console& console) {
+int RunDeepVmPlan(const run::PlanCommand& command, const run::Console& console) {
   const Result<DeepVmInput> input = Prepare(command);
   if (!input.ok()) {
-    return Misuse(console, input.status());
+    return run::Misuse(console, input.status());
   }
   const std::vector<DeepVmChoice> best =
       provisioner::SolveDeepVm(input->problem, provisioner::DeepVmTies::kCheaper);
   if (best.empty()) {
     const auto cheapest =
         std::ranges::min(input->problem.trainers, {}, &DeepVmTrainer::spot_usd_per_hour);
-    return Fail(
+    return run::Fail(
         console,
         Status::NotFound(fmt::format(
             "no fleet costs at most {:g} USD an hour; the cheapest node is {} at {:g} as spot, and "
@@ -244,7 +244,7 @@ int RunDeepVmPlan(const PlanCommand& command, const Console& console) {
             cheapest.spot_usd_per_hour)));
   }
   console.out(command.common.is_json ? RenderJson(input->problem, best) : RenderText(*input, best));
-  return kExitOk;
+  return run::kExitOk;
 }
 
 }  // namespace ps::psctl

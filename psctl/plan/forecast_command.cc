@@ -92,13 +92,13 @@ Result<Comparison> Compare(const ForecastCommand& command) {
 }
 
 std::string RenderComparison(const ForecastCommand& command, const Comparison& comparison) {
-  std::vector<Column> columns = {{"predictor", Align::kLeft}};
+  std::vector<run::Column> columns = {{"predictor", run::Align::kLeft}};
   for (const int horizon : command.horizons) {
     columns.push_back({fmt::format("in {}", horizon)});
   }
   columns.push_back({"band width"});
   columns.push_back({"in band, %"});
-  Table table(std::move(columns));
+  run::Table table(std::move(columns));
   for (const PredictorScores& predictor : comparison.predictors) {
     std::vector<std::string> cells = {predictor.name};
     for (const ForecastScore& score : predictor.horizons) {
@@ -186,13 +186,13 @@ Result<std::vector<uint32_t>> CountsOf(const AvailabilityTrace& trace, double in
 namespace {
 
 /// Compares the predictors of provisioner/strategies on a trace. Returns the exit code.
-int RunForecast(const ForecastCommand& command, const Console& console) {
+int RunForecast(const ForecastCommand& command, const run::Console& console) {
   const Result<Comparison> comparison = Compare(command);
   if (!comparison.ok()) {
-    return Misuse(console, comparison.status());
+    return run::Misuse(console, comparison.status());
   }
   console.out(command.is_json ? JsonOf(*comparison) : RenderComparison(command, *comparison));
-  return kExitOk;
+  return run::kExitOk;
 }
 
 void AddArguments(ForecastCommand* command, Arguments* arguments) {

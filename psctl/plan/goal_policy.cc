@@ -44,7 +44,7 @@ class SimulatedGoal::Policy final : public provisioner::FleetPolicy {
       : goal_(goal),
         job_(job),
         type_(goal.config_.workers.front().type),
-        replanner_(SettingsOf(goal.config_.goal)),
+        replanner_(run::SettingsOf(goal.config_.goal)),
         wanted_(std::min(goal.config_.workers.front().count, job.workers_max())) {}
 
   std::string_view name() const override { return kGoalPolicy; }
@@ -80,12 +80,12 @@ class SimulatedGoal::Policy final : public provisioner::FleetPolicy {
   }
 
   provisioner::ReplanFacts FactsFor(const provisioner::FleetView& view) const {
-    return ReplanFactsOf(StatusFor(view), goal_.config_);
+    return run::ReplanFactsOf(StatusFor(view), goal_.config_);
   }
 
   void Plan(const provisioner::FleetView& view, const provisioner::ReplanFacts& facts) {
     const Result<provisioner::ReplanAnswer> answer =
-        AskPlanner(StatusFor(view), goal_.config_, {goal_.servers_}, "", nullptr);
+        run::AskPlanner(StatusFor(view), goal_.config_, {goal_.servers_}, "", nullptr);
     if (!answer.ok()) {
       replanner_.Drop();
       why_ = "no plan for what is left: " + std::string(answer.status().message());
@@ -120,18 +120,18 @@ Result<std::unique_ptr<SimulatedGoal>> SimulatedGoal::Make(
   std::unique_ptr<SimulatedGoal> made(new SimulatedGoal(ConfigOfOneType(command, config)));
   SimulatedGoal& goal = *made;
   goal.servers_ = command.servers;
-  PS_ASSIGN(const auto servers, ParseServerRanges("--ps", {command.servers}));
+  PS_ASSIGN(const auto servers, run::ParseServerRanges("--ps", {command.servers}));
   goal.config_.servers.count = static_cast<uint32_t>(servers.front().hosts_min);
   goal.planning_.input.setup.servers = servers;
   goal.planning_.input.setup.goal.seconds_max = std::numeric_limits<double>::infinity();
   goal.planning_.input.setup.goal.usd_max = std::numeric_limits<double>::infinity();
   goal.planning_.input.models.instance_types = {command.type};
-  PlanningCommand plan;
+  run::PlanningCommand plan;
   plan.profile_path = command.profile_path;
   plan.catalog_path = command.catalog_path;
   plan.loss = static_cast<double>(config.goal.loss);
   plan.market = "both";
-  PS_TRY(PreparePlanning(plan, &goal.planning_));
+  PS_TRY(run::PreparePlanning(plan, &goal.planning_));
   const provisioner::PlanProblem& problem = goal.planning_.problem;
   if (problem.loss == nullptr) {
     return Status::InvalidArgument(fmt::format(

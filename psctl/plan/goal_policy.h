@@ -44,7 +44,7 @@ class SimulatedGoal {
 
   proto::JobConfig config_;  // with one group of workers
   std::string servers_;      // "m5.xlarge=1"
-  Planning planning_;
+  run::Planning planning_;
   provisioner::FleetTraits largest_;
   double step_samples_ = 0;
   double steps_wanted_ = 0;

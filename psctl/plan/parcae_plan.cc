@@ -60,7 +60,7 @@ struct ParcaeOutlook {
   }
 };
 
-Status CheckParcaeFlags(const PlanCommand& command) {
+Status CheckParcaeFlags(const run::PlanCommand& command) {
   const struct {
     const char* flag;
     bool is_given;
@@ -123,7 +123,7 @@ Result<std::vector<uint32_t>> ParseHistory(const std::string& text) {
 }
 
 /// The counts until now, an interval each.
-Result<std::vector<uint32_t>> CountsUntilNow(const PlanCommand& command, double interval_s) {
+Result<std::vector<uint32_t>> CountsUntilNow(const run::PlanCommand& command, double interval_s) {
   if (!command.history.empty()) {
     return ParseHistory(command.history);
   }
@@ -135,7 +135,7 @@ Result<std::vector<uint32_t>> CountsUntilNow(const PlanCommand& command, double 
   if (command.at.empty()) {
     return counts;
   }
-  PS_ASSIGN(const double at_s, ParseDuration("--at", command.at));
+  PS_ASSIGN(const double at_s, run::ParseDuration("--at", command.at));
   if (at_s > trace.end_s) {
     return Status::InvalidArgument(fmt::format(
         "--at {} is after the end of {}, which is {} long",
@@ -148,13 +148,13 @@ Result<std::vector<uint32_t>> CountsUntilNow(const PlanCommand& command, double 
 }
 
 /// Speeds of every number of workers up to the type's quota, and the price of one.
-Status UseModels(const PlanCommand& command, ParcaeOutlook* outlook) {
-  Planning planning("");
+Status UseModels(const run::PlanCommand& command, ParcaeOutlook* outlook) {
+  run::Planning planning("");
   provisioner::PlanSetup& setup = planning.input.setup;
-  PS_ASSIGN(planning.input.models.instance_types, ParseTypes("--types", command.types));
-  PS_ASSIGN(setup.servers, ParseServerRanges("--servers", command.servers));
-  PS_ASSIGN(setup.quotas, ParseTypeCounts("--quota", command.quotas));
-  PS_ASSIGN(setup.held, ParseTypeCounts("--held", command.held));
+  PS_ASSIGN(planning.input.models.instance_types, run::ParseTypes("--types", command.types));
+  PS_ASSIGN(setup.servers, run::ParseServerRanges("--servers", command.servers));
+  PS_ASSIGN(setup.quotas, run::ParseTypeCounts("--quota", command.quotas));
+  PS_ASSIGN(setup.held, run::ParseTypeCounts("--held", command.held));
   const provisioner::ServerRange& servers = setup.servers.front();
   if (planning.input.models.instance_types.size() != 1 || setup.servers.size() != 1 ||
       servers.hosts_min != servers.hosts_max) {
@@ -165,9 +165,9 @@ Status UseModels(const PlanCommand& command, ParcaeOutlook* outlook) {
   outlook->type = planning.input.models.instance_types.front();
   setup.goal.seconds_max = std::numeric_limits<double>::infinity();
   setup.goal.usd_max = std::numeric_limits<double>::infinity();
-  PlanningCommand common = command.common;
+  run::PlanningCommand common = command.common;
   common.market = "both";
-  PS_TRY(PreparePlanning(common, &planning));
+  PS_TRY(run::PreparePlanning(common, &planning));
   const proto::InstanceType& type = *planning.catalog.Find(outlook->type);
   const proto::SpotPrice* const spot = provisioner::LowestSpot(type);
   if (spot == nullptr) {
@@ -196,13 +196,13 @@ Status UseModels(const PlanCommand& command, ParcaeOutlook* outlook) {
   return Status::Ok();
 }
 
-Result<ParcaeOutlook> LookAtParcae(const PlanCommand& command) {
+Result<ParcaeOutlook> LookAtParcae(const run::PlanCommand& command) {
   PS_TRY(CheckParcaeFlags(command));
   ParcaeOutlook outlook;
-  PS_ASSIGN(outlook.interval_s, ParseDuration("--interval", command.interval));
+  PS_ASSIGN(outlook.interval_s, run::ParseDuration("--interval", command.interval));
   PS_ASSIGN(
       const double start_s,
-      ParseDuration("--start-up", command.start_up.empty() ? "2m" : command.start_up));
+      run::ParseDuration("--start-up", command.start_up.empty() ? "2m" : command.start_up));
   PS_ASSIGN(const std::vector<uint32_t> history, CountsUntilNow(command, outlook.interval_s));
   PS_TRY(UseModels(command, &outlook));
   outlook.available = history.back();
@@ -248,7 +248,7 @@ std::string RenderParcae(const ParcaeOutlook& outlook) {
     counts += fmt::format("{}{:g}", counts.empty() ? "" : " ", count);
   }
   const ParcaeChoice& plan = outlook.choices.front();
-  std::string text = RenderPairs(
+  std::string text = run::RenderPairs(
       {{"machines",
         fmt::format("{} {} now, {} working", outlook.available, outlook.type, outlook.working)},
        {"forecast",
@@ -260,8 +260,8 @@ std::string RenderParcae(const ParcaeOutlook& outlook) {
        {"planned by",
         outlook.ignores_forecast ? fmt::format("parcae, {} (--ignore-revocations)", kAsNow)
                                  : fmt::format("parcae, forecast {}", kForecast)}});
-  Table table(
-      {{"plan", Align::kLeft},
+  run::Table table(
+      {{"plan", run::Align::kLeft},
        {"workers"},
        {"samples/s"},
        {"liveput"},
@@ -314,13 +314,13 @@ std::string ParcaeJson(const ParcaeOutlook& outlook) {
 
 }  // namespace
 
-int RunParcaePlan(const PlanCommand& command, const Console& console) {
+int RunParcaePlan(const run::PlanCommand& command, const run::Console& console) {
   const Result<ParcaeOutlook> outlook = LookAtParcae(command);
   if (!outlook.ok()) {
-    return Misuse(console, outlook.status());
+    return run::Misuse(console, outlook.status());
   }
   console.out(command.common.is_json ? ParcaeJson(*outlook) : RenderParcae(*outlook));
-  return kExitOk;
+  return run::kExitOk;
 }
 
 }  // namespace ps::psctl

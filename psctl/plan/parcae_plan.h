@@ -8,6 +8,6 @@ namespace ps::psctl {
 /// `psctl plan --strategy parcae`: how many workers of one type to hold for the next interval, by
 /// the counts of machines until now, with the forecast, the liveput and the alternatives. Returns
 /// the exit code, as RunPlan.
-int RunParcaePlan(const PlanCommand& command, const Console& console);
+int RunParcaePlan(const run::PlanCommand& command, const run::Console& console);
 
 }  // namespace ps::psctl

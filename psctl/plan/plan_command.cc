@@ -50,8 +50,8 @@ std::string MissText(const proto::Plan& plan) {
 }
 
 Status WritePlot(
-    const PlanCommand& command,
-    const Planning& planning,
+    const run::PlanCommand& command,
+    const run::Planning& planning,
     const provisioner::FleetChoice& choice,
     const proto::Plan& plan) {
   int quota = 0;
@@ -80,16 +80,16 @@ std::string DroppedText(
       dropped.push_back({problem.speed->classes()[k].name, count, 0});
     }
   }
-  return dropped.empty() ? "" : FleetText(dropped);
+  return dropped.empty() ? "" : run::FleetText(dropped);
 }
 
 /// Writes the files that were asked for, then the plan as text or JSON.
 int Tell(
-    const PlanCommand& command,
-    const Planning& planning,
+    const run::PlanCommand& command,
+    const run::Planning& planning,
     const provisioner::FleetChoice& choice,
     const proto::Plan& plan,
-    const Console& console) {
+    const run::Console& console) {
   Status status;
   if (!command.output.empty()) {
     status = WriteFileAtomically(command.output, proto::PrintPlan(plan));
@@ -98,11 +98,11 @@ int Tell(
     status = WritePlot(command, planning, choice, plan);
   }
   if (!status.ok()) {
-    return Fail(console, status);
+    return run::Fail(console, status);
   }
   if (command.common.is_json) {
     console.out(proto::PrintPlan(plan));
-    return kExitOk;
+    return run::kExitOk;
   }
   console.out(RenderPlan(
       plan,
@@ -114,34 +114,35 @@ int Tell(
     console.out(
         "\n" + RenderExplanation(planning.catalog, planning.problem, choice, console.out_width));
   }
-  return kExitOk;
+  return run::kExitOk;
 }
 
 }  // namespace
 
-int RunPlan(const PlanCommand& command, const std::string& today, const Console& console) {
-  if (command.strategy == kDeepVmStrategy) {
+int RunPlan(
+    const run::PlanCommand& command, const std::string& today, const run::Console& console) {
+  if (command.strategy == run::kDeepVmStrategy) {
     return RunDeepVmPlan(command, console);
   }
-  if (command.strategy == kParcaeStrategy) {
+  if (command.strategy == run::kParcaeStrategy) {
     return RunParcaePlan(command, console);
   }
-  Planning planning(today);
+  run::Planning planning(today);
   Duration effort{};
-  if (const Status ready = PreparePlan(command, &planning, &effort); !ready.ok()) {
-    return Misuse(console, ready);
+  if (const Status ready = run::PreparePlan(command, &planning, &effort); !ready.ok()) {
+    return run::Misuse(console, ready);
   }
   PlanWatch watch(effort, SystemTime(), console);
   planning.problem.watch = &watch;
-  const Result<provisioner::PlanAnswer> answer = SolvePlan(command, &planning);
+  const Result<provisioner::PlanAnswer> answer = run::SolvePlan(command, &planning);
   if (!answer.ok()) {
     watch.Finish();
-    return Misuse(console, answer.status());
+    return run::Misuse(console, answer.status());
   }
   if (answer->best.empty()) {
     watch.Finish();
     console.err("psctl: " + RenderInfeasible(answer->infeasible, planning.problem.goal));
-    return kExitFailed;
+    return run::kExitFailed;
   }
   const provisioner::FleetChoice& choice = answer->best.front();
   proto::Plan plan = ComparedPlan(command, planning, *answer);
@@ -156,7 +157,7 @@ int RunPlan(const PlanCommand& command, const std::string& today, const Console&
     console.err("psctl: " + plan.notes.front() + "\n");
   }
   const int exit_code = Tell(command, planning, choice, plan, console);
-  return is_met ? exit_code : kExitFailed;
+  return is_met ? exit_code : run::kExitFailed;
 }
 
 }  // namespace ps::psctl

@@ -8,7 +8,7 @@
 namespace ps::psctl {
 namespace {
 
-void AddPlanning(PlanningCommand* command, Arguments* arguments) {
+void AddPlanning(run::PlanningCommand* command, Arguments* arguments) {
   arguments->Add("JOB.json", &command->job_path, "Job file, to check that the profile is of it");
   arguments
       ->Add(
@@ -33,7 +33,7 @@ void AddPlanning(PlanningCommand* command, Arguments* arguments) {
 }
 
 /// What may be used, and what is used already.
-void AddFleet(PlanCommand* command, Arguments* arguments) {
+void AddFleet(run::PlanCommand* command, Arguments* arguments) {
   arguments->Add("--types", &command->types, "Types of workers to choose among; all if absent")
       .Value("TYPE,...");
   arguments->Add("--without", &command->without, "Types of workers and servers to leave out")
@@ -78,7 +78,7 @@ void AddFleet(PlanCommand* command, Arguments* arguments) {
 }
 
 /// How machines came and went until now, and are revoked from now on.
-void AddAvailability(PlanCommand* command, Arguments* arguments) {
+void AddAvailability(run::PlanCommand* command, Arguments* arguments) {
   AddTrace(
       "--trace",
       {&command->trace_path, &command->unit, &command->gaps},
@@ -107,7 +107,7 @@ void AddAvailability(PlanCommand* command, Arguments* arguments) {
       "Choose as if no machine were revoked; what revocations do is said all the same");
 }
 
-void AddPlan(PlanCommand* command, Arguments* arguments) {
+void AddPlan(run::PlanCommand* command, Arguments* arguments) {
   AddPlanning(&command->common, arguments);
   const Argument within =
       arguments->Add("--within", &command->within, "Longest time, as in 40m, 2h, 1h30m");
@@ -144,7 +144,7 @@ void AddPlan(PlanCommand* command, Arguments* arguments) {
   });
 }
 
-void AddPredict(PredictCommand* command, Arguments* arguments) {
+void AddPredict(run::PredictCommand* command, Arguments* arguments) {
   AddPlanning(&command->common, arguments);
   arguments->Add("--fleet", &command->fleet, "Workers, as in g4dn.4xlarge=2,g3.8xlarge:1024=4")
       .Value("TYPE[:MINIBATCH]=COUNT")
@@ -152,20 +152,20 @@ void AddPredict(PredictCommand* command, Arguments* arguments) {
   arguments->Add("--ps", &command->servers, "Servers, as in m5.xlarge=1").Required();
 }
 
-int Plan(const PlanCommand& command, const Session& session) {
+int Plan(const run::PlanCommand& command, const Session& session) {
   if (command.run.empty()) {
     return RunPlan(command, session.today, session.console);
   }
-  const Result<RunPaths> run = ChooseRun(command.run, session.registry);
+  const Result<run::RunPaths> run = ChooseRun(command.run, session.registry);
   if (!run.ok()) {
-    return Fail(session.console, run.status());
+    return run::Fail(session.console, run.status());
   }
-  const Result<PlanCommand> filled = FillFromRun(command, *run);
+  const Result<run::PlanCommand> filled = run::FillFromRun(command, *run);
   return filled.ok() ? RunPlan(*filled, session.today, session.console)
-                     : Fail(session.console, filled.status());
+                     : run::Fail(session.console, filled.status());
 }
 
-int Predict(const PredictCommand& command, const Session& session) {
+int Predict(const run::PredictCommand& command, const Session& session) {
   return RunPredict(command, session.today, session.console);
 }
 
@@ -177,13 +177,13 @@ constinit const Command kPlan = {
     .help = "Choose the cheapest fleet that reaches a loss in time",
     .examples =
         {{{"psctl plan job.json --loss 0.8 --within 40m", "the cheapest fleet that gets there"}}},
-    .declare = Declare<PlanCommand, AddPlan, Plan>};
+    .declare = Declare<run::PlanCommand, AddPlan, Plan>};
 
 constinit const Command kPredict = {
     .path = "predict",
     .group = Group::kPlan,
     .help = "Say what a fleet would do",
     .examples = {{{"psctl predict job.json --fleet g4dn.4xlarge=2 --ps m5.xlarge", "what if"}}},
-    .declare = Declare<PredictCommand, AddPredict, Predict>};
+    .declare = Declare<run::PredictCommand, AddPredict, Predict>};
 
 }  // namespace ps::psctl

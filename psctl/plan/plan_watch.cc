@@ -12,7 +12,7 @@ constexpr Duration kRedraw = std::chrono::milliseconds(200);
 
 }  // namespace
 
-PlanWatch::PlanWatch(Duration effort, const TimeSource& clock, const Console& console)
+PlanWatch::PlanWatch(Duration effort, const TimeSource& clock, const run::Console& console)
     : clock_(clock), console_(console), begin_(clock.Now()), effort_(effort), drawn_(begin_) {}
 
 PlanWatch::~PlanWatch() {

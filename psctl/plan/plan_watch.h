@@ -14,7 +14,7 @@ class PlanWatch final : public provisioner::SearchWatch {
  public:
   /// `effort`: the longest that it lets searches go on. The clock and the console have to outlive
   /// it.
-  PlanWatch(Duration effort, const TimeSource& clock, const Console& console);
+  PlanWatch(Duration effort, const TimeSource& clock, const run::Console& console);
 
   /// Takes the line away.
   ~PlanWatch() override;
@@ -35,7 +35,7 @@ class PlanWatch final : public provisioner::SearchWatch {
 
   InterruptGuard interrupts_;
   const TimeSource& clock_;
-  const Console& console_;
+  const run::Console& console_;
   TimePoint begin_;
   Duration effort_;
   TimePoint drawn_;

@@ -49,12 +49,12 @@ Result<std::vector<int>> CountsOf(
 }
 
 /// Errors: kUnsupported when the profile can tell no time to the loss, else as PreparePlanning.
-Result<proto::Plan> Predict(const PredictCommand& command, Planning* planning) {
+Result<proto::Plan> Predict(const run::PredictCommand& command, run::Planning* planning) {
   provisioner::PlanSetup& setup = planning->input.setup;
   setup.goal.seconds_max = std::numeric_limits<double>::infinity();
   setup.goal.usd_max = std::numeric_limits<double>::infinity();
-  PS_ASSIGN(const auto fleet, ParseTypeCounts("--fleet", command.fleet));
-  PS_ASSIGN(setup.servers, ParseServerRanges("--ps", {command.servers}));
+  PS_ASSIGN(const auto fleet, run::ParseTypeCounts("--fleet", command.fleet));
+  PS_ASSIGN(setup.servers, run::ParseServerRanges("--ps", {command.servers}));
   if (setup.servers.size() != 1 ||
       setup.servers.front().hosts_min != setup.servers.front().hosts_max) {
     return Status::InvalidArgument("--ps wants one type and a number, as in m5.xlarge=1");
@@ -65,7 +65,7 @@ Result<proto::Plan> Predict(const PredictCommand& command, Planning* planning) {
       types.push_back(count.instance_type);
     }
   }
-  PS_TRY(PreparePlanning(command.common, planning));
+  PS_TRY(run::PreparePlanning(command.common, planning));
   provisioner::PlanProblem& problem = planning->problem;
   PS_ASSIGN(const std::vector<int> counts, CountsOf(problem, fleet));
   const int hosts = setup.servers.front().hosts_min;
@@ -80,7 +80,7 @@ Result<proto::Plan> Predict(const PredictCommand& command, Planning* planning) {
     if (std::string why = provisioner::WhyNoTime(problem, choice); !why.empty()) {
       return Status::Unsupported(std::move(why));
     }
-    return PlanOf(*planning, choice, "");
+    return run::PlanOf(*planning, choice, "");
   }
   provisioner::FleetChoice choice;
   std::vector<int> class_counts(problem.speed->classes().size(), 0);
@@ -91,17 +91,18 @@ Result<proto::Plan> Predict(const PredictCommand& command, Planning* planning) {
   choice.server_hosts = hosts;
   choice.speed =
       problem.speed->Predict(class_counts, {hosts, problem.servers.front().link_bytes_per_s});
-  return PlanOf(*planning, choice, "");
+  return run::PlanOf(*planning, choice, "");
 }
 
 }  // namespace
 
-int RunPredict(const PredictCommand& command, const std::string& today, const Console& console) {
-  Planning planning(today);
+int RunPredict(
+    const run::PredictCommand& command, const std::string& today, const run::Console& console) {
+  run::Planning planning(today);
   const Result<proto::Plan> plan = Predict(command, &planning);
   if (!plan.ok()) {
     const bool is_beyond = plan.status().code() == StatusCode::kUnsupported;
-    return is_beyond ? Fail(console, plan.status()) : Misuse(console, plan.status());
+    return is_beyond ? run::Fail(console, plan.status()) : run::Misuse(console, plan.status());
   }
   console.out(
       command.common.is_json
@@ -110,7 +111,7 @@ int RunPredict(const PredictCommand& command, const std::string& today, const Co
                 *plan,
                 {.names_minibatches = provisioner::HasSeveralMinibatches(*planning.problem.speed),
                  .width_max = console.out_width}));
-  return kExitOk;
+  return run::kExitOk;
 }
 
 }  // namespace ps::psctl

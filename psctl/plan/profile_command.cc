@@ -80,7 +80,7 @@ std::string WhyItFailed(std::string_view output) {
 
 class Measurement {
  public:
-  Measurement(const ProfileCommand& command, const Console& console)
+  Measurement(const ProfileCommand& command, const run::Console& console)
       : command_(command), console_(console) {}
 
   Result<proto::JobProfile> All(const proto::JobConfig& job, int minibatch_max) {
@@ -142,7 +142,7 @@ class Measurement {
         const ChildRun child,
         runner_.Run(run.config, command_.is_instrumented && !run.tells_losses));
     PS_TRY(child.end);
-    PS_ASSIGN(const proto::JobProfile told, LoadProfile(child.run.profile()));
+    PS_ASSIGN(const proto::JobProfile told, run::LoadProfile(child.run.profile()));
     provisioner::AddProfileRun(run, told, &profile_);
     if (run.tells_losses) {
       console_.err("      " + LossText(told) + "\n");
@@ -167,7 +167,7 @@ class Measurement {
   }
 
   const ProfileCommand& command_;
-  const Console& console_;
+  const run::Console& console_;
   ChildRuns runner_;
   proto::JobProfile profile_;
   std::vector<provisioner::MemorySample> memory_;
@@ -178,32 +178,32 @@ class Measurement {
 /// Runs the job briefly on this machine with different fleets and minibatches, says how far it is
 /// on stderr, and writes what they told into `output`: into what is there already when that is a
 /// profile of the same model. Returns the exit code.
-int RunProfile(const ProfileCommand& command, const Console& console) {
+int RunProfile(const ProfileCommand& command, const run::Console& console) {
   const Result<proto::JobConfig> config = proto::LoadJobConfig(command.job_path, command.overrides);
   if (!config.ok()) {
-    return Misuse(console, config.status());
+    return run::Misuse(console, config.status());
   }
-  const Result<JobParts> parts = LoadParts(*config, command.job_path, command.overrides);
+  const Result<run::JobParts> parts = run::LoadParts(*config, command.job_path, command.overrides);
   if (!parts.ok()) {
-    return Misuse(console, parts.status());
+    return run::Misuse(console, parts.status());
   }
   const int minibatch_max =
       static_cast<int>(std::min<uint64_t>(kMinibatchMax, parts->data.train_count));
   const Result<proto::JobProfile> measured =
       Measurement(command, console).All(*config, minibatch_max);
   if (!measured.ok()) {
-    return Fail(console, measured.status());
+    return run::Fail(console, measured.status());
   }
-  const Result<ProfileUpdate> update = UpdateProfileFile(
+  const Result<run::ProfileUpdate> update = run::UpdateProfileFile(
       command.output, [&](const proto::JobProfile* older) -> Result<proto::JobProfile> {
         if (older == nullptr) {
           return *measured;
         }
-        PS_TRY(CheckSameJob(command.output, *older, *measured));
+        PS_TRY(run::CheckSameJob(command.output, *older, *measured));
         return provisioner::MergeProfiles(*older, *measured);
       });
   if (!update.ok()) {
-    return Fail(console, update.status());
+    return run::Fail(console, update.status());
   }
   for (const std::string& what : update->not_fitted) {
     console.err("not fitted: " + what + "\n");
@@ -215,7 +215,7 @@ int RunProfile(const ProfileCommand& command, const Console& console) {
     text += RenderProbes(own, ExchangeKindOf(*config)) + "\n";
   }
   console.out(text + "written to " + command.output + "\n");
-  return kExitOk;
+  return run::kExitOk;
 }
 
 Status CheckFigures(const ProfileCommand& command) {

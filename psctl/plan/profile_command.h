@@ -16,7 +16,7 @@ namespace ps::psctl {
 struct ProfileCommand {
   std::string job_path;
   std::vector<proto::ConfigOverride> overrides;
-  std::string output = kDefaultProfile;
+  std::string output = run::kDefaultProfile;
   std::string type = "local";  // what profiles and catalogs call this machine
   double seconds = 10;         // of a run that measures speed; there are some six
   // Of one worker's loss curve; 0: no curves. Not said: twice `seconds`.

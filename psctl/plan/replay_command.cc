@@ -66,20 +66,20 @@ Result<int> RunSelf(std::vector<std::string> arguments, bool is_quiet) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : kExitFailed;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : run::kExitFailed;
 }
 
-std::set<std::string> RootsOf(const RunRegistry& registry) {
+std::set<std::string> RootsOf(const run::RunRegistry& registry) {
   std::set<std::string> roots;
-  for (const RunningJob& job : registry.Find()) {
+  for (const run::RunningJob& job : registry.Find()) {
     roots.insert(job.paths.root);
   }
   return roots;
 }
 
 /// Starts the run of the job of that name, detached. Nothing replaces workers there but the trace.
-Result<RunPaths> StartRun(
-    const ReplayCommand& command, const std::string& name, const RunRegistry& registry) {
+Result<run::RunPaths> StartRun(
+    const ReplayCommand& command, const std::string& name, const run::RunRegistry& registry) {
   const std::set<std::string> before = RootsOf(registry);
   std::vector<std::string> arguments = {"train", command.job_path, "--detach", "--no-refine"};
   for (const proto::ConfigOverride& setting : command.overrides) {
@@ -92,7 +92,7 @@ Result<RunPaths> StartRun(
   if (exit_code != 0) {
     return Status::InvalidArgument("the run did not start");
   }
-  for (const RunningJob& job : registry.Find()) {
+  for (const run::RunningJob& job : registry.Find()) {
     // Others may have started runs meanwhile.
     if (job.name == name && !before.contains(job.paths.root)) {
       return job.paths;
@@ -103,13 +103,13 @@ Result<RunPaths> StartRun(
 
 /// What a replay's policy looks at and decides about; times are of the clock.
 struct ReplayedPolicy {
-  PolicyTypes types;
-  LivePolicySettings settings;
+  run::PolicyTypes types;
+  run::LivePolicySettings settings;
 };
 
 /// The trace gives `nodes_max` machines at most.
 ReplayedPolicy PolicyOf(const proto::JobConfig& config, double speedup, uint32_t nodes_max) {
-  ReplayedPolicy policy = {PolicyTypesOf(config), PolicySettingsOf(config, 0)};
+  ReplayedPolicy policy = {run::PolicyTypesOf(config), run::PolicySettingsOf(config, 0)};
   policy.settings.interval_s /= speedup;
   policy.settings.start_s /= speedup;
   policy.settings.hand_s = 0;  // the trace's own changes are not a person's
@@ -129,7 +129,7 @@ class Replayer {
  public:
   Replayer(
       const ReplayCommand& command,
-      const RunPaths& run,
+      const run::RunPaths& run,
       const AvailabilityTrace& trace,
       const std::optional<ReplayedPolicy>& policy,
       ReplayReport begun)
@@ -137,7 +137,7 @@ class Replayer {
         run_(run),
         trace_(trace),
         replayed_(policy),
-        types_(policy ? policy->types : PolicyTypes()),
+        types_(policy ? policy->types : run::PolicyTypes()),
         begins_with_(std::min(
             trace.steps.front().nodes,
             policy ? policy->settings.workers_max : trace.steps.front().nodes)),
@@ -148,17 +148,17 @@ class Replayer {
     const TimePoint by = SystemTime().Now() + kPatienceToBegin;
     bool is_asked = false;
     while (SystemTime().Now() < by && !interrupts.IsInterrupted()) {
-      if (!FileLock::IsHeld(run_.lock())) {
+      if (!run::FileLock::IsHeld(run_.lock())) {
         return Status::Unavailable(
             fmt::format("the run has ended before the replay began; psctl status {}", run_.root));
       }
-      const Result<proto::JobStatus> status = FetchStatus(run_);
+      const Result<proto::JobStatus> status = run::FetchStatus(run_);
       if (status.ok() && status->state != "starting") {
         if (!is_asked) {
           PS_TRY(AskFor({.spot = begins_with_}));
           is_asked = true;
         }
-        if (CountWorkers(*status) == begins_with_) {
+        if (run::CountWorkers(*status) == begins_with_) {
           return Status::Ok();
         }
       }
@@ -172,8 +172,8 @@ class Replayer {
   Status Follow(const InterruptGuard& interrupts) {
     const TimePoint begin = SystemTime().Now();
     size_t next = 1;
-    while (!interrupts.IsInterrupted() && FileLock::IsHeld(run_.lock())) {
-      const Result<proto::JobStatus> status = FetchStatus(run_);
+    while (!interrupts.IsInterrupted() && run::FileLock::IsHeld(run_.lock())) {
+      const Result<proto::JobStatus> status = run::FetchStatus(run_);
       // Not before the status: no interval of the policy ends there before its change is seen here.
       const double at_s = std::min(Seconds(SystemTime().Now() - begin), trace_.end_s);
       if (status.ok()) {
@@ -199,11 +199,11 @@ class Replayer {
 
  private:
   Status Scale(const proto::ScaleChange& change) const {
-    return AskToScale(run_, {change}, Asker::kReplay).status();
+    return run::AskToScale(run_, {change}, run::Asker::kReplay).status();
   }
 
   Status AskFor(const provisioner::FleetWish& fleet) const {
-    return AskToScale(run_, ChangesFor(fleet, types_), Asker::kReplay).status();
+    return run::AskToScale(run_, run::ChangesFor(fleet, types_), run::Asker::kReplay).status();
   }
 
   /// Workers that somebody started by hand, here or elsewhere, are no machines of the trace.
@@ -222,7 +222,7 @@ class Replayer {
     std::ranges::copy_if(status.workers, std::back_inserter(present), [this](const auto& row) {
       return IsOfTrace(row);
     });
-    uint32_t held = replayed_ ? PolicyFactsOf(status, types_).spot.wanted : from;
+    uint32_t held = replayed_ ? run::PolicyFactsOf(status, types_).spot.wanted : from;
     for (uint32_t there = from; there > to; --there) {
       const uint64_t drawn = random_.Below(there);
       if (drawn < present.size()) {
@@ -245,7 +245,7 @@ class Replayer {
     if (command_.notice_s > 0) {
       const Duration grace =
           std::max<Duration>(kGraceMin, FromSeconds(command_.notice_s / command_.scale.speedup));
-      GiveNotice(run_, worker.worker, false, grace).status().Ignore("it left by itself");
+      run::GiveNotice(run_, worker.worker, false, grace).status().Ignore("it left by itself");
     } else {
       ::kill(static_cast<pid_t>(worker.pid), SIGKILL);
     }
@@ -259,11 +259,11 @@ class Replayer {
     }
     if (!policy_) {
       replayed_->settings.samples_wanted = static_cast<double>(status.samples_total);
-      policy_.emplace(replayed_->settings, PolicyMemory());
+      policy_.emplace(replayed_->settings, run::PolicyMemory());
     }
-    PolicyFacts facts = PolicyFactsOf(status, types_);
+    run::PolicyFacts facts = run::PolicyFactsOf(status, types_);
     facts.available = available;
-    const PolicyLook look = policy_->Look(facts);
+    const run::PolicyLook look = policy_->Look(facts);
     if (!look.decision) {
       return Status::Ok();
     }
@@ -277,20 +277,20 @@ class Replayer {
   }
 
   const ReplayCommand& command_;
-  const RunPaths& run_;
+  const run::RunPaths& run_;
   const AvailabilityTrace& trace_;
   std::optional<ReplayedPolicy> replayed_;
-  const PolicyTypes types_;
+  const run::PolicyTypes types_;
   const uint32_t begins_with_;
-  std::optional<LivePolicy> policy_;  // from the first look on
+  std::optional<run::LivePolicy> policy_;  // from the first look on
   ReplayMeter meter_;
   Random random_{1};
 };
 
-void EndRun(const RunPaths& run) {
-  AskToStop(run, false).Ignore("it has ended by itself");
+void EndRun(const run::RunPaths& run) {
+  run::AskToStop(run, false).Ignore("it has ended by itself");
   const TimePoint by = SystemTime().Now() + kPatienceToEnd;
-  while (FileLock::IsHeld(run.lock()) && SystemTime().Now() < by) {
+  while (run::FileLock::IsHeld(run.lock()) && SystemTime().Now() < by) {
     ::poll(nullptr, 0, kLookMillis);
   }
 }
@@ -364,12 +364,13 @@ namespace {
 
 /// Trains the job on this machine, with as many workers as the trace has machines at each moment,
 /// then ends it and says what that came to. Returns the exit code.
-int RunReplay(const ReplayCommand& command, const Console& console, const RunRegistry& registry) {
+int RunReplay(
+    const ReplayCommand& command, const run::Console& console, const run::RunRegistry& registry) {
   const Status policy_known = CheckReplayPolicy(command.policy);
   const Result<AvailabilityTrace> trace =
       policy_known.ok() ? LoadTrace(command) : Result<AvailabilityTrace>(policy_known);
   if (!trace.ok()) {
-    return Misuse(console, trace.status());
+    return run::Misuse(console, trace.status());
   }
   std::vector<proto::ConfigOverride> settings = command.overrides;
   if (!command.policy.empty()) {
@@ -377,11 +378,11 @@ int RunReplay(const ReplayCommand& command, const Console& console, const RunReg
   }
   const auto config = proto::LoadJobConfig(command.job_path, settings);
   if (const Status fits = config.ok() ? CheckReplayed(*config) : config.status(); !fits.ok()) {
-    return Misuse(console, fits);
+    return run::Misuse(console, fits);
   }
-  const Result<RunPaths> run = StartRun(command, config->name, registry);
+  const Result<run::RunPaths> run = StartRun(command, config->name, registry);
   if (!run.ok()) {
-    return Fail(console, run.status());
+    return run::Fail(console, run.status());
   }
   ReplayReport begun;
   begun.job = command.job_path;
@@ -406,7 +407,7 @@ int RunReplay(const ReplayCommand& command, const Console& console, const RunReg
   const Status followed = began.ok() ? replayer.Follow(interrupts) : began;
   EndRun(*run);
   if (!followed.ok()) {
-    return Fail(console, followed);
+    return run::Fail(console, followed);
   }
   ReplayReport report = replayer.Finish();
   if (policy) {
@@ -417,21 +418,21 @@ int RunReplay(const ReplayCommand& command, const Console& console, const RunReg
   const std::string plot =
       command.plot_path.empty() ? run->root + "/replay.svg" : command.plot_path;
   if (const Status written = WriteFileAtomically(plot, PlotReplay(report)); !written.ok()) {
-    return Fail(console, written);
+    return run::Fail(console, written);
   }
   if (!command.is_json) {
     console.out("plot          " + plot + "\n");
   }
   const std::string state = EndedRun(*run).state;
   if (state == "failed" || state == "killed") {
-    return Fail(
+    return run::Fail(
         console,
         Status::Unavailable(fmt::format(
             "the run ended before its trace did ({}); psctl status {} says why",
             state,
             run->root)));
   }
-  return kExitOk;
+  return run::kExitOk;
 }
 
 void AddArguments(ReplayCommand* command, Arguments* arguments) {
@@ -451,7 +452,7 @@ void AddArguments(ReplayCommand* command, Arguments* arguments) {
       [command](const std::string& text) -> Status {
         command->notice_s = 0;
         if (text != "none") {
-          PS_ASSIGN(command->notice_s, ParseDuration("--notice", text));
+          PS_ASSIGN(command->notice_s, run::ParseDuration("--notice", text));
         }
         return Status::Ok();
       },

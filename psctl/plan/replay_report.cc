@@ -45,12 +45,12 @@ bool IsMet(const ReplayReport& report) {
 std::string ReplayedGoalText(const ReplayReport& report) {
   const ReplayGoal& goal = report.goal;
   std::string text =
-      fmt::format("{}: loss {} ", IsMet(report) ? "met" : "not met", FormatLoss(goal.loss));
+      fmt::format("{}: loss {} ", IsMet(report) ? "met" : "not met", run::FormatLoss(goal.loss));
   if (report.has_reached) {
     text += "after ";
   } else {
     text += report.best_loss > 0
-                ? fmt::format("missed by {} in ", FormatLoss(report.best_loss - goal.loss))
+                ? fmt::format("missed by {} in ", run::FormatLoss(report.best_loss - goal.loss))
                 : "with no step in ";
   }
   text += FormatDuration(report.trained_s);
@@ -229,7 +229,7 @@ void ReplayMeter::LookAtGoal(const proto::JobStatus& status) {
 }
 
 void ReplayMeter::Look(double at_s, uint32_t available, const proto::JobStatus& status) {
-  const auto present = static_cast<uint32_t>(CountWorkers(status));
+  const auto present = static_cast<uint32_t>(run::CountWorkers(status));
   const double dt = report_.points.empty() ? 0 : at_s - report_.points.back().at_s;
   uint32_t wanted = 0;
   for (const proto::FleetRow& row : status.fleet) {
@@ -337,11 +337,11 @@ std::string RenderReplay(const ReplayReport& report) {
   }
   pairs.emplace_back(
       "cost", report.usd > 0 ? FormatUsd(report.usd) + " USD" : "- (no usd_per_hour in the job)");
-  pairs.emplace_back("loss", FormatLoss(report.loss));
+  pairs.emplace_back("loss", run::FormatLoss(report.loss));
   if (report.goal.loss > 0) {
     pairs.emplace_back("goal", ReplayedGoalText(report));
   }
-  return RenderPairs(pairs) + RenderDecisions(report) + RenderFleets(report);
+  return run::RenderPairs(pairs) + RenderDecisions(report) + RenderFleets(report);
 }
 
 std::string JsonOfReplay(const ReplayReport& report) {

@@ -50,7 +50,7 @@ class RecordedPolicy final : public FleetPolicy {
 
 /// In seconds of the trace.
 Result<SimulatedJob> JobOf(const ReplaySetting& setting, const ReplayReport& report) {
-  const LivePolicySettings& policy = setting.policy;
+  const run::LivePolicySettings& policy = setting.policy;
   if (!(policy.speed_of_one > 0)) {
     return Status::InvalidArgument("the workers' step_ms does not say how long a step takes");
   }

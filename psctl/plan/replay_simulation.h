@@ -11,10 +11,10 @@ namespace ps::psctl {
 /// How a replay was made.
 struct ReplaySetting {
   proto::JobConfig config;
-  AvailabilityTrace trace;    // in seconds of the clock
-  LivePolicySettings policy;  // likewise
-  double notice_s = 0;        // of the trace; 0: machines go without a word
-  uint32_t begins_with = 0;   // machines that were held when the replay began
+  AvailabilityTrace trace;         // in seconds of the clock
+  run::LivePolicySettings policy;  // likewise
+  double notice_s = 0;             // of the trace; 0: machines go without a word
+  uint32_t begins_with = 0;        // machines that were held when the replay began
 };
 
 /// What the same policy comes to on the same trace in virtual time, with the production coordinator

@@ -102,8 +102,8 @@ Status UseProfile(const SimulateCommand& command, uint32_t workers, SimulatedJob
     return Status::InvalidArgument(
         "--profile also wants --type and --ps, as in --type g4dn.4xlarge --ps m5.xlarge=1");
   }
-  Planning planning("");
-  PS_ASSIGN(planning.input.setup.servers, ParseServerRanges("--ps", {command.servers}));
+  run::Planning planning("");
+  PS_ASSIGN(planning.input.setup.servers, run::ParseServerRanges("--ps", {command.servers}));
   const auto& servers = planning.input.setup.servers;
   if (servers.size() != 1 || servers.front().hosts_min != servers.front().hosts_max) {
     return Status::InvalidArgument("--ps wants one type and a number, as in m5.xlarge=1");
@@ -111,12 +111,12 @@ Status UseProfile(const SimulateCommand& command, uint32_t workers, SimulatedJob
   planning.input.setup.goal.seconds_max = std::numeric_limits<double>::infinity();
   planning.input.setup.goal.usd_max = std::numeric_limits<double>::infinity();
   planning.input.models.instance_types = {command.type};
-  PlanningCommand plan;
+  run::PlanningCommand plan;
   plan.job_path = command.job_path;
   plan.profile_path = command.profile_path;
   plan.catalog_path = command.catalog_path;
   plan.market = "both";
-  PS_TRY(PreparePlanning(plan, &planning));
+  PS_TRY(run::PreparePlanning(plan, &planning));
   const proto::InstanceType& type = *planning.catalog.Find(command.type);
   if (type.spot.empty() && command.spot_usd == 0 && command.prices_path.empty()) {
     return Status::InvalidArgument(fmt::format(
@@ -337,10 +337,10 @@ Result<Judgement> Judge(const SimulateCommand& command) {
 }
 
 /// Judges policies on a trace, in virtual time. Returns the exit code.
-int RunSimulate(const SimulateCommand& command, const Console& console) {
+int RunSimulate(const SimulateCommand& command, const run::Console& console) {
   const Result<Judgement> judgement = Judge(command);
   if (!judgement.ok()) {
-    return Misuse(console, judgement.status());
+    return run::Misuse(console, judgement.status());
   }
   console.out(
       command.is_json ? JsonOfJudgement(command, *judgement)
@@ -348,13 +348,13 @@ int RunSimulate(const SimulateCommand& command, const Console& console) {
   if (!command.plot_path.empty()) {
     const Status written = WriteFileAtomically(command.plot_path, PlotJudgement(*judgement));
     if (!written.ok()) {
-      return Fail(console, written);
+      return run::Fail(console, written);
     }
     if (!command.is_json) {
       console.out("plot          " + command.plot_path + "\n");
     }
   }
-  return kExitOk;
+  return run::kExitOk;
 }
 
 void AddArguments(SimulateCommand* command, Arguments* arguments) {

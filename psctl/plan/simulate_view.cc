@@ -41,8 +41,8 @@ bool HasPrice(const Judgement& judgement) {
 }  // namespace
 
 std::string RenderJudgement(const SimulateCommand& command, const Judgement& judgement) {
-  std::vector<Column> columns = {
-      {"policy", Align::kLeft},
+  std::vector<run::Column> columns = {
+      {"policy", run::Align::kLeft},
       {"time"},
       {"samples"},
       {"of ideal"},
@@ -59,9 +59,9 @@ std::string RenderJudgement(const SimulateCommand& command, const Judgement& jud
     columns.push_back({"failed"});
   }
   if (judgement.job.samples_wanted > 0) {
-    columns.push_back({"goal", Align::kLeft});
+    columns.push_back({"goal", run::Align::kLeft});
   }
-  Table table(std::move(columns));
+  run::Table table(std::move(columns));
   for (const PolicyRuns& policy : judgement.policies) {
     const auto mean = [&](double (*value)(const SimulationResult&)) {
       return MeanOf(policy, value);

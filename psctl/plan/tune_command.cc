@@ -38,7 +38,7 @@ std::string ShareText(double share) {
   return fmt::format("{:.4g} %", 100 * share);
 }
 
-Status CheckTunable(const proto::JobConfig& job, const JobParts& parts) {
+Status CheckTunable(const proto::JobConfig& job, const run::JobParts& parts) {
   if (parts.data.test_count == 0) {
     return Status::InvalidArgument("the job has no test samples, so no accuracy to compare");
   }
@@ -52,7 +52,7 @@ Status CheckTunable(const proto::JobConfig& job, const JobParts& parts) {
 
 class Tuning {
  public:
-  Tuning(const TuneCommand& command, const proto::JobConfig& job, const Console& console)
+  Tuning(const TuneCommand& command, const proto::JobConfig& job, const run::Console& console)
       : command_(command),
         job_(job),
         console_(console),
@@ -72,14 +72,14 @@ class Tuning {
   }
 
   std::string Render(size_t width_max, uint64_t samples) const {
-    Table table(
+    run::Table table(
         {{"bsp"},
-         {"rounds", Align::kRight, 1},
-         {"then steps", Align::kRight, 1},
+         {"rounds", run::Align::kRight, 1},
+         {"then steps", run::Align::kRight, 1},
          {"accuracy"},
          {"time"},
-         {"of bsp", Align::kRight, 2},
-         {"", Align::kLeft}});
+         {"of bsp", run::Align::kRight, 2},
+         {"", run::Align::kLeft}});
     std::vector<ShareResult> rows = results_;
     std::ranges::sort(rows, {}, &ShareResult::share);
     for (const ShareResult& row : rows) {
@@ -139,7 +139,7 @@ class Tuning {
 
   const TuneCommand& command_;
   const proto::JobConfig& job_;
-  const Console& console_;
+  const run::Console& console_;
   provisioner::ShareSearch search_;
   ChildRuns runner_;
   std::vector<ShareResult> results_;
@@ -168,22 +168,22 @@ std::string FieldsText(const proto::JobConfig& before, const proto::JobConfig& c
 /// Runs the job on this machine again and again, from beginning to end, to find the smallest share
 /// of it that has to be trained in bsp (train.switch_at) for the accuracy of bsp alone. Says how
 /// far it is on stderr, and prints each share with its accuracy and time. Returns the exit code.
-int RunTune(const TuneCommand& command, const Console& console) {
+int RunTune(const TuneCommand& command, const run::Console& console) {
   const Result<proto::JobConfig> job = proto::LoadJobConfig(command.job_path, command.overrides);
   if (!job.ok()) {
-    return Misuse(console, job.status());
+    return run::Misuse(console, job.status());
   }
-  const Result<JobParts> parts = LoadParts(*job, command.job_path, command.overrides);
+  const Result<run::JobParts> parts = run::LoadParts(*job, command.job_path, command.overrides);
   if (!parts.ok()) {
-    return Misuse(console, parts.status());
+    return run::Misuse(console, parts.status());
   }
   if (const Status tunable = CheckTunable(*job, *parts); !tunable.ok()) {
-    return Misuse(console, tunable);
+    return run::Misuse(console, tunable);
   }
   Tuning tuning(command, *job, console);
   const Result<double> share = tuning.Search();
   if (!share.ok()) {
-    return Fail(console, share.status());
+    return run::Fail(console, share.status());
   }
   const proto::JobConfig chosen = provisioner::WithShare(*job, *share);
   console.out(tuning.Render(console.out_width, parts->data.train_count * job->train.epochs));
@@ -193,15 +193,15 @@ int RunTune(const TuneCommand& command, const Console& console) {
       command.tolerance_points,
       FieldsText(*job, chosen)));
   if (command.output.empty()) {
-    return kExitOk;
+    return run::kExitOk;
   }
   if (const Status written =
           WriteFileAtomically(command.output, proto::PrintJobConfig(chosen) + "\n");
       !written.ok()) {
-    return Fail(console, written);
+    return run::Fail(console, written);
   }
   console.out("written to " + command.output + "\n");
-  return kExitOk;
+  return run::kExitOk;
 }
 
 Status CheckFigures(const TuneCommand& tune) {

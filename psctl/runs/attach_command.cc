@@ -27,9 +27,9 @@ constexpr Duration kPatience = std::chrono::seconds(2);
 /// One look at a run after the other.
 class Attachment {
  public:
-  Attachment(const RunPaths& run, const Console& console)
+  Attachment(const run::RunPaths& run, const run::Console& console)
       : run_(run),
-        name_(Printable(BaseName(run.root))),
+        name_(Printable(run::BaseName(run.root))),
         progress_(
             {.is_terminal = console.is_err_terminal,
              .write = console.err,
@@ -37,13 +37,13 @@ class Attachment {
 
   /// False when the run is over.
   bool Look() {
-    const Result<proto::JobStatus> status = FetchStatus(run_);
+    const Result<proto::JobStatus> status = run::FetchStatus(run_);
     const TimePoint now = SystemTime().Now();
     if (status.ok()) {
       Show(*status, now);
       return true;
     }
-    if (!FileLock::IsHeld(run_.lock())) {
+    if (!run::FileLock::IsHeld(run_.lock())) {
       return false;
     }
     if (!is_silence_told_ && now - heard_ > kPatience) {
@@ -71,36 +71,36 @@ class Attachment {
     progress_.Update(status, events, now);
   }
 
-  const RunPaths& run_;
+  const run::RunPaths& run_;
   const std::string name_;
-  ProgressPrinter progress_;
-  RunEvents events_;
+  run::ProgressPrinter progress_;
+  run::RunEvents events_;
   TimePoint heard_ = SystemTime().Now();
   bool is_silence_told_ = false;
   bool is_first_ = true;
   uint32_t restarts_ = 0;
 };
 
-int TellEnd(const RunPaths& run, bool is_json, const Console& console) {
-  if (const int code = PrintSummary(run, is_json, console); code != kExitOk) {
+int TellEnd(const run::RunPaths& run, bool is_json, const run::Console& console) {
+  if (const int code = PrintSummary(run, is_json, console); code != run::kExitOk) {
     return code;
   }
   const RunRow ended = EndedRun(run);
-  return ExitCodeOf(ended.state, ended.model_problem);
+  return run::ExitCodeOf(ended.state, ended.model_problem);
 }
 
 /// Shows how a run goes until it has ended, and then its summary. Ctrl-C leaves the run alone.
 /// Returns the exit code of the run; 0 when it still goes on.
-int RunAttach(const AttachCommand& command, const RunPaths& run, const Console& console) {
-  if (FileLock::IsHeld(run.lock())) {
+int RunAttach(const AttachCommand& command, const run::RunPaths& run, const run::Console& console) {
+  if (run::FileLock::IsHeld(run.lock())) {
     const InterruptGuard interrupts;
     Attachment attachment(run, console);
     while (attachment.Look()) {
       if (interrupts.IsInterrupted()) {
         attachment.Finish();
-        const std::string name = Printable(BaseName(run.root));
+        const std::string name = Printable(run::BaseName(run.root));
         console.err("detached; " + name + " goes on, and psctl stop " + name + " ends it\n");
-        return kExitOk;
+        return run::kExitOk;
       }
       ::poll(nullptr, 0, kAttachPollMillis);
     }

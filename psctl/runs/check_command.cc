@@ -53,10 +53,10 @@ Status CheckPorts(const proto::JobConfig& config) {
 
 /// What lies outside of the job file.
 Status CheckMachine(const proto::JobConfig& config) {
-  PS_TRY(provisioner::CheckPrograms(ProgramDirectory(), config));
-  PS_TRY(RunDirectory::CheckParent(config.run.directory));
+  PS_TRY(provisioner::CheckPrograms(run::ProgramDirectory(), config));
+  PS_TRY(run::RunDirectory::CheckParent(config.run.directory));
   if (!config.checkpoint.copy_to.empty()) {
-    PS_TRY(CheckCopyTarget(config.checkpoint.copy_to));
+    PS_TRY(run::CheckCopyTarget(config.checkpoint.copy_to));
   }
   PS_TRY(provisioner::CheckServerPlaces(config, kPlaceAnswers));
   return CheckPorts(config);
@@ -65,26 +65,27 @@ Status CheckMachine(const proto::JobConfig& config) {
 /// Looks for everything that would keep `psctl train` from running the job to its end, without
 /// starting anything: the file and its rules, shapes, the whole dataset, programs, folder and
 /// ports. Prints what the job is. Returns the exit code, which is that of train.
-int RunCheck(const CheckCommand& command, const Console& console) {
+int RunCheck(const CheckCommand& command, const run::Console& console) {
   const Result<proto::JobConfig> config = proto::LoadJobConfig(command.job_path, command.overrides);
   if (!config.ok()) {
-    return Misuse(console, config.status());
+    return run::Misuse(console, config.status());
   }
-  const Result<PreparedJob> job =
-      PrepareJob(*config, command.job_path, command.overrides, command.plan_path);
+  const Result<run::PreparedJob> job =
+      run::PrepareJob(*config, command.job_path, command.overrides, command.plan_path);
   if (!job.ok()) {
-    return Misuse(console, job.status());
+    return run::Misuse(console, job.status());
   }
-  if (const Status data = CheckData(job->config, command.job_path, command.overrides); !data.ok()) {
-    return Misuse(console, data);
+  if (const Status data = run::CheckData(job->config, command.job_path, command.overrides);
+      !data.ok()) {
+    return run::Misuse(console, data);
   }
   if (const Status machine = CheckMachine(job->config); !machine.ok()) {
-    return Fail(console, machine);
+    return run::Fail(console, machine);
   }
   console.out(
-      RenderPairs(DescribeJob(job->config, job->parts)) + Printable(command.job_path) +
+      run::RenderPairs(run::DescribeJob(job->config, job->parts)) + Printable(command.job_path) +
       ": nothing is wrong\n");
-  return kExitOk;
+  return run::kExitOk;
 }
 
 void AddArguments(CheckCommand* command, Arguments* arguments) {

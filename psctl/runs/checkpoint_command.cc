@@ -43,30 +43,30 @@ CheckpointSource SourceOf(Reader& reader) {
       }};
 }
 
-int Diff(const CheckpointCommand& command, Reader& reader, const Console& console) {
+int Diff(const CheckpointCommand& command, Reader& reader, const run::Console& console) {
   const Result<Manifest> first = ReadChosen(SourceOf(reader), command.first);
   const Result<Manifest> second = ReadChosen(SourceOf(reader), command.second);
   if (!first.ok() || !second.ok()) {
-    return Fail(console, first.ok() ? second.status() : first.status());
+    return run::Fail(console, first.ok() ? second.status() : first.status());
   }
   const auto differences = reader.Compare(*first, *second);
   if (!differences.ok()) {
-    return Fail(console, differences.status());
+    return run::Fail(console, differences.status());
   }
   console.out(
       command.is_json ? DifferencesToJson(*differences)
                       : RenderDifferences(*differences, console.out_width));
-  return kExitOk;
+  return run::kExitOk;
 }
 
-int Export(const CheckpointCommand& command, Reader& reader, const Console& console) {
+int Export(const CheckpointCommand& command, Reader& reader, const run::Console& console) {
   const Result<Manifest> manifest = ReadChosen(SourceOf(reader), command.first);
   if (!manifest.ok()) {
-    return Fail(console, manifest.status());
+    return run::Fail(console, manifest.status());
   }
-  const Status written = ExportModel(reader, *manifest, command.target, command.is_half);
+  const Status written = run::ExportModel(reader, *manifest, command.target, command.is_half);
   if (!written.ok()) {
-    return Fail(console, written);
+    return run::Fail(console, written);
   }
   std::error_code error;
   const uint64_t bytes = std::filesystem::file_size(command.target, error);
@@ -76,57 +76,57 @@ int Export(const CheckpointCommand& command, Reader& reader, const Console& cons
       manifest->id,
       Plural(manifest->tensors.size(), "tensor"),
       FormatBytes(error ? 0 : bytes)));
-  return kExitOk;
+  return run::kExitOk;
 }
 
 int Prune(
     const CheckpointCommand& command,
     checkpoint::Storage& storage,
     const std::string& path,
-    const Console& console) {
+    const run::Console& console) {
   const auto report = checkpoint::Prune(storage, path, command.keep);
   if (report.status().code() == StatusCode::kUnavailable) {
-    return Fail(
+    return run::Fail(
         console,
         Status::Unavailable(fmt::format(
             "{}; a running job prunes by itself, as checkpoint.keep says",
             report.status().message())));
   }
   if (!report.ok()) {
-    return Fail(console, report.status());
+    return run::Fail(console, report.status());
   }
   console.out(fmt::format(
       "removed: {}\nkept: {}\n", NumbersText(report->removed), NumbersText(report->kept)));
-  return kExitOk;
+  return run::kExitOk;
 }
 
 int Copy(
     const CheckpointCommand& command,
     checkpoint::Storage& storage,
     const std::string& path,
-    const Console& console) {
+    const run::Console& console) {
   if (checkpoint::IsObjectStore(command.target)) {
     return CopyToObjects(path, command.target, console);
   }
-  const std::string target = AbsolutePath(command.target);
-  const auto report = checkpoint::Copy(storage, AbsolutePath(path), target);
+  const std::string target = run::AbsolutePath(command.target);
+  const auto report = checkpoint::Copy(storage, run::AbsolutePath(path), target);
   const Status carried =
-      report.ok() ? CarryOrigin(storage, AbsolutePath(path), target) : report.status();
+      report.ok() ? run::CarryOrigin(storage, run::AbsolutePath(path), target) : report.status();
   if (!carried.ok()) {
-    return Fail(console, carried);
+    return run::Fail(console, carried);
   }
   console.out(fmt::format(
       "copied: {}, {}\nthere already: {}\n",
       NumbersText(report->copied),
       FormatBytes(report->written_bytes),
       NumbersText(report->present)));
-  return kExitOk;
+  return run::kExitOk;
 }
 
 }  // namespace
 
 int RunCheckpoint(
-    const CheckpointCommand& command, const std::string& path, const Console& console) {
+    const CheckpointCommand& command, const std::string& path, const run::Console& console) {
   using Action = CheckpointCommand::Action;
   const auto storage = checkpoint::MakeRocksDbStorage();
   if (command.action == Action::kPrune) {
@@ -137,7 +137,7 @@ int RunCheckpoint(
   }
   const auto reader = Reader::Open(*storage, path);
   if (!reader.ok()) {
-    return Fail(console, reader.status());
+    return run::Fail(console, reader.status());
   }
   switch (command.action) {
     case Action::kShow:
@@ -247,22 +247,22 @@ void AddCopy(CheckpointCommand* command, Arguments* arguments) {
 
 /// On the checkpoint path that was named, or on that of the run that was.
 int Run(const CheckpointCommand& command, const Session& session) {
-  const Console& console = session.console;
+  const run::Console& console = session.console;
   if (checkpoint::IsObjectStore(command.where)) {
     return RunOnObjects(command, console);
   }
-  if (IsCheckpointPath(command.where)) {
+  if (run::IsCheckpointPath(command.where)) {
     return RunCheckpoint(command, command.where, console);
   }
-  const Result<RunPaths> run = ChooseRun(command.where, session.registry);
+  const Result<run::RunPaths> run = ChooseRun(command.where, session.registry);
   if (!run.ok()) {
-    return Fail(
+    return run::Fail(
         console,
         Status(
             run.status().code(),
             std::string(run.status().message()) + "; name a run or a checkpoint path"));
   }
-  return RunCheckpoint(command, CheckpointPathOf(*run), console);
+  return RunCheckpoint(command, run::CheckpointPathOf(*run), console);
 }
 
 }  // namespace

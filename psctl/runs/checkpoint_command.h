@@ -28,7 +28,7 @@ struct CheckpointCommand {
 
 /// On the checkpoints in `path`. Returns the exit code.
 int RunCheckpoint(
-    const CheckpointCommand& command, const std::string& path, const Console& console);
+    const CheckpointCommand& command, const std::string& path, const run::Console& console);
 
 extern const Command kCheckpoint;
 extern const Command kCheckpointList;

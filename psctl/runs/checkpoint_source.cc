@@ -44,15 +44,15 @@ std::string NumbersText(const std::vector<CheckpointId>& ids) {
 }
 
 int ListCheckpoints(
-    const CheckpointCommand& command, const CheckpointSource& source, const Console& console) {
+    const CheckpointCommand& command, const CheckpointSource& source, const run::Console& console) {
   std::vector<Manifest> manifests;
-  int code = kExitOk;
+  int code = run::kExitOk;
   for (const CheckpointId id : source.ids) {
     Result<Manifest> manifest = source.read(id);
     if (manifest.ok()) {
       manifests.push_back(std::move(manifest).value());
     } else {
-      code = Fail(console, manifest.status());
+      code = run::Fail(console, manifest.status());
     }
   }
   if (command.is_json) {
@@ -66,27 +66,27 @@ int ListCheckpoints(
 }
 
 int ShowCheckpoint(
-    const CheckpointCommand& command, const CheckpointSource& source, const Console& console) {
+    const CheckpointCommand& command, const CheckpointSource& source, const run::Console& console) {
   const Result<Manifest> manifest = ReadChosen(source, command.first);
   if (!manifest.ok()) {
-    return Fail(console, manifest.status());
+    return run::Fail(console, manifest.status());
   }
-  console.out(RenderCheckpoint(*manifest, JobName(*manifest), console.out_width));
-  return kExitOk;
+  console.out(RenderCheckpoint(*manifest, run::JobName(*manifest), console.out_width));
+  return run::kExitOk;
 }
 
 int VerifyCheckpoints(
-    const CheckpointCommand& command, const CheckpointSource& source, const Console& console) {
+    const CheckpointCommand& command, const CheckpointSource& source, const run::Console& console) {
   std::vector<CheckpointId> ids = source.ids;
   if (!command.is_all) {
     const Result<CheckpointId> id = Choose(source, command.first);
     if (!id.ok()) {
-      return Fail(console, id.status());
+      return run::Fail(console, id.status());
     }
     ids = {*id};
   }
   std::vector<Verified> all;
-  int code = kExitOk;
+  int code = run::kExitOk;
   for (const CheckpointId id : ids) {
     Verified verified;
     verified.id = id;
@@ -95,7 +95,7 @@ int VerifyCheckpoints(
       verified.chunks = manifest->chunks.size();
       verified.logical_bytes = TotalStats(*manifest).logical_bytes;
     }
-    code = verified.damages.empty() ? code : kExitFailed;
+    code = verified.damages.empty() ? code : run::kExitFailed;
     if (!command.is_json) {
       console.out(RenderVerified(verified));
     }

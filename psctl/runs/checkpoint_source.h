@@ -30,10 +30,10 @@ std::string NumbersText(const std::vector<checkpoint::CheckpointId>& ids);
 
 // `psctl checkpoint list | show | verify`. Each returns the exit code.
 int ListCheckpoints(
-    const CheckpointCommand& command, const CheckpointSource& source, const Console& console);
+    const CheckpointCommand& command, const CheckpointSource& source, const run::Console& console);
 int ShowCheckpoint(
-    const CheckpointCommand& command, const CheckpointSource& source, const Console& console);
+    const CheckpointCommand& command, const CheckpointSource& source, const run::Console& console);
 int VerifyCheckpoints(
-    const CheckpointCommand& command, const CheckpointSource& source, const Console& console);
+    const CheckpointCommand& command, const CheckpointSource& source, const run::Console& console);
 
 }  // namespace ps::psctl

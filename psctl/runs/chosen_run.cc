@@ -11,7 +11,7 @@
 
 namespace ps::psctl {
 
-Result<RunPaths> ChooseRun(const std::string& job, const RunRegistry& registry) {
+Result<run::RunPaths> ChooseRun(const std::string& job, const run::RunRegistry& registry) {
   if (job.ends_with(".json") && std::filesystem::is_regular_file(job)) {
     PS_ASSIGN(const proto::JobConfig config, proto::LoadJobConfig(job));
     return registry.Resolve(config.name);
@@ -19,33 +19,33 @@ Result<RunPaths> ChooseRun(const std::string& job, const RunRegistry& registry) 
   if (!job.empty()) {
     return registry.Resolve(job);
   }
-  const std::vector<RunningJob> running = registry.Find();
+  const std::vector<run::RunningJob> running = registry.Find();
   if (running.empty()) {
     return Status::NotFound("no job is running");
   }
   if (running.size() > 1) {
     std::string names;
-    for (const RunningJob& candidate : running) {
-      names += (names.empty() ? "" : ", ") + BaseName(candidate.paths.root);
+    for (const run::RunningJob& candidate : running) {
+      names += (names.empty() ? "" : ", ") + run::BaseName(candidate.paths.root);
     }
     return Status::InvalidArgument(fmt::format("several jobs are running; name one: {}", names));
   }
   return running.front().paths;
 }
 
-int PrintSummary(const RunPaths& run, bool is_json, const Console& console) {
+int PrintSummary(const run::RunPaths& run, bool is_json, const run::Console& console) {
   const Result<std::string> summary = ReadFile(is_json ? run.summary_json() : run.summary_text());
   if (!summary.ok()) {
-    return Fail(
+    return run::Fail(
         console,
         Status::NotFound(fmt::format(
             "{} has ended and left no summary; its logs are in {}, and psctl resume {} goes on",
-            BaseName(run.root),
+            run::BaseName(run.root),
             run.logs(),
             run.root)));
   }
   console.out(*summary);
-  return kExitOk;
+  return run::kExitOk;
 }
 
 }  // namespace ps::psctl

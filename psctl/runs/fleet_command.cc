@@ -22,10 +22,11 @@ namespace {
 
 constexpr int kFleetPollMillis = 200;
 
-Status CheckRuns(const RunPaths& run) {
-  return FileLock::IsHeld(run.lock())
+Status CheckRuns(const run::RunPaths& run) {
+  return run::FileLock::IsHeld(run.lock())
              ? Status::Ok()
-             : Status::NotFound(fmt::format("{} has ended; no worker is left", BaseName(run.root)));
+             : Status::NotFound(
+                   fmt::format("{} has ended; no worker is left", run::BaseName(run.root)));
 }
 
 uint32_t WantedOf(const std::vector<proto::FleetRow>& fleet) {
@@ -121,20 +122,21 @@ std::string WhyItWaits(const std::vector<proto::FleetRow>& fleet) {
 
 /// Returns when everybody who was asked for takes part, and nobody else of the groups does. What is
 /// in the way is said, each time that it changes.
-int WaitForFleet(const ScaleCommand& command, const RunPaths& run, const Console& console) {
-  const std::string name = BaseName(run.root);
+int WaitForFleet(
+    const ScaleCommand& command, const run::RunPaths& run, const run::Console& console) {
+  const std::string name = run::BaseName(run.root);
   const TimePoint begin = SystemTime().Now();
   std::string said;
-  while (FileLock::IsHeld(run.lock())) {
-    const Result<proto::JobStatus> status = FetchStatus(run);
+  while (run::FileLock::IsHeld(run.lock())) {
+    const Result<proto::JobStatus> status = run::FetchStatus(run);
     if (status.ok() && IsAsWanted(command, *status)) {
       if (const std::string& trouble = status->servers.trouble; !trouble.empty()) {
-        return Fail(
+        return run::Fail(
             console,
             Status::Unavailable(fmt::format("{} goes on with {}", name, Printable(trouble))));
       }
       console.out(Describe(command, name, status->fleet, status->servers));
-      return kExitOk;
+      return run::kExitOk;
     }
     const std::string why = status.ok() ? WhyItWaits(status->fleet) : said;
     if (!why.empty() && why != said) {
@@ -143,7 +145,7 @@ int WaitForFleet(const ScaleCommand& command, const RunPaths& run, const Console
     }
     said = why;
     if (Seconds(SystemTime().Now() - begin) >= command.wait_max_s) {
-      return Fail(
+      return run::Fail(
           console,
           Status::DeadlineExceeded(fmt::format(
               "{} is not as wanted after {}, and what was asked for stays",
@@ -152,76 +154,76 @@ int WaitForFleet(const ScaleCommand& command, const RunPaths& run, const Console
     }
     ::poll(nullptr, 0, kFleetPollMillis);
   }
-  return Fail(
+  return run::Fail(
       console, Status::NotFound(fmt::format("{} ended before the fleet was as wanted", name)));
 }
 
 int Preview(
     const ScaleCommand& command,
-    const RunPaths& run,
+    const run::RunPaths& run,
     const std::string& today,
-    const Console& console) {
-  const Result<proto::JobConfig> config = ConfigOfRun(run);
+    const run::Console& console) {
+  const Result<proto::JobConfig> config = run::ConfigOfRun(run);
   if (!config.ok()) {
-    return Fail(console, config.status());
+    return run::Fail(console, config.status());
   }
-  const Result<proto::JobStatus> status = FetchStatus(run);
+  const Result<proto::JobStatus> status = run::FetchStatus(run);
   if (!status.ok()) {
-    return Fail(console, status.status());
+    return run::Fail(console, status.status());
   }
   const Result<std::string> text =
       PreviewScale(command, *status, *config, today, console.out_width);
   if (!text.ok()) {
-    return Fail(console, text.status());
+    return run::Fail(console, text.status());
   }
-  console.out(BaseName(run.root) + "\n" + *text);
-  return kExitOk;
+  console.out(run::BaseName(run.root) + "\n" + *text);
+  return run::kExitOk;
 }
 
-int RunNotice(const NoticeCommand& command, const RunPaths& run, const Console& console) {
+int RunNotice(const NoticeCommand& command, const run::RunPaths& run, const run::Console& console) {
   if (const Status runs = CheckRuns(run); !runs.ok()) {
-    return Fail(console, runs);
+    return run::Fail(console, runs);
   }
-  const Result<Duration> left =
-      GiveNotice(run, WorkerId(command.worker), command.is_server, FromSeconds(command.grace_s));
+  const Result<Duration> left = run::GiveNotice(
+      run, WorkerId(command.worker), command.is_server, FromSeconds(command.grace_s));
   if (!left.ok()) {
-    return Fail(console, left.status());
+    return run::Fail(console, left.status());
   }
   console.out(fmt::format(
       "{} {} of {} has {} to {}\n",
       command.is_server ? "server" : "worker",
       command.worker,
-      BaseName(run.root),
+      run::BaseName(run.root),
       FormatDuration(Seconds(*left)),
       command.is_server ? "make a checkpoint and leave" : "leave"));
-  return kExitOk;
+  return run::kExitOk;
 }
 
-int RunDrain(const DrainCommand& command, const RunPaths& run, const Console& console) {
+int RunDrain(const DrainCommand& command, const run::RunPaths& run, const run::Console& console) {
   if (const Status runs = CheckRuns(run); !runs.ok()) {
-    return Fail(console, runs);
+    return run::Fail(console, runs);
   }
   const Result<Duration> left =
-      ReleaseWorker(run, WorkerId(command.worker), FromSeconds(command.grace_s));
+      run::ReleaseWorker(run, WorkerId(command.worker), FromSeconds(command.grace_s));
   if (!left.ok()) {
-    return Fail(console, left.status());
+    return run::Fail(console, left.status());
   }
   console.out(fmt::format(
       "worker {} of {} finishes its step and leaves, within {}; nobody takes its place\n",
       command.worker,
-      BaseName(run.root),
+      run::BaseName(run.root),
       FormatDuration(Seconds(*left))));
-  return kExitOk;
+  return run::kExitOk;
 }
 
-int RunPause(const PauseCommand& command, const RunPaths& run, const Console& console) {
+int RunPause(const PauseCommand& command, const run::RunPaths& run, const run::Console& console) {
   if (const Status runs = CheckRuns(run); !runs.ok()) {
-    return Fail(console, runs);
+    return run::Fail(console, runs);
   }
-  if (const Status asked = AskToPause(run, command.is_paused); !asked.ok()) {
-    return Fail(console, asked);
+  if (const Status asked = run::AskToPause(run, command.is_paused); !asked.ok()) {
+    return run::Fail(console, asked);
   }
-  const std::string name = BaseName(run.root);
+  const std::string name = run::BaseName(run.root);
   console.out(
       command.is_paused
           ? name +
@@ -229,27 +231,28 @@ int RunPause(const PauseCommand& command, const RunPaths& run, const Console& co
                 "checkpoint is made\npsctl status " +
                 name + " says how far it is; psctl continue " + name + " goes on\n"
           : name + " goes on\n");
-  return kExitOk;
+  return run::kExitOk;
 }
 
 /// `psctl move`, too. `today` as "2026-07-20".
 int RunScale(
     const ScaleCommand& command,
-    const RunPaths& run,
+    const run::RunPaths& run,
     const std::string& today,
-    const Console& console) {
+    const run::Console& console) {
   if (const Status runs = CheckRuns(run); !runs.ok()) {
-    return Fail(console, runs);
+    return run::Fail(console, runs);
   }
   if (command.is_preview) {
     return Preview(command, run, today, console);
   }
-  const Result<proto::ScaleReply> reply = AskToScale(run, command.changes, Asker::kPerson);
+  const Result<proto::ScaleReply> reply =
+      run::AskToScale(run, command.changes, run::Asker::kPerson);
   if (!reply.ok()) {
-    return Fail(console, reply.status());
+    return run::Fail(console, reply.status());
   }
-  console.out(Describe(command, BaseName(run.root), reply->fleet, reply->servers));
-  return command.is_waiting ? WaitForFleet(command, run, console) : kExitOk;
+  console.out(Describe(command, run::BaseName(run.root), reply->fleet, reply->servers));
+  return command.is_waiting ? WaitForFleet(command, run, console) : run::kExitOk;
 }
 
 constexpr double kGraceSecondsMax = 3600;
@@ -380,9 +383,9 @@ void AddContinue(PauseCommand* pause, Arguments* arguments) {
 }
 
 int Scale(const ScaleCommand& scale, const Session& session) {
-  const Result<RunPaths> run = ChooseRun(scale.job, session.registry);
+  const Result<run::RunPaths> run = ChooseRun(scale.job, session.registry);
   return run.ok() ? RunScale(scale, *run, session.today, session.console)
-                  : Fail(session.console, run.status());
+                  : run::Fail(session.console, run.status());
 }
 
 int Move(const MoveCommand& move, const Session& session) {

@@ -16,20 +16,20 @@ bool IsInForce(const proto::ModesStatus& modes, const proto::ModeChoice& wanted)
   return modes.in_force == wanted && !modes.is_switching;
 }
 
-std::string InForceText(const RunPaths& run, const proto::ModesStatus& modes) {
-  return BaseName(run.root) + " trains in mode " + proto::ModeText(modes.in_force) + "\n";
+std::string InForceText(const run::RunPaths& run, const proto::ModesStatus& modes) {
+  return run::BaseName(run.root) + " trains in mode " + proto::ModeText(modes.in_force) + "\n";
 }
 
-int WaitForMode(const ModeCommand& command, const RunPaths& run, const Console& console) {
-  const std::string name = BaseName(run.root);
-  while (FileLock::IsHeld(run.lock())) {
-    const Result<proto::JobStatus> status = FetchStatus(run);
+int WaitForMode(const ModeCommand& command, const run::RunPaths& run, const run::Console& console) {
+  const std::string name = run::BaseName(run.root);
+  while (run::FileLock::IsHeld(run.lock())) {
+    const Result<proto::JobStatus> status = run::FetchStatus(run);
     if (status.ok() && IsInForce(status->modes, command.wanted)) {
       console.out(InForceText(run, status->modes));
-      return kExitOk;
+      return run::kExitOk;
     }
     if (status.ok() && status->modes.wanted != command.wanted) {
-      return Fail(
+      return run::Fail(
           console,
           Status::Cancelled(fmt::format(
               "somebody asked for mode {} of {} meanwhile",
@@ -38,29 +38,30 @@ int WaitForMode(const ModeCommand& command, const RunPaths& run, const Console& 
     }
     ::poll(nullptr, 0, kModePollMillis);
   }
-  return Fail(console, Status::NotFound(fmt::format("{} ended before the mode had changed", name)));
+  return run::Fail(
+      console, Status::NotFound(fmt::format("{} ended before the mode had changed", name)));
 }
 
-int RunMode(const ModeCommand& command, const RunPaths& run, const Console& console) {
-  if (!FileLock::IsHeld(run.lock())) {
-    return Fail(
+int RunMode(const ModeCommand& command, const run::RunPaths& run, const run::Console& console) {
+  if (!run::FileLock::IsHeld(run.lock())) {
+    return run::Fail(
         console,
         Status::NotFound(fmt::format(
-            "{} has ended; psctl resume takes --set train.mode=MODE", BaseName(run.root))));
+            "{} has ended; psctl resume takes --set train.mode=MODE", run::BaseName(run.root))));
   }
-  const Result<proto::ModeReply> reply = AskForMode(run, command.wanted);
+  const Result<proto::ModeReply> reply = run::AskForMode(run, command.wanted);
   if (!reply.ok()) {
-    return Fail(console, reply.status());
+    return run::Fail(console, reply.status());
   }
   if (IsInForce(reply->modes, command.wanted)) {
     console.out(InForceText(run, reply->modes));
-    return kExitOk;
+    return run::kExitOk;
   }
   console.out(
-      BaseName(run.root) + " changes to mode " + proto::ModeText(command.wanted) +
+      run::BaseName(run.root) + " changes to mode " + proto::ModeText(command.wanted) +
       " when the steps in hand are done; it is in " + proto::ModeText(reply->modes.in_force) +
       " now\n");
-  return command.is_waiting ? WaitForMode(command, run, console) : kExitOk;
+  return command.is_waiting ? WaitForMode(command, run, console) : run::kExitOk;
 }
 
 void AddArguments(ModeCommand* command, Arguments* arguments) {

@@ -138,18 +138,21 @@ std::vector<std::string> MemoryTexts(const proto::JobConfig& config, const worke
 
 /// Prints the layers of a job's model with shapes, parameters and operations, and what a step costs
 /// a worker. Reads of the dataset what it takes to know its shape. Returns the exit code.
-int RunModel(const ModelCommand& command, const Console& console) {
+int RunModel(const ModelCommand& command, const run::Console& console) {
   const Result<proto::JobConfig> config = proto::LoadJobConfig(command.job_path, command.overrides);
   if (!config.ok()) {
-    return Misuse(console, config.status());
+    return run::Misuse(console, config.status());
   }
-  const Result<JobParts> parts = LoadParts(*config, command.job_path, command.overrides);
+  const Result<run::JobParts> parts = run::LoadParts(*config, command.job_path, command.overrides);
   if (!parts.ok()) {
-    return Misuse(console, parts.status());
+    return run::Misuse(console, parts.status());
   }
   constexpr size_t kNameWidthMax = 60;
-  Table table(
-      {{"layer", Align::kLeft}, {"output", Align::kLeft}, {"parameters"}, {"MFLOP a sample"}},
+  run::Table table(
+      {{"layer", run::Align::kLeft},
+       {"output", run::Align::kLeft},
+       {"parameters"},
+       {"MFLOP a sample"}},
       kNameWidthMax);
   // Backward computes two products for each of forward.
   constexpr int64_t kPasses = 3;
@@ -179,8 +182,8 @@ int RunModel(const ModelCommand& command, const Console& console) {
   for (std::string& text : MemoryTexts(*config, parts->model)) {
     facts.emplace_back(facts.size() == 3 ? "a worker's memory" : "", std::move(text));
   }
-  console.out(table.Render() + "\n" + RenderPairs(facts));
-  return kExitOk;
+  console.out(table.Render() + "\n" + run::RenderPairs(facts));
+  return run::kExitOk;
 }
 
 void AddArguments(ModelCommand* command, Arguments* arguments) {

@@ -26,7 +26,7 @@ using checkpoint::ObjectStore;
 
 /// With `says_incomplete` the copies that are not whole are told of and left out.
 Result<CheckpointSource> SourceOf(
-    ObjectStore& store, bool says_incomplete, const Console& console) {
+    ObjectStore& store, bool says_incomplete, const run::Console& console) {
   std::vector<CheckpointId> ids;
   if (says_incomplete) {
     PS_ASSIGN(checkpoint::CopyList list, checkpoint::ListWholeCopies(store));
@@ -67,32 +67,32 @@ Result<std::vector<CheckpointId>> PruneBesideNobody(
   return removed;
 }
 
-int Prune(const CheckpointCommand& command, ObjectStore& store, const Console& console) {
+int Prune(const CheckpointCommand& command, ObjectStore& store, const run::Console& console) {
   const auto removed = PruneBesideNobody(command, store);
   const auto kept = checkpoint::ListCopies(store);
   if (!removed.ok() || !kept.ok()) {
-    return Fail(console, removed.ok() ? kept.status() : removed.status());
+    return run::Fail(console, removed.ok() ? kept.status() : removed.status());
   }
   console.out(fmt::format("removed: {}\nkept: {}\n", NumbersText(*removed), NumbersText(*kept)));
-  return kExitOk;
+  return run::kExitOk;
 }
 
 }  // namespace
 
-int CopyToObjects(const std::string& path, const std::string& place, const Console& console) {
-  const auto store = OpenCopies(place);
+int CopyToObjects(const std::string& path, const std::string& place, const run::Console& console) {
+  const auto store = run::OpenCopies(place);
   if (!store.ok()) {
-    return Misuse(console, store.status());
+    return run::Misuse(console, store.status());
   }
   checkpoint::Uploader uploader(
-      AbsolutePath(path),
+      run::AbsolutePath(path),
       store->get(),
       {.writer = checkpoint::MakeWriterName(),
        .keep = 0,
        .on_progress = BytesProgress(console, "copying")});
   const auto report = uploader.Run();
   if (!report.ok()) {
-    return Fail(console, report.status());
+    return run::Fail(console, report.status());
   }
   console.out(fmt::format(
       "copied: {}, {} sent, {} shared\nthere already: {}\n",
@@ -100,19 +100,19 @@ int CopyToObjects(const std::string& path, const std::string& place, const Conso
       FormatBytes(report->sent_bytes),
       FormatBytes(report->shared_bytes),
       NumbersText(report->present)));
-  return kExitOk;
+  return run::kExitOk;
 }
 
-int RunOnObjects(const CheckpointCommand& command, const Console& console) {
+int RunOnObjects(const CheckpointCommand& command, const run::Console& console) {
   using Action = CheckpointCommand::Action;
-  const auto store = OpenCopies(command.where);
+  const auto store = run::OpenCopies(command.where);
   if (!store.ok()) {
-    return Misuse(console, store.status());
+    return run::Misuse(console, store.status());
   }
   const auto look = [&](auto look_at) {
     const Result<CheckpointSource> source =
         SourceOf(**store, command.action == Action::kList, console);
-    return source.ok() ? look_at(command, *source, console) : Fail(console, source.status());
+    return source.ok() ? look_at(command, *source, console) : run::Fail(console, source.status());
   };
   switch (command.action) {
     case Action::kList:
@@ -126,14 +126,14 @@ int RunOnObjects(const CheckpointCommand& command, const Console& console) {
     case Action::kCopy:
       if (!checkpoint::IsObjectStore(command.target)) {
         const Status fetched =
-            FetchNewest(**store, command.where, AbsolutePath(command.target), console);
-        return fetched.ok() ? kExitOk : Fail(console, fetched);
+            run::FetchNewest(**store, command.where, run::AbsolutePath(command.target), console);
+        return fetched.ok() ? run::kExitOk : run::Fail(console, fetched);
       }
       break;
     default:
       break;
   }
-  return Misuse(
+  return run::Misuse(
       console,
       Status::InvalidArgument(fmt::format(
           "this needs the checkpoint on this machine: psctl checkpoint copy DIR {} fetches it",

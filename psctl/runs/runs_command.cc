@@ -21,7 +21,7 @@ namespace {
 
 /// "2026-01-31 12:00:00" of "name-20260131-120000[-n]".
 std::string StartOf(const std::string& directory_name) {
-  const size_t name_size = JobNameOf(directory_name).size();
+  const size_t name_size = run::JobNameOf(directory_name).size();
   const std::string stamp = directory_name.substr(name_size);
   constexpr size_t kStampSize = sizeof("-20260131-120000") - 1;
   if (stamp.size() < kStampSize) {
@@ -31,9 +31,9 @@ std::string StartOf(const std::string& directory_name) {
          stamp.substr(10, 2) + ":" + stamp.substr(12, 2) + ":" + stamp.substr(14, 2);
 }
 
-RunRow RowOf(const RunPaths& run) {
+RunRow RowOf(const run::RunPaths& run) {
   RunRow row;
-  row.name = BaseName(run.root);
+  row.name = run::BaseName(run.root);
   row.started = StartOf(row.name);
   row.paths = run;
   return row;
@@ -54,21 +54,21 @@ std::optional<uint64_t> CountAt(const JsonValue& object, std::string_view name) 
                                                   : std::nullopt;
 }
 
-RunRow LookAt(const RunPaths& run) {
-  if (!FileLock::IsHeld(run.lock())) {
+RunRow LookAt(const run::RunPaths& run) {
+  if (!run::FileLock::IsHeld(run.lock())) {
     return EndedRun(run);
   }
   RunRow row = RowOf(run);
   row.is_running = true;
   row.state = "does not answer";
-  if (const Result<proto::JobStatus> status = FetchStatus(run); status.ok()) {
+  if (const Result<proto::JobStatus> status = run::FetchStatus(run); status.ok()) {
     row.state = status->state;
     row.samples_counted = status->samples_counted;
     row.samples_total = status->samples_total;
     if (status->steps_counted > 0) {
       row.loss = status->train_loss;
     }
-  } else if (!FileLock::IsHeld(run.lock())) {
+  } else if (!run::FileLock::IsHeld(run.lock())) {
     return EndedRun(run);  // just now
   }
   return row;
@@ -80,7 +80,7 @@ std::string CountText(const std::optional<uint64_t>& count) {
 
 }  // namespace
 
-RunRow EndedRun(const RunPaths& run) {
+RunRow EndedRun(const run::RunPaths& run) {
   RunRow row = RowOf(run);
   row.state = "killed";
   const Result<std::string> text = ReadFile(run.summary_json());
@@ -107,14 +107,14 @@ RunRow EndedRun(const RunPaths& run) {
 }
 
 std::string RenderRuns(const std::vector<RunRow>& rows, size_t width_max) {
-  Table table(
-      {{"run", Align::kLeft},
-       {"state", Align::kLeft},
-       {"started (UTC)", Align::kLeft, 2},
-       {"samples", Align::kRight, 3},
-       {"of", Align::kRight, 4},
-       {"loss", Align::kRight},
-       {"directory", Align::kLeft, 1}},
+  run::Table table(
+      {{"run", run::Align::kLeft},
+       {"state", run::Align::kLeft},
+       {"started (UTC)", run::Align::kLeft, 2},
+       {"samples", run::Align::kRight, 3},
+       {"of", run::Align::kRight, 4},
+       {"loss", run::Align::kRight},
+       {"directory", run::Align::kLeft, 1}},
       /*cell_width_max=*/120);
   for (const RunRow& row : rows) {
     table.AddRow(
@@ -123,7 +123,7 @@ std::string RenderRuns(const std::vector<RunRow>& rows, size_t width_max) {
          row.started.empty() ? "-" : row.started,
          CountText(row.samples_counted),
          CountText(row.samples_total),
-         row.loss && std::isfinite(*row.loss) ? FormatLoss(*row.loss) : "-",
+         row.loss && std::isfinite(*row.loss) ? run::FormatLoss(*row.loss) : "-",
          Printable(row.paths.root)});
   }
   return table.Render(width_max);
@@ -142,7 +142,7 @@ std::string RunsToJson(const std::vector<RunRow>& rows) {
   for (const RunRow& row : rows) {
     json.BeginObject();
     json.Field("run", row.name);
-    json.Field("job", JobNameOf(row.name));
+    json.Field("job", run::JobNameOf(row.name));
     json.Field("state", row.state);
     json.Field("is_running", row.is_running);
     json.Field("started", row.started);
@@ -163,17 +163,18 @@ std::string RunsToJson(const std::vector<RunRow>& rows) {
 namespace {
 
 /// Lists runs, or removes the directories of ended ones. Returns the exit code.
-int RunRuns(const RunsCommand& command, const Console& console, const RunRegistry& registry) {
-  const std::vector<RunPaths> runs = registry.All();
+int RunRuns(
+    const RunsCommand& command, const run::Console& console, const run::RunRegistry& registry) {
+  const std::vector<run::RunPaths> runs = registry.All();
   if (command.only_names) {
-    for (const RunPaths& run : runs) {
-      console.out(BaseName(run.root) + "\n");
+    for (const run::RunPaths& run : runs) {
+      console.out(run::BaseName(run.root) + "\n");
     }
-    return kExitOk;
+    return run::kExitOk;
   }
   std::vector<RunRow> rows;
   rows.reserve(runs.size());
-  for (const RunPaths& run : runs) {
+  for (const run::RunPaths& run : runs) {
     rows.push_back(LookAt(run));
   }
   if (command.prunes) {
@@ -186,7 +187,7 @@ int RunRuns(const RunsCommand& command, const Console& console, const RunRegistr
   } else {
     console.out(RenderRuns(rows, console.out_width));
   }
-  return kExitOk;
+  return run::kExitOk;
 }
 
 void AddArguments(RunsCommand* command, Arguments* arguments) {
@@ -196,7 +197,7 @@ void AddArguments(RunsCommand* command, Arguments* arguments) {
       ->AddText(
           "--older-than",
           [command](const std::string& text) -> Status {
-            PS_ASSIGN(command->older_than_s, ParseDuration("--older-than", text));
+            PS_ASSIGN(command->older_than_s, run::ParseDuration("--older-than", text));
             return Status::Ok();
           },
           "Of those that ended so long ago alone, as in 7d")

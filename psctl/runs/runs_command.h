@@ -33,11 +33,11 @@ struct RunRow {
   std::optional<double> seconds;   // of training, likewise
   std::string model_problem;       // of an ended run, as in JobStatus
   bool is_running = false;
-  RunPaths paths;
+  run::RunPaths paths;
 };
 
 /// What the files of an ended run tell.
-RunRow EndedRun(const RunPaths& run);
+RunRow EndedRun(const run::RunPaths& run);
 
 std::string RenderRuns(const std::vector<RunRow>& rows, size_t width_max);
 std::string RunsToJson(const std::vector<RunRow>& rows);

@@ -42,7 +42,7 @@ bool IsInside(const std::string& path, const std::string& folder) {
 
 void AddTexts(const JsonValue& value, std::vector<std::string>* paths) {
   if (value.kind == JsonValue::Kind::kText && value.text.find("://") == std::string::npos) {
-    paths->push_back(AbsolutePath(value.text));
+    paths->push_back(run::AbsolutePath(value.text));
   }
   for (const JsonValue& child : value.children) {
     AddTexts(child, paths);
@@ -50,7 +50,7 @@ void AddTexts(const JsonValue& value, std::vector<std::string>* paths) {
 }
 
 /// Every text of the run's config as a path: whatever field comes to name a file, it is in here.
-std::vector<std::string> PathsNamedBy(const RunPaths& run) {
+std::vector<std::string> PathsNamedBy(const run::RunPaths& run) {
   const Result<std::string> text = ReadFile(run.config());
   const Result<JsonValue> config =
       text.ok() ? ParseJson(*text, run.config()) : Result<JsonValue>(text.status());
@@ -85,7 +85,7 @@ bool IsWorthKeeping(const RunRow& row) {
 }
 
 /// Since when nothing was written by the run. The lock's file does not count: looking writes it.
-double SecondsSinceEnd(const RunPaths& run) {
+double SecondsSinceEnd(const run::RunPaths& run) {
   fs::file_time_type newest = fs::file_time_type::min();
   for (const std::string& path :
        {run.summary_json(), run.metrics(), run.coordinator_log(), run.config()}) {
@@ -139,7 +139,7 @@ std::string ReasonOf(const RunRow& row) {
 }
 
 std::vector<Candidate> FindCandidates(
-    const std::vector<RunRow>& rows, const RunsCommand& command, const RunRegistry& registry) {
+    const std::vector<RunRow>& rows, const RunsCommand& command, const run::RunRegistry& registry) {
   std::vector<Candidate> all;
   for (const RunRow& row : rows) {
     Candidate candidate;
@@ -185,8 +185,8 @@ bool KeepOneThatIsNamed(std::vector<Candidate>* all) {
 
 /// Nothing may begin to use the directory meanwhile: its lock is held.
 Status Remove(const Candidate& candidate) {
-  const RunPaths& paths = candidate.row->paths;
-  PS_ASSIGN(const FileLock lock, FileLock::Take(paths.lock(), ""));
+  const run::RunPaths& paths = candidate.row->paths;
+  PS_ASSIGN(const run::FileLock lock, run::FileLock::Take(paths.lock(), ""));
   if (const pid_t user = UserOf(paths.checkpoints()); user != 0) {
     return Status::Unavailable(
         fmt::format("{} stays: process {} has its checkpoints open", paths.root, user));
@@ -206,7 +206,7 @@ Status Remove(const Candidate& candidate) {
 }
 
 /// Ok: go on.
-Status Confirm(const RunsCommand& command, const Console& console) {
+Status Confirm(const RunsCommand& command, const run::Console& console) {
   if (command.is_confirmed) {
     return Status::Ok();
   }
@@ -227,8 +227,8 @@ Status Confirm(const RunsCommand& command, const Console& console) {
 int PruneRuns(
     const std::vector<RunRow>& rows,
     const RunsCommand& command,
-    const Console& console,
-    const RunRegistry& registry) {
+    const run::Console& console,
+    const run::RunRegistry& registry) {
   std::vector<Candidate> all = FindCandidates(rows, command, registry);
   while (KeepOneThatIsNamed(&all)) {
   }
@@ -253,7 +253,7 @@ int PruneRuns(
   });
   if (all.empty()) {
     console.err("psctl: there is no ended run to remove\n");
-    return kExitOk;
+    return run::kExitOk;
   }
   console.out(RenderRuns(shown, console.out_width));
   console.err(fmt::format(
@@ -263,16 +263,16 @@ int PruneRuns(
       FormatBytes(bytes),
       models == 0 ? "" : "; " + Plural(models, "model") + " and summaries stay, unless --models"));
   if (command.only_looks) {
-    return kExitOk;
+    return run::kExitOk;
   }
   if (const Status confirmed = Confirm(command, console); !confirmed.ok()) {
-    return confirmed.code() == StatusCode::kCancelled ? Fail(console, confirmed)
-                                                      : Misuse(console, confirmed);
+    return confirmed.code() == StatusCode::kCancelled ? run::Fail(console, confirmed)
+                                                      : run::Misuse(console, confirmed);
   }
-  int exit_code = kExitOk;
+  int exit_code = run::kExitOk;
   for (const Candidate& candidate : all) {
     if (const Status removed = Remove(candidate); !removed.ok()) {
-      exit_code = Fail(console, removed);
+      exit_code = run::Fail(console, removed);
     }
   }
   return exit_code;

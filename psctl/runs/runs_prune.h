@@ -21,7 +21,7 @@ namespace ps::psctl {
 int PruneRuns(
     const std::vector<RunRow>& rows,
     const RunsCommand& command,
-    const Console& console,
-    const RunRegistry& registry);
+    const run::Console& console,
+    const run::RunRegistry& registry);
 
 }  // namespace ps::psctl

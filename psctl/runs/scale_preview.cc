@@ -47,12 +47,12 @@ void GroupsByType(
 }
 
 Result<FleetPreview> PredictFleet(
-    const Planning& planning, const std::vector<provisioner::TypeCount>& workers, int hosts) {
+    const run::Planning& planning, const std::vector<provisioner::TypeCount>& workers, int hosts) {
   const provisioner::PlanProblem& problem = planning.problem;
   FleetPreview preview;
   preview.workers = workers;
   preview.servers = hosts;
-  PS_ASSIGN(const std::vector<int> counts, CountsByOffer(problem, workers));
+  PS_ASSIGN(const std::vector<int> counts, run::CountsByOffer(problem, workers));
   if (provisioner::WorkersOf(counts) == 0) {
     return preview;  // nobody does nothing
   }
@@ -71,7 +71,7 @@ Result<FleetPreview> PredictFleet(
         problem.speed->Predict(class_counts, {hosts, problem.servers.front().link_bytes_per_s});
   }
   preview.plan = provisioner::PlanOf(problem, planning.profile, choice, "");
-  preview.usd_per_hour = UsdPerHour(planning.catalog, workers, hosts);
+  preview.usd_per_hour = run::UsdPerHour(planning.catalog, workers, hosts);
   return preview;
 }
 
@@ -85,12 +85,12 @@ std::string SamplesText(double value) {
 }
 
 void AddFleetRow(
-    const std::string& when, const FleetPreview& preview, bool has_goal, Table* table) {
+    const std::string& when, const FleetPreview& preview, bool has_goal, run::Table* table) {
   const proto::Plan& plan = preview.plan;
   const bool is_empty = plan.workers.empty();
   std::vector<std::string> row = {
       when,
-      FleetText(preview.workers),
+      run::FleetText(preview.workers),
       fmt::format("{}", preview.servers),
       is_empty ? "0" : SpreadText(plan.samples_per_s, SamplesText),
       FormatUsd(preview.usd_per_hour),
@@ -107,13 +107,13 @@ Status PreparePreview(
     const ScaleCommand& command,
     const proto::JobStatus& status,
     const proto::JobConfig& config,
-    const RunFacts& facts,
-    Planning* planning) {
-  PlanningCommand common;
+    const run::RunFacts& facts,
+    run::Planning* planning) {
+  run::PlanningCommand common;
   const bool has_goal = config.goal.loss > 0;
   common.profile_path = !command.profile_path.empty() ? command.profile_path
                         : has_goal                    ? config.goal.profile
-                                                      : kDefaultProfile;
+                                                      : run::kDefaultProfile;
   common.catalog_path =
       !command.catalog_path.empty() || !has_goal ? command.catalog_path : config.goal.catalog;
   common.market = "both";
@@ -127,15 +127,15 @@ Status PreparePreview(
   }
   planning->input.setup.goal.seconds_max = INFINITY;
   planning->input.setup.goal.usd_max = INFINITY;
-  planning->measured = MeasuredSteps(status, config);
-  PS_ASSIGN(const proto::Catalog catalog, LoadCatalog(common.catalog_path));
+  planning->measured = run::MeasuredSteps(status, config);
+  PS_ASSIGN(const proto::Catalog catalog, run::LoadCatalog(common.catalog_path));
   for (const proto::InstanceType& type : catalog.types) {
     if (type.is_server_host) {
       planning->input.setup.servers = {{type.name, facts.server_hosts, facts.server_hosts}};
       break;
     }
   }
-  return PreparePlanning(common, planning);
+  return run::PreparePlanning(common, planning);
 }
 
 bool HasShares(const ScaleCommand& command) {
@@ -165,8 +165,8 @@ Result<std::string> PreviewScale(
   PS_ASSIGN(
       const std::vector<uint32_t> then,
       coordinator::WantedAfter(groups, wanted, command.changes, proto::kSeatsMax));
-  RunFacts facts = FactsOf(status, config);
-  Planning planning(today);
+  run::RunFacts facts = run::FactsOf(status, config);
+  run::Planning planning(today);
   if (const Status ready = PreparePreview(command, status, config, facts, &planning); !ready.ok()) {
     return ready.code() != StatusCode::kNotFound
                ? ready
@@ -174,7 +174,7 @@ Result<std::string> PreviewScale(
                      "nothing can be predicted: {}; the run makes {} samples/s now with {}",
                      ready.message(),
                      SamplesText(facts.samples_per_s),
-                     FleetText(facts.held)));
+                     run::FleetText(facts.held)));
   }
   std::vector<provisioner::TypeCount> after;
   for (size_t i = 0; i < groups.size(); ++i) {
@@ -188,18 +188,18 @@ Result<std::string> PreviewScale(
   }
   PS_ASSIGN(const FleetPreview later, PredictFleet(planning, after, servers));
   const bool has_goal = planning.problem.goal.loss > 0 && planning.problem.loss != nullptr;
-  std::vector<Column> columns = {
-      {"", Align::kLeft},
-      {"workers", Align::kLeft},
+  std::vector<run::Column> columns = {
+      {"", run::Align::kLeft},
+      {"workers", run::Align::kLeft},
       {"servers"},
       {"samples/s"},
       {"USD/hour"},
-      {"bottleneck", Align::kLeft}};
+      {"bottleneck", run::Align::kLeft}};
   if (has_goal) {
     columns.push_back({fmt::format("time to loss {:g}", planning.problem.goal.loss)});
     columns.push_back({"USD"});
   }
-  Table table(std::move(columns));
+  run::Table table(std::move(columns));
   AddFleetRow("now", now, has_goal, &table);
   AddFleetRow("then", later, has_goal, &table);
   std::string text = table.Render(width_max);

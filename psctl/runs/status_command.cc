@@ -18,18 +18,18 @@ namespace ps::psctl {
 namespace {
 
 int PrintAllRuns(
-    const StatusCommand& command, const Console& console, const RunRegistry& registry) {
+    const StatusCommand& command, const run::Console& console, const run::RunRegistry& registry) {
   std::vector<proto::JobStatus> jobs;
   size_t failures = 0;
-  for (const RunningJob& job : registry.Find()) {
-    Result<proto::JobStatus> status = FetchStatus(job.paths);
+  for (const run::RunningJob& job : registry.Find()) {
+    Result<proto::JobStatus> status = run::FetchStatus(job.paths);
     if (status.ok()) {
       if (command.is_json) {
         AddLastEvents(job.paths, &*status);
       }
       jobs.push_back(std::move(status).value());
-    } else if (FileLock::IsHeld(job.paths.lock())) {  // else it ended just now
-      Fail(console, status.status());
+    } else if (run::FileLock::IsHeld(job.paths.lock())) {  // else it ended just now
+      run::Fail(console, status.status());
       ++failures;
     }
   }
@@ -48,49 +48,50 @@ int PrintAllRuns(
   } else if (failures == 0) {
     console.err("no job is running\n");
   }
-  return failures == 0 ? kExitOk : kExitFailed;
+  return failures == 0 ? run::kExitOk : run::kExitFailed;
 }
 
 int ShowStatus(const StatusCommand& command, const Session& session) {
-  const Console& console = session.console;
+  const run::Console& console = session.console;
   if (command.job.empty()) {
     return PrintAllRuns(command, console, session.registry);
   }
-  const Result<RunPaths> run = ChooseRun(command.job, session.registry);
+  const Result<run::RunPaths> run = ChooseRun(command.job, session.registry);
   if (!run.ok()) {
-    return Fail(console, run.status());
+    return run::Fail(console, run.status());
   }
-  if (!FileLock::IsHeld(run->lock())) {
+  if (!run::FileLock::IsHeld(run->lock())) {
     return PrintSummary(*run, command.is_json, console);
   }
-  Result<proto::JobStatus> status = FetchStatus(*run);
+  Result<proto::JobStatus> status = run::FetchStatus(*run);
   if (!status.ok()) {
-    return Fail(console, status.status());
+    return run::Fail(console, status.status());
   }
   if (command.is_json) {
     AddLastEvents(*run, &*status);
   }
   console.out(
       command.is_json ? proto::StatusToJson(*status) : RenderStatus(*status, console.out_width));
-  return kExitOk;
+  return run::kExitOk;
 }
 
 int ShowWhy(const WhyCommand& command, const Session& session) {
-  const Console& console = session.console;
-  const Result<RunPaths> run = ChooseRun(command.job, session.registry);
+  const run::Console& console = session.console;
+  const Result<run::RunPaths> run = ChooseRun(command.job, session.registry);
   if (!run.ok()) {
-    return Fail(console, run.status());
+    return run::Fail(console, run.status());
   }
-  if (!FileLock::IsHeld(run->lock())) {
-    return Fail(
-        console, Status::NotFound(fmt::format("{} has ended; nobody waits", BaseName(run->root))));
+  if (!run::FileLock::IsHeld(run->lock())) {
+    return run::Fail(
+        console,
+        Status::NotFound(fmt::format("{} has ended; nobody waits", run::BaseName(run->root))));
   }
-  const Result<proto::JobStatus> status = FetchStatus(*run);
+  const Result<proto::JobStatus> status = run::FetchStatus(*run);
   if (!status.ok()) {
-    return Fail(console, status.status());
+    return run::Fail(console, status.status());
   }
   console.out(RenderWhy(*status));
-  return kExitOk;
+  return run::kExitOk;
 }
 
 void AddStatus(StatusCommand* command, Arguments* arguments) {

@@ -15,30 +15,30 @@ constexpr int kStopPollMillis = 100;
 constexpr int kStopPollsMax = 1200;  // two minutes
 
 int Stop(const StopCommand& command, const Session& session) {
-  const Console& console = session.console;
-  const Result<RunPaths> run = ChooseRun(command.job, session.registry);
+  const run::Console& console = session.console;
+  const Result<run::RunPaths> run = ChooseRun(command.job, session.registry);
   if (!run.ok()) {
-    return Fail(console, run.status());
+    return run::Fail(console, run.status());
   }
-  const std::string name = BaseName(run->root);
-  if (!FileLock::IsHeld(run->lock())) {
-    return Fail(console, Status::NotFound(fmt::format("{} has ended already", name)));
+  const std::string name = run::BaseName(run->root);
+  if (!run::FileLock::IsHeld(run->lock())) {
+    return run::Fail(console, Status::NotFound(fmt::format("{} has ended already", name)));
   }
-  const Status asked = AskToStop(*run, command.is_immediate);
+  const Status asked = run::AskToStop(*run, command.is_immediate);
   if (!asked.ok()) {
-    return Fail(console, asked);
+    return run::Fail(console, asked);
   }
   console.err(
       name +
       (command.is_immediate ? " is ending at once\n" : " is ending after the steps in hand\n"));
   for (int i = 0; i < kStopPollsMax; ++i) {
-    if (!FileLock::IsHeld(run->lock())) {
+    if (!run::FileLock::IsHeld(run->lock())) {
       console.out(name + " has ended\n");
-      return kExitOk;
+      return run::kExitOk;
     }
     ::poll(nullptr, 0, kStopPollMillis);
   }
-  return Fail(
+  return run::Fail(
       console,
       Status::DeadlineExceeded(
           fmt::format("{} is still running; psctl stop --now ends it at once", name)));

@@ -33,7 +33,7 @@ constexpr size_t kEventsMax = 64;
 /// What is shown, and the keys that come meanwhile.
 class Screen {
  public:
-  explicit Screen(const Console& console) : console_(console) {}
+  explicit Screen(const run::Console& console) : console_(console) {}
 
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
@@ -69,12 +69,12 @@ class Screen {
   }
 
  private:
-  const Console& console_;
+  const run::Console& console_;
   const RawTerminal terminal_;
 };
 
 /// The losses that the run has noted so far.
-std::vector<double> LossesOf(const RunPaths& run) {
+std::vector<double> LossesOf(const run::RunPaths& run) {
   constexpr std::string_view kKey = "\"train_loss\":";
   std::vector<double> losses;
   std::ifstream file(run.metrics());
@@ -96,13 +96,13 @@ std::vector<double> LossesOf(const RunPaths& run) {
 /// What is known of a run: one look after the other.
 class Viewer {
  public:
-  explicit Viewer(const RunPaths& run) : run_(run), events_(run) {
+  explicit Viewer(const run::RunPaths& run) : run_(run), events_(run) {
     snapshot_.losses = LossesOf(run);
   }
 
   /// Errors: as FetchStatus; the snapshot is the one before then, and says why.
   Status Look() {
-    Result<proto::JobStatus> status = FetchStatus(run_);
+    Result<proto::JobStatus> status = run::FetchStatus(run_);
     AddEvents();
     if (!status.ok()) {
       snapshot_.trouble = "the coordinator does not answer; waiting for it: " +
@@ -137,31 +137,31 @@ class Viewer {
         events.end() - static_cast<std::ptrdiff_t>(std::min(events.size(), kEventsMax)));
   }
 
-  const RunPaths& run_;
-  EventReader events_;
+  const run::RunPaths& run_;
+  run::EventReader events_;
   TopSnapshot snapshot_;
   uint64_t steps_ = 0;
 };
 
-int PrintOnce(const RunPaths& run, const Console& console) {
+int PrintOnce(const run::RunPaths& run, const run::Console& console) {
   Viewer viewer(run);
   if (const Status looked = viewer.Look(); !looked.ok()) {
-    return Fail(console, looked);
+    return run::Fail(console, looked);
   }
   constexpr size_t kWidth = 160;
   for (const std::string& line :
        RenderTop(viewer.snapshot(), console.out_width > 0 ? console.out_width : kWidth, 0)) {
     console.out(line + "\n");
   }
-  return kExitOk;
+  return run::kExitOk;
 }
 
 /// Shows a running job on the whole terminal until q, Ctrl-C or the run's end; where stdin or
 /// stdout is no terminal, once. Waits for a coordinator that does not answer.
-int RunTop(const TopCommand& /*command*/, const RunPaths& run, const Console& console) {
-  const std::string name = Printable(BaseName(run.root));
-  if (!FileLock::IsHeld(run.lock())) {
-    return Fail(
+int RunTop(const TopCommand& /*command*/, const run::RunPaths& run, const run::Console& console) {
+  const std::string name = Printable(run::BaseName(run.root));
+  if (!run::FileLock::IsHeld(run.lock())) {
+    return run::Fail(
         console,
         Status::NotFound(fmt::format("{} has ended; psctl status {} says how", name, name)));
   }
@@ -178,7 +178,7 @@ int RunTop(const TopCommand& /*command*/, const RunPaths& run, const Console& co
       if (now >= next) {
         viewer.Look().Ignore("the screen says so");
         next = SystemTime().Now() + kLookEvery;
-        has_ended = !FileLock::IsHeld(run.lock());
+        has_ended = !run::FileLock::IsHeld(run.lock());
       }
       screen.Draw(viewer.snapshot());
       if (has_ended || Screen::TakesQuit()) {
@@ -189,25 +189,26 @@ int RunTop(const TopCommand& /*command*/, const RunPaths& run, const Console& co
   if (has_ended) {
     console.out(name + " has ended; psctl status " + name + " says how\n");
   }
-  return kExitOk;
+  return run::kExitOk;
 }
 
 /// Prints what happened in a run, ended ones too. `is_following`: until it ends, or Ctrl-C.
-int RunEventList(const EventsCommand& command, const RunPaths& run, const Console& console) {
+int RunEventList(
+    const EventsCommand& command, const run::RunPaths& run, const run::Console& console) {
   const InterruptGuard interrupts;
-  EventReader reader(run);
+  run::EventReader reader(run);
   while (true) {
-    const bool is_running = FileLock::IsHeld(run.lock());
+    const bool is_running = run::FileLock::IsHeld(run.lock());
     const Result<std::vector<proto::EventRow>> events = reader.ReadNew();
     if (!events.ok()) {
-      return Fail(console, events.status());
+      return run::Fail(console, events.status());
     }
     for (const proto::EventRow& event : *events) {
-      console.out(command.is_json ? EventToJson(event) : RenderEvent(event) + "\n");
+      console.out(command.is_json ? run::EventToJson(event) : run::RenderEvent(event) + "\n");
     }
     if (!command.is_following || !is_running || interrupts.IsInterrupted() ||
         !console.out_status().ok()) {
-      return kExitOk;
+      return run::kExitOk;
     }
     ::poll(nullptr, 0, kFollowPollMillis);
   }
@@ -225,9 +226,9 @@ void AddEvents(EventsCommand* command, Arguments* arguments) {
 
 }  // namespace
 
-void AddLastEvents(const RunPaths& run, proto::JobStatus* status) {
+void AddLastEvents(const run::RunPaths& run, proto::JobStatus* status) {
   constexpr size_t kCount = 20;
-  Result<std::vector<proto::EventRow>> events = EventReader(run).ReadNew();
+  Result<std::vector<proto::EventRow>> events = run::EventReader(run).ReadNew();
   if (events.ok()) {
     const auto count = static_cast<std::ptrdiff_t>(std::min(kCount, events->size()));
     status->events.assign(events->end() - count, events->end());

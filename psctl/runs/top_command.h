@@ -20,7 +20,7 @@ struct EventsCommand {
 };
 
 /// The last events of the run, for its status. Without a log: none.
-void AddLastEvents(const RunPaths& run, proto::JobStatus* status);
+void AddLastEvents(const run::RunPaths& run, proto::JobStatus* status);
 
 extern const Command kTop;
 extern const Command kEvents;

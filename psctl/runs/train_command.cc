@@ -31,7 +31,7 @@ void AddTrain(TrainCommand* command, Arguments* arguments) {
       "--print-config", &command->only_prints_config, "Print the job as resolved, run nothing");
 }
 
-void AddResume(ResumeOrder* command, Arguments* arguments) {
+void AddResume(run::ResumeOrder* command, Arguments* arguments) {
   arguments->Add("RUN", &command->from, "Run, folder with checkpoints, or place of copies")
       .Required();
   arguments->AddSettings(
@@ -49,17 +49,17 @@ void AddResume(ResumeOrder* command, Arguments* arguments) {
 int Begin(const TrainCommand& command, const Session& session) {
   const Result<proto::JobConfig> config = proto::LoadJobConfig(command.job_path, command.overrides);
   if (!config.ok()) {
-    return Misuse(session.console, config.status());
+    return run::Misuse(session.console, config.status());
   }
   if (command.only_prints_config) {
     session.console.out(proto::PrintJobConfig(*config));
-    return kExitOk;
+    return run::kExitOk;
   }
-  return Fail(session.console, BecomeCoordinator(TrainOrder(command)));
+  return run::Fail(session.console, run::BecomeCoordinator(run::TrainOrder(command)));
 }
 
-int GoOn(const ResumeOrder& order, const Session& session) {
-  return Fail(session.console, BecomeCoordinator(order));
+int GoOn(const run::ResumeOrder& order, const Session& session) {
+  return run::Fail(session.console, run::BecomeCoordinator(order));
 }
 
 }  // namespace
@@ -81,6 +81,6 @@ constinit const Command kResume = {
     .group = Group::kRun,
     .help = "Go on with a run that has ended before it was done",
     .examples = {{{"psctl resume runs/mnist-20240131-120000", "go on where it ended"}}},
-    .declare = Declare<ResumeOrder, AddResume, GoOn>};
+    .declare = Declare<run::ResumeOrder, AddResume, GoOn>};
 
 }  // namespace ps::psctl

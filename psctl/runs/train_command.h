@@ -5,7 +5,7 @@
 
 namespace ps::psctl {
 
-struct TrainCommand : TrainOrder {
+struct TrainCommand : run::TrainOrder {
   bool only_prints_config = false;
 };
 

@@ -19,7 +19,7 @@ using proto::InstanceType;
 using proto::SpotPrice;
 
 double UsdPerDeviceHour(const InstanceType& type) {
-  const SpotPrice* spot = CheapestSpot(type);
+  const SpotPrice* spot = run::CheapestSpot(type);
   const double usd = spot == nullptr ? type.on_demand_usd_per_hour
                                      : std::min(spot->usd_per_hour, type.on_demand_usd_per_hour);
   return usd / type.devices;
@@ -61,8 +61,8 @@ std::vector<const InstanceType*> Sorted(const proto::Catalog& catalog, const std
   return types;
 }
 
-void AddRow(Table& table, const InstanceType& type) {
-  const SpotPrice* spot = CheapestSpot(type);
+void AddRow(run::Table& table, const InstanceType& type) {
+  const SpotPrice* spot = run::CheapestSpot(type);
   const bool has_device = type.device != "cpu";
   table.AddRow(
       {Printable(type.name),
@@ -82,11 +82,12 @@ void AddRow(Table& table, const InstanceType& type) {
 }
 
 std::string AgeNote(const std::string& what, const std::string& as_of, const std::string& today) {
-  const int days = DaysBetween(as_of, today);
+  const int days = run::DaysBetween(as_of, today);
   std::string text =
       what + " of " + as_of + ", " + Plural(static_cast<uint64_t>(std::abs(days)), "day");
   text += days < 0 ? " from now" : " old";
-  return days > kPriceAgeDaysMax ? text + ": stale, look them up before you rely on them" : text;
+  return days > run::kPriceAgeDaysMax ? text + ": stale, look them up before you rely on them"
+                                      : text;
 }
 
 struct SpotSummary {
@@ -103,7 +104,7 @@ SpotSummary SummarizeSpot(const proto::Catalog& catalog, const std::string& toda
     for (const SpotPrice& price : catalog.types[i].spot) {
       ++summary.prices;
       summary.estimates += price.is_estimate ? 1 : 0;
-      summary.stale += DaysBetween(price.as_of, today) > kPriceAgeDaysMax ? 1 : 0;
+      summary.stale += run::DaysBetween(price.as_of, today) > run::kPriceAgeDaysMax ? 1 : 0;
       if (summary.oldest.empty() || price.as_of < summary.oldest) {
         summary.oldest = price.as_of;
         summary.oldest_path = fmt::format("types[{}] ({})", i, Printable(catalog.types[i].name));
@@ -139,20 +140,20 @@ std::string RenderCatalog(
     const std::string& sort,
     const std::string& today,
     size_t width_max) {
-  Table table(
-      {{"type", Align::kLeft},
-       {"device", Align::kLeft},
-       {"GiB each", Align::kRight, 6},
-       {"vCPUs", Align::kRight, 7},
-       {"Gbit/s", Align::kRight, 2},
-       {"PCIe GB/s", Align::kRight, 5},
+  run::Table table(
+      {{"type", run::Align::kLeft},
+       {"device", run::Align::kLeft},
+       {"GiB each", run::Align::kRight, 6},
+       {"vCPUs", run::Align::kRight, 7},
+       {"Gbit/s", run::Align::kRight, 2},
+       {"PCIe GB/s", run::Align::kRight, 5},
        {"on-demand $/h"},
        {"spot $/h"},
-       {"saving", Align::kRight, 3},
-       {"$/device h", Align::kRight, 1},
-       {"zone", Align::kLeft, 8},
-       {"quota", Align::kRight, 4},
-       {"server", Align::kLeft, 9}});
+       {"saving", run::Align::kRight, 3},
+       {"$/device h", run::Align::kRight, 1},
+       {"zone", run::Align::kLeft, 8},
+       {"quota", run::Align::kRight, 4},
+       {"server", run::Align::kLeft, 9}});
   for (const InstanceType* type : Sorted(catalog, sort)) {
     AddRow(table, *type);
   }
@@ -171,7 +172,7 @@ std::string RenderCatalog(
 
 std::vector<std::string> CatalogWarnings(const proto::Catalog& catalog, const std::string& today) {
   std::vector<std::string> warnings;
-  if (IsOutdated(catalog.as_of, today)) {
+  if (run::IsOutdated(catalog.as_of, today)) {
     warnings.push_back("as_of: " + AgeNote("on-demand prices", catalog.as_of, today));
   }
   for (size_t i = 0; i < catalog.types.size(); ++i) {
@@ -186,7 +187,7 @@ std::vector<std::string> CatalogWarnings(const proto::Catalog& catalog, const st
         "types: {} of {} older than {} days, the oldest {} of {}",
         spot.stale,
         Plural(spot.prices, "spot price"),
-        kPriceAgeDaysMax,
+        run::kPriceAgeDaysMax,
         spot.oldest_path,
         spot.oldest));
   }

@@ -30,7 +30,7 @@ std::string TimeText(int64_t unix_micros) {
 }
 
 std::string LossOrDash(double loss) {
-  return std::isfinite(loss) ? FormatLoss(loss) : "-";
+  return std::isfinite(loss) ? run::FormatLoss(loss) : "-";
 }
 
 std::string ShapeText(const std::vector<int64_t>& shape) {
@@ -59,7 +59,8 @@ std::string RenderTensors(const Manifest& manifest, size_t width_max) {
   for (const checkpoint::PlacedChunk& chunk : manifest.chunks) {
     ++chunks[TensorOf(chunk.key)];
   }
-  Table table({{"tensor", Align::kLeft}, {"shape", Align::kLeft}, {"elements"}, {"chunks"}});
+  run::Table table(
+      {{"tensor", run::Align::kLeft}, {"shape", run::Align::kLeft}, {"elements"}, {"chunks"}});
   for (uint32_t i = 0; i < manifest.tensors.size(); ++i) {
     const TensorSpec& tensor = manifest.tensors[i];
     table.AddRow(
@@ -72,8 +73,13 @@ std::string RenderTensors(const Manifest& manifest, size_t width_max) {
 }
 
 std::string RenderParts(const Manifest& manifest, size_t width_max) {
-  Table table(
-      {{"shard"}, {"directory", Align::kLeft}, {"in memory"}, {"written"}, {"shared"}, {"chunks"}});
+  run::Table table(
+      {{"shard"},
+       {"directory", run::Align::kLeft},
+       {"in memory"},
+       {"written"},
+       {"shared"},
+       {"chunks"}});
   for (const checkpoint::ManifestPart& part : manifest.parts) {
     const WriteStats& stats = part.summary.stats;
     table.AddRow(
@@ -90,17 +96,17 @@ std::string RenderParts(const Manifest& manifest, size_t width_max) {
 }  // namespace
 
 std::string RenderCheckpoints(const std::vector<Manifest>& manifests, size_t width_max) {
-  Table table(
+  run::Table table(
       {{"checkpoint"},
-       {"written, UTC", Align::kLeft, 4},
+       {"written, UTC", run::Align::kLeft, 4},
        {"epoch"},
-       {"steps", Align::kRight, 2},
+       {"steps", run::Align::kRight, 2},
        {"samples"},
-       {"loss", Align::kRight, 1},
+       {"loss", run::Align::kRight, 1},
        {"in memory"},
        {"written"},
        {"shared"},
-       {"new chunks", Align::kRight, 3}});
+       {"new chunks", run::Align::kRight, 3}});
   for (const Manifest& manifest : manifests) {
     const WriteStats stats = TotalStats(manifest);
     table.AddRow(
@@ -150,7 +156,7 @@ std::string RenderCheckpoint(const Manifest& manifest, const std::string& job, s
   const WriteStats stats = TotalStats(manifest);
   const checkpoint::Progress& progress = manifest.progress;
   const bool has_step = std::isfinite(progress.accuracy);
-  return RenderPairs(
+  return run::RenderPairs(
              {{"checkpoint", std::to_string(manifest.id)},
               {"job", Printable(job)},
               {"written",
@@ -216,8 +222,8 @@ std::string VerifiedToJson(const std::vector<Verified>& all) {
 }
 
 std::string RenderDifferences(const std::vector<TensorDifference>& differences, size_t width_max) {
-  Table table(
-      {{"tensor", Align::kLeft},
+  run::Table table(
+      {{"tensor", run::Align::kLeft},
        {"elements"},
        {"changed, %"},
        {"largest change"},

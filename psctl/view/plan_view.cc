@@ -51,7 +51,7 @@ std::string ChangeText(double share) {
 }
 
 std::string RenderGains(const proto::Plan& plan, size_t width_max) {
-  Table table({{"with", Align::kLeft}, {"speed"}, {"time"}, {"USD"}, {"USD more"}});
+  run::Table table({{"with", run::Align::kLeft}, {"speed"}, {"time"}, {"USD"}, {"USD more"}});
   for (const proto::PlanGain& gain : plan.gains) {
     table.AddRow(
         {gain.change,
@@ -82,17 +82,17 @@ std::string RenderFleets(
     const std::vector<proto::PlanAlternative>& fleets,
     const PlanViewOptions& options) {
   const bool has_loss = plan.seconds.value > 0;
-  std::vector<Column> columns = {
-      {title, Align::kLeft},
-      {"workers", Align::kLeft},
-      {"servers", Align::kLeft},
-      {"samples/s", Align::kRight, 2}};
+  std::vector<run::Column> columns = {
+      {title, run::Align::kLeft},
+      {"workers", run::Align::kLeft},
+      {"servers", run::Align::kLeft},
+      {"samples/s", run::Align::kRight, 2}};
   if (has_loss) {
-    columns.insert(columns.end(), {{"time"}, {"USD"}, {"USD more", Align::kRight, 1}});
+    columns.insert(columns.end(), {{"time"}, {"USD"}, {"USD more", run::Align::kRight, 1}});
   } else {
     columns.insert(columns.end(), {{"USD/h"}, {"USD per M samples"}});
   }
-  Table table(std::move(columns), kFleetWidthMax);
+  run::Table table(std::move(columns), kFleetWidthMax);
   for (const proto::PlanAlternative& some : fleets) {
     std::vector<std::string> cells = {
         some.kind,
@@ -121,8 +121,8 @@ std::string RenderAlternatives(const proto::Plan& plan, const PlanViewOptions& o
 
 std::string RenderRevocations(const proto::Plan& plan, const PlanViewOptions& options) {
   const proto::PlanRevocations& outlook = plan.revocations;
-  Table table(
-      {{"with revocations, in the mean", Align::kLeft},
+  run::Table table(
+      {{"with revocations, in the mean", run::Align::kLeft},
        {"revoked"},
        {"time"},
        {"USD"},
@@ -151,8 +151,8 @@ std::string RenderRevocations(const proto::Plan& plan, const PlanViewOptions& op
 /// Where there is no loss to reach.
 std::string RenderHoursAhead(const proto::Plan& plan, const PlanViewOptions& options) {
   const proto::PlanRevocations& outlook = plan.revocations;
-  Table table(
-      {{"with revocations, in the mean of a day", Align::kLeft},
+  run::Table table(
+      {{"with revocations, in the mean of a day", run::Align::kLeft},
        {"revoked"},
        {"samples/s"},
        {"less"},
@@ -278,7 +278,7 @@ std::string RenderPlan(const proto::Plan& plan, const PlanViewOptions& options) 
   if (!plan.strategy.empty()) {
     pairs.emplace_back("certainty", std::string(CertaintyText(plan.certainty)));
   }
-  std::string text = RenderPairs(pairs) + RenderTables(plan, options);
+  std::string text = run::RenderPairs(pairs) + RenderTables(plan, options);
   if (!plan.quotas.empty() || !plan.notes.empty()) {
     text += "\n";
   }
@@ -307,8 +307,8 @@ std::string RenderExplanation(
     fleet[static_cast<size_t>(problem.offers[i].worker_class)] += choice.counts[i];
   }
   const std::vector<double> step_s = speed.StepSeconds(fleet, side);
-  Table table(
-      {{"type", Align::kLeft},
+  run::Table table(
+      {{"type", run::Align::kLeft},
        {"chosen"},
        {"quota"},
        {"batch"},
@@ -316,7 +316,7 @@ std::string RenderExplanation(
        {"in the fleet, s"},
        {"USD/h"},
        {"USD per M samples"},
-       {"price of", Align::kLeft}});
+       {"price of", run::Align::kLeft}});
   for (size_t i = 0; i < problem.offers.size(); ++i) {
     const provisioner::Offer& offer = problem.offers[i];
     const auto k = static_cast<size_t>(offer.worker_class);

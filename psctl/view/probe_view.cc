@@ -29,8 +29,8 @@ std::string SignedPercent(double error) {
 }
 
 std::string RenderPasses(const proto::JobProfile& profile) {
-  Table table(
-      {{"passes of a step", Align::kLeft},
+  run::Table table(
+      {{"passes of a step", run::Align::kLeft},
        {"minibatch"},
        {"forward ms"},
        {"backward ms"},
@@ -50,7 +50,8 @@ std::string RenderPasses(const proto::JobProfile& profile) {
 
 /// In the order in which they are ready; of neighbours in one row when the last of them is.
 std::string RenderTensors(const proto::StepTimes& times) {
-  Table table({{"tensors, as ready", Align::kLeft}, {"bytes"}, {"of backward"}, {"ready ms"}});
+  run::Table table(
+      {{"tensors, as ready", run::Align::kLeft}, {"bytes"}, {"of backward"}, {"ready ms"}});
   const size_t count = times.tensors.size();
   const size_t together = (count + kRowsMax - 1) / kRowsMax;
   for (size_t begin = 0; begin < count; begin += together) {
@@ -73,7 +74,7 @@ std::string RenderLink(const proto::LinkTimes& link) {
   if (link.exchanges == 0) {
     return "the link of a worker was not timed\n";
   }
-  return RenderPairs(
+  return run::RenderPairs(
       {{"a worker's link",
         fmt::format(
             "{}/s to the servers, {}/s back, round trip {} ms, {}",
@@ -97,8 +98,8 @@ std::string FleetText(const proto::FleetSample& fleet) {
 }
 
 std::string RenderComparisons(const std::vector<provisioner::StepComparison>& comparisons) {
-  Table table(
-      {{"step of a worker, ms", Align::kLeft},
+  run::Table table(
+      {{"step of a worker, ms", run::Align::kLeft},
        {"measured"},
        {"overlap"},
        {"error"},

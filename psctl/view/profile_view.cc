@@ -55,8 +55,8 @@ std::string RenderProfile(const proto::JobProfile& profile) {
     pairs.emplace_back(
         "steps by workers", FactorsText(curves, true) + "larger fleets extrapolated");
   }
-  Table table(
-      {{"type", Align::kLeft},
+  run::Table table(
+      {{"type", run::Align::kLeft},
        {"minibatch"},
        {"step ms"},
        {"+-"},
@@ -74,7 +74,7 @@ std::string RenderProfile(const proto::JobProfile& profile) {
          worker.minibatch_max > 0 ? FormatCount(static_cast<uint64_t>(worker.minibatch_max))
                                   : "?"});
   }
-  return RenderPairs(pairs) + "\n" + table.Render();
+  return run::RenderPairs(pairs) + "\n" + table.Render();
 }
 
 }  // namespace ps::psctl

@@ -88,7 +88,7 @@ std::string RenderHead(const proto::JobStatus& status) {
       "progress",
       fmt::format(
           "epoch {} of {}, {}",
-          EpochNow(status),
+          run::EpochNow(status),
           status.epochs,
           SamplesOfTotal(status.samples_counted, status.samples_total)));
   pairs.emplace_back(
@@ -98,7 +98,7 @@ std::string RenderHead(const proto::JobStatus& status) {
   pairs.emplace_back(
       "training",
       status.steps_counted == 0 ? "no step yet"
-                                : "loss " + FormatLoss(status.train_loss) + ", accuracy " +
+                                : "loss " + run::FormatLoss(status.train_loss) + ", accuracy " +
                                       FormatPercent(status.train_accuracy));
   if (!status.evaluations.empty()) {
     const proto::EvaluationRow& last = status.evaluations.back();
@@ -107,20 +107,20 @@ std::string RenderHead(const proto::JobStatus& status) {
         fmt::format(
             "accuracy {}, loss {} after epoch {}",
             FormatPercent(last.accuracy, 2),
-            FormatLoss(last.loss),
+            run::FormatLoss(last.loss),
             last.epoch));
   }
   pairs.emplace_back(
       "steps",
       FormatCount(status.steps_counted) + " counted, " + FormatCount(status.steps_lost) +
           " lost (" + FormatCount(status.steps_partial) + " of them partial)");
-  if (std::string undone = UndoneText(status.checkpoints); !undone.empty()) {
+  if (std::string undone = run::UndoneText(status.checkpoints); !undone.empty()) {
     pairs.emplace_back("undone", std::move(undone));
   }
   if (!status.fleet.empty()) {
     pairs.emplace_back("fleet", FleetText(status.fleet));
   }
-  if (std::string waiting = WaitingText(status); !waiting.empty()) {
+  if (std::string waiting = run::WaitingText(status); !waiting.empty()) {
     pairs.emplace_back("waiting", std::move(waiting));
   }
   const proto::ServersStatus& servers = status.servers;
@@ -173,7 +173,7 @@ std::string RenderHead(const proto::JobStatus& status) {
     pairs.emplace_back(
         "rejected", Plural(status.samples_rejected, "sample") + ", gradient not finite");
   }
-  if (const uint64_t overflowed = ChunksOverflowed(status); overflowed > 0) {
+  if (const uint64_t overflowed = run::ChunksOverflowed(status); overflowed > 0) {
     pairs.emplace_back(
         "overflowed", Plural(overflowed, "update") + " of a chunk, in part left out: not finite");
   }
@@ -184,27 +184,27 @@ std::string RenderHead(const proto::JobStatus& status) {
             " USD an hour");
   }
   pairs.emplace_back("directory", Printable(status.run_directory));
-  return RenderPairs(pairs);
+  return run::RenderPairs(pairs);
 }
 
 std::string RenderWorkers(const proto::JobStatus& status, size_t width_max) {
   if (status.workers.empty()) {
     return "no workers yet\n";
   }
-  Table table(
+  run::Table table(
       {{"worker"},
-       {"state", Align::kLeft},
+       {"state", run::Align::kLeft},
        {"samples/s"},
-       {"clock", Align::kRight, 3},
-       {"lease", Align::kRight, 6},
-       {"silent s", Align::kRight, 1},
-       {"counted", Align::kRight, 2},
-       {"minibatch", Align::kRight, 5},
-       {"device", Align::kLeft, 3, "cpu"},
-       {"slowdown", Align::kRight, 4},
-       {"pid", Align::kRight, 7},
-       {"host", Align::kLeft, 8}});
-  const ShownWorkers shown = ChooseWorkers(status, kGoneRowsMax);
+       {"clock", run::Align::kRight, 3},
+       {"lease", run::Align::kRight, 6},
+       {"silent s", run::Align::kRight, 1},
+       {"counted", run::Align::kRight, 2},
+       {"minibatch", run::Align::kRight, 5},
+       {"device", run::Align::kLeft, 3, "cpu"},
+       {"slowdown", run::Align::kRight, 4},
+       {"pid", run::Align::kRight, 7},
+       {"host", run::Align::kLeft, 8}});
+  const run::ShownWorkers shown = run::ChooseWorkers(status, kGoneRowsMax);
   for (const proto::WorkerRow& row : shown.rows) {
     const bool is_gone = row.is_gone();
     table.AddRow(
@@ -223,29 +223,29 @@ std::string RenderWorkers(const proto::JobStatus& status, size_t width_max) {
   }
   return table.Render(width_max) +
          (shown.hidden == 0 ? "" : "and " + FormatCount(shown.hidden) + " more that are gone\n") +
-         ElsewhereText(shown);
+         run::ElsewhereText(shown);
 }
 
 std::string RenderShards(const proto::JobStatus& status, size_t width_max) {
   if (status.shards.empty()) {
     return "no servers yet\n";
   }
-  Table table(
+  run::Table table(
       {{"shard"},
-       {"state", Align::kLeft},
-       {"chunks", Align::kRight, 3},
+       {"state", run::Align::kLeft},
+       {"chunks", run::Align::kRight, 3},
        {"MiB"},
        {"steps"},
-       {"stale p50", Align::kRight, 1},
-       {"stale max", Align::kRight, 1},
-       {"in MiB", Align::kRight, 4},
-       {"out MiB", Align::kRight, 4},
-       {"lr", Align::kRight, 2},
-       {"fenced", Align::kRight, 6},
-       {"repeated", Align::kRight, 6},
-       {"rejected", Align::kRight, 6},
-       {"pid", Align::kRight, 7},
-       {"address", Align::kLeft, 5}});
+       {"stale p50", run::Align::kRight, 1},
+       {"stale max", run::Align::kRight, 1},
+       {"in MiB", run::Align::kRight, 4},
+       {"out MiB", run::Align::kRight, 4},
+       {"lr", run::Align::kRight, 2},
+       {"fenced", run::Align::kRight, 6},
+       {"repeated", run::Align::kRight, 6},
+       {"rejected", run::Align::kRight, 6},
+       {"pid", run::Align::kRight, 7},
+       {"address", run::Align::kLeft, 5}});
   for (const proto::ShardRow& row : status.shards) {
     const StalenessSummary staleness = SummarizeStaleness(row.stats.staleness_histogram);
     table.AddRow(
@@ -271,7 +271,8 @@ std::string RenderShards(const proto::JobStatus& status, size_t width_max) {
 }
 
 std::string RenderLedger(const proto::JobStatus& status, size_t width_max) {
-  Table table({{"epoch"}, {"samples"}, {"counted"}, {"leased"}, {"returned"}, {"test accuracy"}});
+  run::Table table(
+      {{"epoch"}, {"samples"}, {"counted"}, {"leased"}, {"returned"}, {"test accuracy"}});
   for (const proto::LedgerRow& row : status.ledger) {
     std::string accuracy = "-";
     for (const proto::EvaluationRow& evaluation : status.evaluations) {
@@ -353,15 +354,15 @@ std::string RenderStatus(const proto::JobStatus& status, size_t width_max) {
 }
 
 std::string RenderJobList(const std::vector<proto::JobStatus>& jobs, size_t width_max) {
-  Table table(
-      {{"job", Align::kLeft},
-       {"state", Align::kLeft},
+  run::Table table(
+      {{"job", run::Align::kLeft},
+       {"state", run::Align::kLeft},
        {"done"},
        {"samples/s"},
-       {"loss", Align::kRight, 3},
-       {"workers", Align::kRight, 2},
-       {"left", Align::kRight, 1},
-       {"run", Align::kLeft}});
+       {"loss", run::Align::kRight, 3},
+       {"workers", run::Align::kRight, 2},
+       {"left", run::Align::kRight, 1},
+       {"run", run::Align::kLeft}});
   for (const proto::JobStatus& job : jobs) {
     const double fraction = job.samples_total == 0 ? 0
                                                    : static_cast<double>(job.samples_counted) /
@@ -372,8 +373,8 @@ std::string RenderJobList(const std::vector<proto::JobStatus>& jobs, size_t widt
          Printable(job.state),
          FormatPercent(fraction),
          FormatRate(job.samples_per_s),
-         job.steps_counted == 0 ? "-" : FormatLoss(job.train_loss),
-         WorkersText(job),
+         job.steps_counted == 0 ? "-" : run::FormatLoss(job.train_loss),
+         run::WorkersText(job),
          FormatDuration(job.eta_s),
          Printable(
              slash == std::string::npos ? job.run_directory
@@ -392,7 +393,7 @@ std::string RenderWhy(const proto::JobStatus& status) {
   const proto::Timing timing = proto::Timing::FromMaxDetect(FromSeconds(status.max_detect_s));
   out += "\ntimes, all from fleet.max_detect_s = " + FormatFixed(status.max_detect_s, 2) +
          " and servers.max_detect_s\n";
-  out += RenderPairs(
+  out += run::RenderPairs(
       {{"  heartbeat every", Milliseconds(timing.heartbeat)},
        {"  a silent member is lost after", Milliseconds(timing.detect)},
        {"  a silent server is lost after", Milliseconds(FromSeconds(status.server_max_detect_s))},

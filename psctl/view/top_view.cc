@@ -68,12 +68,14 @@ double ShareDone(const proto::JobStatus& status) {
 
 /// "[#####-----]  47.3 %  12.9 s left"
 std::string ProgressLine(const proto::JobStatus& status, size_t width) {
-  const std::string tail =
-      fmt::format(
-          "  {}  epoch {}/{}", FormatPercent(ShareDone(status)), EpochNow(status), status.epochs) +
-      (status.eta_s < 0 || status.state != "training"
-           ? ""
-           : "  " + FormatDuration(status.eta_s) + " left");
+  const std::string tail = fmt::format(
+                               "  {}  epoch {}/{}",
+                               FormatPercent(ShareDone(status)),
+                               run::EpochNow(status),
+                               status.epochs) +
+                           (status.eta_s < 0 || status.state != "training"
+                                ? ""
+                                : "  " + FormatDuration(status.eta_s) + " left");
   if (width < tail.size() + 12) {
     return Clip(tail.substr(2), width);
   }
@@ -109,16 +111,16 @@ Lines Head(const TopSnapshot& snapshot, size_t width) {
                                      FormatPercent(status.evaluations.back().accuracy, 2),
                                      status.evaluations.back().epoch);
   lines.push_back(JoinParts(
-      {"loss " + (has_step ? FormatLoss(status.train_loss) : "-"),
+      {"loss " + (has_step ? run::FormatLoss(status.train_loss) : "-"),
        Sparkline(snapshot.losses, std::min(kSparkWidth, width / 4)),
        has_step ? "accuracy " + FormatPercent(status.train_accuracy) : "",
        test}));
   lines.push_back(JoinParts(
       {FormatRate(status.samples_per_s) + " samples/s",
-       "workers " + WorkersText(status),
+       "workers " + run::WorkersText(status),
        proto::ModeText(status.modes.in_force),
        CostText(status)}));
-  if (const std::string waiting = WaitingText(status); !waiting.empty()) {
+  if (const std::string waiting = run::WaitingText(status); !waiting.empty()) {
     lines.push_back("waiting: " + waiting);
   }
   return lines;
@@ -144,22 +146,22 @@ std::string PriceText(double usd_per_hour) {
 }
 
 Lines Workers(const proto::JobStatus& status, size_t width) {
-  const std::vector<proto::WorkerRow> rows = ChooseWorkers(status, 0).rows;
+  const std::vector<proto::WorkerRow> rows = run::ChooseWorkers(status, 0).rows;
   if (rows.empty()) {
     return {status.workers.empty() ? "no workers yet" : "no workers"};
   }
-  Table table(
+  run::Table table(
       {{"worker"},
-       {"state", Align::kLeft},
+       {"state", run::Align::kLeft},
        {"samples/s"},
-       {status.mode == proto::Mode::kSsp ? "behind" : "steps", Align::kRight, 2},
-       {"stale", Align::kRight, 3},
-       {"silent s", Align::kRight, 7},
-       {"counted", Align::kRight, 5},
-       {"type", Align::kLeft, 4},
-       {"USD/h", Align::kRight, 1},
-       {"device", Align::kLeft, 6},
-       {"host", Align::kLeft, 1}});
+       {status.mode == proto::Mode::kSsp ? "behind" : "steps", run::Align::kRight, 2},
+       {"stale", run::Align::kRight, 3},
+       {"silent s", run::Align::kRight, 7},
+       {"counted", run::Align::kRight, 5},
+       {"type", run::Align::kLeft, 4},
+       {"USD/h", run::Align::kRight, 1},
+       {"device", run::Align::kLeft, 6},
+       {"host", run::Align::kLeft, 1}});
   for (const proto::WorkerRow& row : rows) {
     const bool is_there = row.incarnation != Incarnation();
     table.AddRow(
@@ -179,15 +181,15 @@ Lines Workers(const proto::JobStatus& status, size_t width) {
 }
 
 Lines Servers(const proto::JobStatus& status, size_t width) {
-  Table table(
+  run::Table table(
       {{"shard"},
-       {"state", Align::kLeft},
+       {"state", run::Align::kLeft},
        {"in MiB/s"},
        {"out MiB/s"},
-       {"stale p50", Align::kRight, 3},
-       {"stale max", Align::kRight, 4},
-       {"MiB", Align::kRight, 2},
-       {"address", Align::kLeft, 5}});
+       {"stale p50", run::Align::kRight, 3},
+       {"stale max", run::Align::kRight, 4},
+       {"MiB", run::Align::kRight, 2},
+       {"address", run::Align::kLeft, 5}});
   for (const proto::ShardRow& row : status.shards) {
     const StalenessSummary staleness = SummarizeStaleness(row.stats.staleness_histogram);
     const bool is_known = staleness.count > 0;
@@ -236,7 +238,7 @@ Lines Events(const proto::JobStatus& status, size_t room) {
   Lines lines;
   const size_t count = std::min(room, status.events.size());
   for (size_t i = status.events.size() - count; i < status.events.size(); ++i) {
-    lines.push_back(RenderEvent(status.events[i]));
+    lines.push_back(run::RenderEvent(status.events[i]));
   }
   return lines;
 }

@@ -13,7 +13,7 @@
 #include "ps/base/text.h"
 #include "run/directory/files.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 constexpr std::string_view kOriginRow = "fetched_from";  // "NUMBER PLACE"
@@ -142,4 +142,4 @@ Confirmation::Ask AskOnTerminal() {
   };
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

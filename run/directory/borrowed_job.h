@@ -11,7 +11,7 @@
 #include "ps/proto/job/job_config.h"
 #include "ps/proto/job/job_trust.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 // A job that comes with a copy of checkpoints: whoever can write to that place can have written it.
 // What it would start, and where, comes from the command line or is confirmed.
@@ -61,4 +61,4 @@ class Confirmation {
 /// Asks on this process's terminal; null when standard input or standard error is none.
 Confirmation::Ask AskOnTerminal();
 
-}  // namespace ps::psctl
+}  // namespace ps::run

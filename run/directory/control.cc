@@ -11,7 +11,7 @@
 
 #include "ps/net/client.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 constexpr Duration kDeadline = std::chrono::seconds(5);
@@ -109,4 +109,4 @@ Result<proto::ScaleReply> AskToScale(
   return Ask<proto::ScaleReply>(run, proto::ScaleRequest{changes}, asker);
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

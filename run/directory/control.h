@@ -7,7 +7,7 @@
 #include "ps/proto/messages.h"
 #include "run/directory/run_directory.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// Asks the coordinator of a running job at its control socket, which only its user can. Errors:
 /// kUnavailable (it does not listen yet, or not any more, or on another machine),
@@ -40,4 +40,4 @@ enum class Asker { kPerson, kPlan, kPolicy, kReplay };
 Result<proto::ScaleReply> AskToScale(
     const RunPaths& run, const std::vector<proto::ScaleChange>& changes, Asker asker);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -11,7 +11,7 @@
 #include "ps/process/flags.h"
 #include "run/directory/files.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 constexpr const char* kYes = "yes";
@@ -162,4 +162,4 @@ Status BecomeCoordinator(const CoordinatorOrder& order) {
   return IoError("cannot start", program);
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -8,7 +8,7 @@
 #include "ps/process/manual.h"
 #include "ps/proto/job/job_config.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 // What the program ps_coordinator is told to do.
 
@@ -48,4 +48,4 @@ Manual CoordinatorManual();
 /// descriptors and ignored signals. Returns only when that fails.
 Status BecomeCoordinator(const CoordinatorOrder& order);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -24,7 +24,7 @@
 #include "run/directory/borrowed_job.h"
 #include "run/directory/files.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 using checkpoint::CheckpointId;
@@ -177,4 +177,4 @@ Status CheckCopyTarget(const std::string& place) {
   return CheckIsWritable(*store).Annotate("checkpoint.copy_to");
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

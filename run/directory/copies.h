@@ -10,7 +10,7 @@
 #include "ps/base/status.h"
 #include "run/report/console.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 // Copies of checkpoints in object stores, as a run uses them.
 
@@ -43,4 +43,4 @@ Result<std::string> FetchCheckpoint(
 /// Errors: kInvalidArgument, those of the object store; each says what to do.
 Status CheckCopyTarget(const std::string& place);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -16,7 +16,7 @@
 #include "ps/base/text.h"
 #include "ps/json/json_writer.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 constexpr uint64_t kReadBytesMax = uint64_t{32} << 20;  // more than a log is long
@@ -397,4 +397,4 @@ Result<std::vector<proto::EventRow>> EventReader::ReadNew() {
   return events;
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

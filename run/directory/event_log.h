@@ -11,7 +11,7 @@
 #include "ps/proto/messages.h"
 #include "run/directory/run_directory.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// A line of a log, as Logger writes it.
 struct LogLine {
@@ -61,4 +61,4 @@ class EventReader {
   uint64_t offset_ = 0;  // of the log, up to which it was read
 };
 
-}  // namespace ps::psctl
+}  // namespace ps::run

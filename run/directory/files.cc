@@ -11,7 +11,7 @@
 
 #include "ps/base/file.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 std::string AbsolutePath(const std::string& path) {
   std::error_code error;
@@ -87,4 +87,4 @@ bool FileLock::StaysHeld(const std::string& path) {
   return IsHeld(path);
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -7,7 +7,7 @@
 #include "ps/base/status.h"
 #include "ps/base/unique_fd.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// Absolute, without "." and ".."; the path itself when that can't be found out.
 std::string AbsolutePath(const std::string& path);
@@ -47,4 +47,4 @@ class FileLock {
   UniqueFd fd_;
 };
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -10,7 +10,7 @@
 #include "checkpoint/storage/rocksdb_storage.h"
 #include "ps/proto/job/job_config.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 using checkpoint::Manifest;
 using checkpoint::Reader;
@@ -59,4 +59,4 @@ Result<Manifest> ExportNewestModel(const std::string& path, const std::string& f
   return why;
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -6,7 +6,7 @@
 #include "checkpoint/reader.h"
 #include "ps/base/status.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// The name of the job that a checkpoint is of.
 std::string JobName(const checkpoint::Manifest& manifest);
@@ -23,4 +23,4 @@ Status ExportModel(
 /// Errors: kNotFound (there is none), of the newest one where none can be read.
 Result<checkpoint::Manifest> ExportNewestModel(const std::string& path, const std::string& file);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

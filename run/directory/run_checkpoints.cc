@@ -19,7 +19,7 @@
 #include "ps/proto/job/job_config.h"
 #include "ps/proto/state/shard_state.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 using checkpoint::OpenMode;
@@ -226,4 +226,4 @@ Status NoteSkipped(const FoundCheckpoint& found) {
       .Annotate("noting which checkpoints were skipped");
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

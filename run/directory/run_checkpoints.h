@@ -12,7 +12,7 @@
 #include "ps/proto/state/job_state.h"
 #include "run/directory/run_directory.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// Where a run keeps its checkpoints. While the store lives, no other run can use the path.
 struct RunCheckpoints {
@@ -59,4 +59,4 @@ std::string CheckpointPathOf(const RunPaths& run);
 /// Whether the directory has checkpoints.
 bool IsCheckpointPath(const std::string& path);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -17,7 +17,7 @@
 #include "ps/base/file.h"
 #include "ps/crypto/token_file.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 constexpr int kAttemptsMax = 1000;
@@ -226,4 +226,4 @@ std::optional<std::string> AppendFile::Append(std::string_view record) {
          (is_whole ? "" : "; the file ends with a part of one") + "; training goes on";
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -11,7 +11,7 @@
 #include "ps/crypto/certificates.h"
 #include "run/directory/files.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// Where the parts of a run directory are; says nothing about whether they exist.
 struct RunPaths {
@@ -148,4 +148,4 @@ class AppendFile {
   bool has_lost_records_ = false;
 };
 
-}  // namespace ps::psctl
+}  // namespace ps::run

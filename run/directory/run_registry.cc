@@ -15,7 +15,7 @@
 #include "ps/base/crc32c.h"
 #include "ps/base/text.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 namespace fs = std::filesystem;
@@ -192,4 +192,4 @@ Result<RunPaths> RunRegistry::Resolve(const std::string& name) const {
                       : "; did you mean '" + nearest + "'?"));
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

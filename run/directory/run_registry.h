@@ -6,7 +6,7 @@
 #include "ps/base/status.h"
 #include "run/directory/run_directory.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// A run whose psctl is alive.
 struct RunningJob {
@@ -58,4 +58,4 @@ class RunRegistry {
   std::vector<std::string> scanned_;
 };
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -11,7 +11,7 @@
 #include "ps/base/text.h"
 #include "run/directory/event_log.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 using provisioner::FleetAlternative;
@@ -371,4 +371,4 @@ std::string LivePolicy::Text(
   return text;
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

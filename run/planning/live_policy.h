@@ -13,7 +13,7 @@
 #include "ps/proto/job/job_config.h"
 #include "ps/proto/messages.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 // The policies of psctl simulate, asked about the fleet of a run. Pure: facts in, decisions out;
 // who looks at the run and changes its fleet is another's business.
@@ -161,4 +161,4 @@ class LivePolicy {
   std::string said_trouble_;
 };
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -11,7 +11,7 @@
 
 #include "ps/base/text.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 constexpr int kCountMax = 100'000;
@@ -204,4 +204,4 @@ Result<provisioner::MarketChoice> ParseMarket(const std::string& text) {
   return Expected("--market", "spot, on-demand or both", text);
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

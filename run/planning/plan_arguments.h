@@ -6,7 +6,7 @@
 #include "provisioner/planner/plan_setup.h"
 #include "ps/base/status.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 // Values of the flags of plan and predict. Errors are kInvalidArgument, one line that says what was
 // expected.
@@ -34,4 +34,4 @@ Result<std::vector<provisioner::ServerRange>> ParseServerRanges(
 /// "spot", "on-demand", "both"
 Result<provisioner::MarketChoice> ParseMarket(const std::string& text);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -12,7 +12,7 @@
 #include "run/planning/planning_files.h"
 #include "run/planning/worker_ages.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 /// `limit` of the whole run less what it has used up. Errors: nothing is left.
@@ -141,4 +141,4 @@ Result<PlanCommand> FillFromRun(const PlanCommand& command, const RunPaths& run)
   return filled;
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -6,7 +6,7 @@
 #include "run/planning/plan_request.h"
 #include "run/planning/run_facts.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// The config that the run was started with. Errors: kNotFound, kInvalidArgument.
 Result<proto::JobConfig> ConfigOfRun(const RunPaths& run);
@@ -20,4 +20,4 @@ Result<PlanCommand> FillFromRun(const PlanCommand& command, const RunPaths& run)
 Result<PlanCommand> FillFromFacts(
     const PlanCommand& command, const RunFacts& facts, const proto::JobConfig& config);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

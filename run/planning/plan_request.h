@@ -6,7 +6,7 @@
 #include "run/planning/planning_files.h"
 #include "run/planning/run_facts.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// What plan and predict have in common.
 struct PlanningCommand {
@@ -73,4 +73,4 @@ struct PredictCommand {
   std::string servers;
 };
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -22,7 +22,7 @@
 #include "run/planning/plan_arguments.h"
 #include "run/planning/planning.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -321,4 +321,4 @@ Result<provisioner::PlanAnswer> SolvePlan(const PlanCommand& command, Planning* 
   return answer;
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

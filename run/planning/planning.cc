@@ -16,7 +16,7 @@
 #include "run/planning/price_age.h"
 #include "run/report/job_parts.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 constexpr double kMarginMax = 100;  // percent
@@ -295,4 +295,4 @@ Result<std::vector<int>> CountsByOffer(
   return counts;
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -16,7 +16,7 @@
 #include "ps/proto/files/profile.h"
 #include "run/planning/plan_request.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 // Strategies of `psctl plan` that are no search for a cheapest fleet, and have a command of their
 // own.
@@ -89,4 +89,4 @@ proto::PlanAlternative AlternativeOf(
     const provisioner::FleetChoice& choice,
     const std::string& kind);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -12,7 +12,7 @@
 #include "ps/base/text.h"
 #include "run/directory/files.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 constexpr const char* kDefaultCatalog = "configs/catalog/aws.json";
@@ -107,4 +107,4 @@ Result<ProfileUpdate> UpdateProfileFile(const std::string& path, const ProfileCh
   return update;
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -9,7 +9,7 @@
 #include "ps/proto/files/plan.h"
 #include "ps/proto/files/profile.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 // The files that plans are made of: catalogs, profiles, plans.
 
@@ -48,4 +48,4 @@ using ProfileChange = std::function<Result<proto::JobProfile>(const proto::JobPr
 /// each other. Errors: those of `change`, kInvalidArgument (no profile), kIo.
 Result<ProfileUpdate> UpdateProfileFile(const std::string& path, const ProfileChange& change);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -6,7 +6,7 @@
 #include "ps/base/file.h"
 #include "run/directory/control.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 constexpr double kLookSecondsMax = 2;
@@ -93,4 +93,4 @@ bool PolicyRunner::Do(const PolicyDecision& decision) {
   return decision.has_change;
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

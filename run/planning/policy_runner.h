@@ -11,7 +11,7 @@
 #include "run/planning/live_policy.h"
 #include "run/planning/said_lines.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// Lets the job's policy decide while the run goes on: looks at it and changes its fleet as any
 /// psctl does, over the control socket, on a thread of its own. So the coordinator's loop waits for
@@ -41,4 +41,4 @@ class PolicyRunner {
 std::vector<proto::ScaleChange> ChangesFor(
     const provisioner::FleetWish& fleet, const PolicyTypes& types);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

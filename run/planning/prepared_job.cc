@@ -6,7 +6,7 @@
 #include "provisioner/profile/plan_run.h"
 #include "run/planning/planning_files.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 /// Nothing for an empty path.
@@ -38,4 +38,4 @@ Result<PreparedJob> PrepareJob(
   return job;
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

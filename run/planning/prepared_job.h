@@ -9,7 +9,7 @@
 #include "ps/proto/job/job_config.h"
 #include "run/report/job_parts.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// A job as it would run.
 struct PreparedJob {
@@ -26,4 +26,4 @@ Result<PreparedJob> PrepareJob(
     const std::vector<proto::ConfigOverride>& overrides,
     const std::string& plan_path);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -8,7 +8,7 @@
 
 #include "ps/base/text.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 using proto::InstanceType;
 using proto::SpotPrice;
@@ -84,4 +84,4 @@ std::vector<std::string> PriceNotes(
   return notes;
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

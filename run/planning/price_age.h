@@ -7,7 +7,7 @@
 #include "ps/proto/files/catalog.h"
 #include "ps/proto/files/plan.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// Prices older than this are stale.
 inline constexpr int kPriceAgeDaysMax = 90;
@@ -29,4 +29,4 @@ const proto::SpotPrice* CheapestSpot(const proto::InstanceType& type);
 std::vector<std::string> PriceNotes(
     const proto::Catalog& catalog, const proto::Plan& plan, const std::string& today);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -20,7 +20,7 @@
 #include "run/planning/planning_files.h"
 #include "run/planning/run_facts.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 constexpr double kReplanLookSeconds = 2;
@@ -277,4 +277,4 @@ void Replanning::Plan(const proto::JobStatus& status) {
   }
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -12,7 +12,7 @@
 #include "run/planning/said_lines.h"
 #include "run/planning/worker_ages.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 provisioner::ReplanSettings SettingsOf(const proto::GoalConfig& goal);
 
@@ -58,4 +58,4 @@ class Replanning {
   RequestThread<int> thread_;  // the last: it uses the others
 };
 
-}  // namespace ps::psctl
+}  // namespace ps::run

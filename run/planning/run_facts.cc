@@ -12,7 +12,7 @@
 #include "ps/base/text.h"
 #include "ps/json/json_value.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 constexpr uint64_t kStepsMin = 20;     // of a type, for its speed to count
@@ -228,4 +228,4 @@ std::vector<std::string> FleetFlags(const std::vector<provisioner::TypeCount>& w
   return flags;
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

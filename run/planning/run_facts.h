@@ -13,7 +13,7 @@
 #include "ps/proto/messages.h"
 #include "run/planning/worker_ages.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// What planning anew has to know of a run.
 struct RunFacts {
@@ -70,4 +70,4 @@ std::string FleetText(const std::vector<provisioner::TypeCount>& workers);
 /// As flags name them: "local=3", with an age "local=3@3600s".
 std::vector<std::string> FleetFlags(const std::vector<provisioner::TypeCount>& workers);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

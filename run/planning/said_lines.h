@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// Lines for people, from a thread that decides to the one that shows how a run goes. Of those that
 /// nobody takes, the first ones are kept.
@@ -30,4 +30,4 @@ class SaidLines {
   std::vector<std::string> lines_;  // under the mutex
 };
 
-}  // namespace ps::psctl
+}  // namespace ps::run

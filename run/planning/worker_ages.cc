@@ -8,7 +8,7 @@
 
 #include "run/directory/event_log.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 struct Join {
@@ -51,4 +51,4 @@ WorkerAges AgesOfWorkers(const RunPaths& run, double unix_s) {
   return ages;
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

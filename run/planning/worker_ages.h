@@ -5,7 +5,7 @@
 #include "ps/base/ids.h"
 #include "run/directory/run_directory.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// For how many seconds each worker's process has taken part in its run, by seat.
 using WorkerAges = std::map<WorkerId, double>;
@@ -15,4 +15,4 @@ using WorkerAges = std::map<WorkerId, double>;
 /// count as new. `unix_s`: now.
 WorkerAges AgesOfWorkers(const RunPaths& run, double unix_s);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

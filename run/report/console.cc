@@ -11,7 +11,7 @@
 
 #include "run/report/progress.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 Status WriteResult(int fd, std::string_view text) {
@@ -87,4 +87,4 @@ Console ProcessConsole() {
   return console;
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -7,7 +7,7 @@
 
 #include "ps/base/status.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailed = 1;
@@ -35,4 +35,4 @@ int Misuse(const Console& console, const Status& status);
 /// On the process's own stdout and stderr. What a closed pipe or stderr does not take is dropped.
 Console ProcessConsole();
 
-}  // namespace ps::psctl
+}  // namespace ps::run

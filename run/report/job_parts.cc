@@ -7,7 +7,7 @@
 #include "ps/proto/job/job_limits.h"
 #include "worker/model/norm_batches.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 uint64_t LargestShardBytes(const proto::JobConfig& config, const worker::Model& model) {
@@ -75,4 +75,4 @@ Status CheckData(
   return checked.ok() ? checked : proto::AtItsField(checked, path, overrides);
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

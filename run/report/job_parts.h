@@ -8,7 +8,7 @@
 #include "worker/data/dataset.h"
 #include "worker/model/model.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// What a job's config leads to: what is in its dataset, and its model.
 struct JobParts {
@@ -33,4 +33,4 @@ Status CheckData(
     const std::string& path,
     const std::vector<proto::ConfigOverride>& overrides);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -11,7 +11,7 @@
 #include "ps/proto/timing.h"
 #include "worker/model/norm_batches.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 constexpr uint32_t kServerLinesMax = 16;
@@ -194,4 +194,4 @@ std::string RenderHandStart(const proto::JobConfig& config, const HandStart& sta
   return text;
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -8,7 +8,7 @@
 #include "ps/proto/job/job_config.h"
 #include "run/report/job_parts.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// What a job is, as names and values for RenderPairs.
 std::vector<std::pair<std::string, std::string>> DescribeJob(
@@ -32,4 +32,4 @@ struct HandStart {
 
 std::string RenderHandStart(const proto::JobConfig& config, const HandStart& start);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -9,7 +9,7 @@
 #include "ps/json/json_writer.h"
 #include "run/report/tables.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 struct OutcomeRow {
@@ -99,4 +99,4 @@ std::string RenderRefinement(const std::string& path, const provisioner::Refinem
   return text;
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -5,7 +5,7 @@
 #include "provisioner/profile/plan_run.h"
 #include "provisioner/profile/profile_merge.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 // What a run came to, beside the plan and the profile that it had.
 
@@ -17,4 +17,4 @@ std::string PlanOutcomeToJson(const provisioner::PlanOutcome& outcome);
 /// A line or two about the file at `path`.
 std::string RenderRefinement(const std::string& path, const provisioner::Refinement& refinement);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

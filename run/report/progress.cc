@@ -10,7 +10,7 @@
 #include "run/report/run_events.h"
 #include "run/report/tables.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 constexpr size_t kBarMax = 40;
@@ -219,4 +219,4 @@ size_t TerminalWidth(int fd) {
   return size.ws_col;
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

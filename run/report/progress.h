@@ -8,7 +8,7 @@
 #include "ps/base/time.h"
 #include "ps/proto/messages.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// Two lines for a terminal, each at most `width` characters: what does not fit is left out, the
 /// least important first.
@@ -51,4 +51,4 @@ class ProgressPrinter {
 /// Columns of the terminal behind `fd`; 80 when it does not say.
 size_t TerminalWidth(int fd);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

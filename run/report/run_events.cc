@@ -9,7 +9,7 @@
 #include "ps/base/text.h"
 #include "run/report/tables.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 uint64_t SamplesReturned(const proto::JobStatus& status) {
@@ -347,4 +347,4 @@ void RunEvents::AddStateEvents(const proto::JobStatus& status, std::vector<std::
   detail_ = status.detail;
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -8,7 +8,7 @@
 
 #include "ps/proto/messages.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// Workers that take part.
 size_t CountWorkers(const proto::JobStatus& status);
@@ -81,4 +81,4 @@ class RunEvents {
   std::optional<proto::ModeChoice> mode_;
 };
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -11,7 +11,7 @@
 #include "run/report/run_events.h"
 #include "run/report/tables.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 constexpr size_t kGoneTotalsMax = 16;
@@ -346,4 +346,4 @@ std::string SummaryToJson(const proto::JobStatus& status, std::string_view plan_
   return std::move(json).Take();
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -6,7 +6,7 @@
 #include "ps/json/json_writer.h"
 #include "ps/proto/messages.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 /// "mnist: done after 1m 40s of training", with the reason when it was not done.
 std::string RenderOutcome(const proto::JobStatus& status);
@@ -25,4 +25,4 @@ int ExitCodeOf(std::string_view state, std::string_view model_problem);
 /// The counters of the job as fields of the object that `json` is in.
 void AddCounters(const proto::JobStatus& status, JsonWriter* json);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -9,7 +9,7 @@
 #include "ps/base/text.h"
 #include "ps/base/utf8.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 constexpr size_t kColumnGap = 2;
@@ -93,4 +93,4 @@ std::string FormatLoss(double loss) {
   return std::abs(loss) < 10'000 ? FormatFixed(loss, 4) : fmt::format("{:.3g}", loss);
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

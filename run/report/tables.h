@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace ps::psctl {
+namespace ps::run {
 
 enum class Align : unsigned char { kLeft, kRight };
 
@@ -41,4 +41,4 @@ std::string RenderPairs(const std::vector<std::pair<std::string, std::string>>& 
 /// "0.4725", "62.8103", of 10,000 and more "7.76e+08"; "nan" and "inf" as they are.
 std::string FormatLoss(double loss);
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -51,7 +51,7 @@ bool CheckAll(const Result<std::vector<T>>& values, F is_good) {
 
 bool FuzzArguments(std::span<const uint8_t> input) {
   const std::vector<std::string> texts = Lines(input);
-  const Result<double> seconds = psctl::ParseDuration("--within", texts.front());
+  const Result<double> seconds = run::ParseDuration("--within", texts.front());
   if (seconds.ok()) {
     PS_CHECK(std::isfinite(*seconds) && *seconds > 0) << *seconds;
   } else {
@@ -59,13 +59,13 @@ bool FuzzArguments(std::span<const uint8_t> input) {
   }
   bool is_taken = seconds.ok();
   is_taken |=
-      CheckAll(psctl::ParseTypeCounts("--fleet", texts), [](const provisioner::TypeCount& type) {
+      CheckAll(run::ParseTypeCounts("--fleet", texts), [](const provisioner::TypeCount& type) {
         return !type.instance_type.empty() && type.count >= 0 && type.minibatch >= 0;
       });
   is_taken |= CheckAll(
-      psctl::ParseTypes("--types", texts), [](const std::string& type) { return !type.empty(); });
+      run::ParseTypes("--types", texts), [](const std::string& type) { return !type.empty(); });
   is_taken |= CheckAll(
-      psctl::ParseServerRanges("--servers", texts), [](const provisioner::ServerRange& range) {
+      run::ParseServerRanges("--servers", texts), [](const provisioner::ServerRange& range) {
         return !range.instance_type.empty() && range.hosts_min >= 1 &&
                range.hosts_min <= range.hosts_max;
       });
@@ -84,7 +84,7 @@ bool FuzzCommandLine(std::span<const uint8_t> input) {
     const double grace_s = notice->values.grace_s;
     PS_CHECK(grace_s > 0 && grace_s <= 3600) << grace_s;
   }
-  if (const auto* plan = dynamic_cast<const psctl::InvocationOf<psctl::PlanCommand>*>(command)) {
+  if (const auto* plan = dynamic_cast<const psctl::InvocationOf<run::PlanCommand>*>(command)) {
     const double budget_usd = plan->values.budget_usd;
     PS_CHECK(!(budget_usd < 0) && !std::isnan(budget_usd)) << budget_usd;
   }

@@ -29,7 +29,7 @@ proto::Catalog Sample() {
 
 TEST(CatalogViewTest, TheTableIsSortedByPricePerDevice) {
   EXPECT_EQ(
-      RenderCatalog(Sample(), "price", kToday, 0),
+      RenderCatalog(Sample(), "price", run::kToday, 0),
       "aws us-east-1: 3 types\n"
       "\n"
       "type           device   GiB each  vCPUs      Gbit/s  PCIe GB/s  on-demand $/h  spot $/h  "
@@ -49,7 +49,7 @@ TEST(CatalogViewTest, TheTableIsSortedByPricePerDevice) {
 
 TEST(CatalogViewTest, OtherOrdersAreByWhatTheyAreCalled) {
   const auto first = [](const std::string& sort) {
-    const std::string text = RenderCatalog(Sample(), sort, kToday, 0);
+    const std::string text = RenderCatalog(Sample(), sort, run::kToday, 0);
     const size_t at = text.find("server\n") + 7;
     return text.substr(at, text.find(' ', at) - at);
   };
@@ -60,7 +60,7 @@ TEST(CatalogViewTest, OtherOrdersAreByWhatTheyAreCalled) {
 }
 
 TEST(CatalogViewTest, ANarrowTerminalKeepsTypeDeviceAndPrices) {
-  const std::string text = RenderCatalog(Sample(), "price", kToday, 60);
+  const std::string text = RenderCatalog(Sample(), "price", run::kToday, 60);
   EXPECT_THAT(text, HasSubstr("type           device   on-demand $/h  spot $/h  $/device h\n"));
 }
 
@@ -83,7 +83,7 @@ TEST(CatalogViewTest, SpotAboveOnDemandIsAWarning) {
   proto::Catalog catalog = Sample();
   catalog.types[1].spot = {{"us-east-1a", 1.2, "2026-07-20", false}};
   EXPECT_THAT(
-      CatalogWarnings(catalog, kToday),
+      CatalogWarnings(catalog, run::kToday),
       ElementsAre("types[1].spot[0] (g3.4xlarge): spot costs 1.2 USD/h, more than on-demand at "
                   "1.14"));
 }
@@ -91,7 +91,8 @@ TEST(CatalogViewTest, SpotAboveOnDemandIsAWarning) {
 TEST(CatalogViewTest, ACatalogWithoutSpotPricesIsAWarning) {
   proto::Catalog catalog = Sample();
   catalog.types.erase(catalog.types.begin(), catalog.types.begin() + 2);
-  EXPECT_THAT(CatalogWarnings(catalog, kToday), ElementsAre(HasSubstr("no type has a spot price")));
+  EXPECT_THAT(
+      CatalogWarnings(catalog, run::kToday), ElementsAre(HasSubstr("no type has a spot price")));
   EXPECT_THAT(
       CatalogWarnings(catalog, "2026-07-01").at(0), HasSubstr("of 2026-07-20, 19 days from now"));
 }
@@ -99,15 +100,15 @@ TEST(CatalogViewTest, ACatalogWithoutSpotPricesIsAWarning) {
 TEST(CatalogViewTest, NamesFromFilesAreMadePrintable) {
   proto::Catalog catalog = Sample();
   catalog.types[0].name = "a\x1b[2J";
-  EXPECT_THAT(RenderCatalog(catalog, "price", kToday, 0), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(RenderCatalog(catalog, "price", run::kToday, 0), Not(HasSubstr("\x1b")));
 }
 
 TEST(CatalogViewTest, DaysAreCountedAcrossMonthsAndLeapYears) {
-  EXPECT_EQ(DaysBetween("2024-02-28", "2024-03-01"), 2);
-  EXPECT_EQ(DaysBetween("2025-12-31", "2026-01-01"), 1);
-  EXPECT_EQ(DaysBetween("2026-01-02", "2026-01-01"), -1);
-  EXPECT_EQ(DayOf(1'706'702'400'000'000), "2024-01-31");
-  EXPECT_EQ(DayOf(0), "1970-01-01");
+  EXPECT_EQ(run::DaysBetween("2024-02-28", "2024-03-01"), 2);
+  EXPECT_EQ(run::DaysBetween("2025-12-31", "2026-01-01"), 1);
+  EXPECT_EQ(run::DaysBetween("2026-01-02", "2026-01-01"), -1);
+  EXPECT_EQ(run::DayOf(1'706'702'400'000'000), "2024-01-31");
+  EXPECT_EQ(run::DayOf(0), "1970-01-01");
 }
 
 }  // namespace

@@ -36,9 +36,9 @@ class CheckpointCommandTest : public CommandFixture {
 };
 
 TEST_F(CheckpointCommandTest, ListHasARowForEach) {
-  EXPECT_EQ(Run({"checkpoint", "list", path_}), kExitOk) << err_;
+  EXPECT_EQ(Run({"checkpoint", "list", path_}), run::kExitOk) << err_;
   EXPECT_THAT(out_, ContainsRegex("\n +2 .*\n +3 .* of 3\n$"));
-  EXPECT_EQ(Run({"checkpoint", "list", path_, "--json"}), kExitOk);
+  EXPECT_EQ(Run({"checkpoint", "list", path_, "--json"}), run::kExitOk);
   EXPECT_THAT(out_, HasSubstr("\"checkpoint\": 3"));
 }
 
@@ -51,21 +51,21 @@ TEST_F(CheckpointCommandTest, NumbersDecideAndNotAClockThatWentBack) {
   ASSERT_TRUE(older.ok() && newer.ok());
   ASSERT_LT(newer->unix_micros, older->unix_micros);
   EXPECT_THAT((*reader)->ids(), testing::ElementsAre(2, 3));
-  EXPECT_EQ(Run({"checkpoint", "show", "newest", path_}), kExitOk) << err_;
+  EXPECT_EQ(Run({"checkpoint", "show", "newest", path_}), run::kExitOk) << err_;
   EXPECT_THAT(out_, ContainsRegex("checkpoint +3\n"));
   const std::string place = "file://" + root_ / "place";
-  EXPECT_EQ(Run({"checkpoint", "copy", place, path_}), kExitOk) << err_;
-  EXPECT_EQ(Run({"checkpoint", "show", "newest", place}), kExitOk) << err_;
+  EXPECT_EQ(Run({"checkpoint", "copy", place, path_}), run::kExitOk) << err_;
+  EXPECT_EQ(Run({"checkpoint", "show", "newest", place}), run::kExitOk) << err_;
   EXPECT_THAT(out_, ContainsRegex("checkpoint +3\n"));
   Status end;  // a run that goes on, with the clock still further back
   checkpoint::RunWorkload(*storage, path_, 1, &end);
   ASSERT_TRUE(end.ok()) << end;
-  EXPECT_EQ(Run({"checkpoint", "prune", "--keep", "1", path_}), kExitOk) << err_;
+  EXPECT_EQ(Run({"checkpoint", "prune", "--keep", "1", path_}), run::kExitOk) << err_;
   EXPECT_THAT(out_, HasSubstr("kept: 4\n"));
 }
 
 TEST_F(CheckpointCommandTest, ShowNamesTensorsAndShards) {
-  EXPECT_EQ(Run({"checkpoint", "show", "newest", path_}), kExitOk) << err_;
+  EXPECT_EQ(Run({"checkpoint", "show", "newest", path_}), run::kExitOk) << err_;
   EXPECT_THAT(out_, ContainsRegex("checkpoint +3\n"));
   EXPECT_THAT(out_, ContainsRegex("tensor2 +6000 +6,000 +1\n"));
   EXPECT_THAT(out_, ContainsRegex("0  shard-0 "));
@@ -79,18 +79,18 @@ TEST_F(CheckpointCommandTest, VerifyNamesADamagedIndexAndFails) {
       file.put('~');
     }
   }
-  EXPECT_EQ(Run({"checkpoint", "verify", "--all", path_}), kExitFailed) << out_;
+  EXPECT_EQ(Run({"checkpoint", "verify", "--all", path_}), run::kExitFailed) << out_;
   for (const char* id : {"2", "3"}) {
     EXPECT_THAT(
         out_, ContainsRegex(std::string("checkpoint ") + id + ": index: .*/job is damaged"));
   }
-  EXPECT_EQ(Run({"checkpoint", "prune", "--keep", "2", path_}), kExitOk) << err_;
+  EXPECT_EQ(Run({"checkpoint", "prune", "--keep", "2", path_}), run::kExitOk) << err_;
   EXPECT_THAT(out_, HasSubstr("kept: 2, 3\n"));
-  EXPECT_EQ(Run({"checkpoint", "verify", "--all", path_}), kExitOk) << out_;
+  EXPECT_EQ(Run({"checkpoint", "verify", "--all", path_}), run::kExitOk) << out_;
 }
 
 TEST_F(CheckpointCommandTest, VerifyNamesWhatIsDamagedAndFails) {
-  EXPECT_EQ(Run({"checkpoint", "verify", "--all", path_}), kExitOk) << err_;
+  EXPECT_EQ(Run({"checkpoint", "verify", "--all", path_}), run::kExitOk) << err_;
   EXPECT_THAT(out_, HasSubstr("checkpoint 2: whole, 3 chunks"));
   EXPECT_THAT(out_, HasSubstr("checkpoint 3: whole, 3 chunks"));
   for (const auto& entry : std::filesystem::directory_iterator(path_ + "/shard-0")) {
@@ -100,21 +100,21 @@ TEST_F(CheckpointCommandTest, VerifyNamesWhatIsDamagedAndFails) {
       file.write("damage", 6);
     }
   }
-  EXPECT_EQ(Run({"checkpoint", "verify", path_}), kExitFailed);
+  EXPECT_EQ(Run({"checkpoint", "verify", path_}), run::kExitFailed);
   EXPECT_THAT(out_, ContainsRegex("checkpoint 3: tensor[12].0:[36]000.: corruption: "));
-  EXPECT_EQ(Run({"checkpoint", "verify", "--json", path_}), kExitFailed);
+  EXPECT_EQ(Run({"checkpoint", "verify", "--json", path_}), run::kExitFailed);
   EXPECT_THAT(out_, HasSubstr("\"is_whole\": false"));
 }
 
 TEST_F(CheckpointCommandTest, DiffSaysHowMuchChanged) {
-  EXPECT_EQ(Run({"checkpoint", "diff", "2", "3", path_}), kExitOk) << err_;
+  EXPECT_EQ(Run({"checkpoint", "diff", "2", "3", path_}), run::kExitOk) << err_;
   EXPECT_THAT(out_, ContainsRegex("tensor0 +200 +100.0 "));
   EXPECT_THAT(out_, ContainsRegex("tensor2 +6,000 +0.0 +0 +0\n"));
 }
 
 TEST_F(CheckpointCommandTest, ExportWritesAModel) {
   const std::string file = root_ / "model.safetensors";
-  EXPECT_EQ(Run({"checkpoint", "export", "newest", file, path_}), kExitOk) << err_;
+  EXPECT_EQ(Run({"checkpoint", "export", "newest", file, path_}), run::kExitOk) << err_;
   const auto model = checkpoint::SafetensorsReader::Open(file);
   ASSERT_TRUE(model.ok()) << model.status();
   ASSERT_EQ(model->header().tensors.size(), 3U);
@@ -123,13 +123,13 @@ TEST_F(CheckpointCommandTest, ExportWritesAModel) {
   ASSERT_TRUE(model->Read(model->header().tensors[0], 0, values).ok());
   EXPECT_EQ(values, checkpoint::WorkloadValues(0, 3));
   const auto bytes = std::filesystem::file_size(file);
-  EXPECT_EQ(Run({"checkpoint", "export", "3", file, path_, "--half"}), kExitOk) << err_;
+  EXPECT_EQ(Run({"checkpoint", "export", "3", file, path_, "--half"}), run::kExitOk) << err_;
   EXPECT_LT(std::filesystem::file_size(file), bytes * 6 / 10);
 }
 
 TEST_F(CheckpointCommandTest, TheNewestModelThatCanBeReadIsExported) {
   const std::string file = root_ / "model.safetensors";
-  const auto newest = ExportNewestModel(path_, file);
+  const auto newest = run::ExportNewestModel(path_, file);
   ASSERT_TRUE(newest.ok()) << newest.status();
   EXPECT_EQ(newest->id, 3U);
 
@@ -140,59 +140,59 @@ TEST_F(CheckpointCommandTest, TheNewestModelThatCanBeReadIsExported) {
   ASSERT_TRUE(store.ok()) << store.status();
   ASSERT_TRUE((*store)->ForgetAbove(2).ok());
   store->reset();
-  const auto older = ExportNewestModel(path_, file);
+  const auto older = run::ExportNewestModel(path_, file);
   ASSERT_TRUE(older.ok()) << older.status();
   EXPECT_EQ(older->id, 2U);
   EXPECT_EQ(checkpoint::SafetensorsReader::Open(file)->header().metadata.at("checkpoint"), "2");
 
-  EXPECT_EQ(ExportNewestModel(root_ / "none", file).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(run::ExportNewestModel(root_ / "none", file).status().code(), StatusCode::kNotFound);
 }
 
 TEST_F(CheckpointCommandTest, CopyAndPrune) {
   const std::string target = root_ / "copy";
-  EXPECT_EQ(Run({"checkpoint", "copy", target, path_}), kExitOk) << err_;
+  EXPECT_EQ(Run({"checkpoint", "copy", target, path_}), run::kExitOk) << err_;
   EXPECT_THAT(out_, HasSubstr("copied: 2, 3, "));
-  EXPECT_EQ(Run({"checkpoint", "prune", "--keep", "1", target}), kExitOk) << err_;
+  EXPECT_EQ(Run({"checkpoint", "prune", "--keep", "1", target}), run::kExitOk) << err_;
   EXPECT_EQ(out_, "removed: 2\nkept: 3\n");
-  EXPECT_EQ(Run({"checkpoint", "verify", "--all", target}), kExitOk) << out_;
-  EXPECT_EQ(Run({"checkpoint", "list", path_}), kExitOk);
+  EXPECT_EQ(Run({"checkpoint", "verify", "--all", target}), run::kExitOk) << out_;
+  EXPECT_EQ(Run({"checkpoint", "list", path_}), run::kExitOk);
   EXPECT_THAT(out_, ContainsRegex("\n +2 ")) << "the source is left alone";
 }
 
 TEST_F(CheckpointCommandTest, CopiesElsewhereAreLookedAtAndFetched) {
   const std::string place = "file://" + root_ / "place";
-  EXPECT_EQ(Run({"checkpoint", "copy", place, path_}), kExitOk) << err_;
+  EXPECT_EQ(Run({"checkpoint", "copy", place, path_}), run::kExitOk) << err_;
   EXPECT_THAT(out_, HasSubstr("copied: 2, 3, "));
-  EXPECT_EQ(Run({"checkpoint", "copy", place, path_}), kExitOk) << err_;
+  EXPECT_EQ(Run({"checkpoint", "copy", place, path_}), run::kExitOk) << err_;
   EXPECT_EQ(out_, "copied: none, 0 B sent, 0 B shared\nthere already: 2, 3\n");
-  EXPECT_EQ(Run({"checkpoint", "list", place}), kExitOk) << err_;
+  EXPECT_EQ(Run({"checkpoint", "list", place}), run::kExitOk) << err_;
   EXPECT_THAT(out_, ContainsRegex("\n +2 .*\n +3 .* of 3\n$"));
-  EXPECT_EQ(Run({"checkpoint", "show", "newest", root_ / "place"}), kExitOk) << err_;
+  EXPECT_EQ(Run({"checkpoint", "show", "newest", root_ / "place"}), run::kExitOk) << err_;
   EXPECT_THAT(out_, ContainsRegex("checkpoint +3\n"));
-  EXPECT_EQ(Run({"checkpoint", "verify", "--all", place}), kExitOk) << err_;
+  EXPECT_EQ(Run({"checkpoint", "verify", "--all", place}), run::kExitOk) << err_;
   EXPECT_THAT(out_, HasSubstr("checkpoint 2: whole, 3 chunks"));
-  EXPECT_EQ(Run({"checkpoint", "prune", "--keep", "1", place}), kExitOk) << err_;
+  EXPECT_EQ(Run({"checkpoint", "prune", "--keep", "1", place}), run::kExitOk) << err_;
   EXPECT_EQ(out_, "removed: 2\nkept: 3\n");
 
-  EXPECT_EQ(Run({"checkpoint", "copy", root_ / "fetched", place}), kExitOk) << err_;
+  EXPECT_EQ(Run({"checkpoint", "copy", root_ / "fetched", place}), run::kExitOk) << err_;
   EXPECT_THAT(err_, HasSubstr("fetched checkpoint 3 from " + root_ / "place to "));
-  EXPECT_EQ(Run({"checkpoint", "verify", root_ / "fetched"}), kExitOk) << out_;
+  EXPECT_EQ(Run({"checkpoint", "verify", root_ / "fetched"}), run::kExitOk) << out_;
 }
 
 TEST_F(CheckpointCommandTest, MistakesAboutCopiesSayWhatToDo) {
   const std::string place = "file://" + root_ / "place";
-  EXPECT_EQ(Run({"checkpoint", "list", place}), kExitOk);
+  EXPECT_EQ(Run({"checkpoint", "list", place}), run::kExitOk);
   EXPECT_THAT(err_, HasSubstr("/place has no checkpoint"));
-  EXPECT_EQ(Run({"checkpoint", "verify", place}), kExitFailed);
+  EXPECT_EQ(Run({"checkpoint", "verify", place}), run::kExitFailed);
   EXPECT_THAT(err_, HasSubstr("/place has no checkpoint"));
-  EXPECT_EQ(Run({"checkpoint", "copy", place, path_}), kExitOk);
-  EXPECT_EQ(Run({"checkpoint", "show", "9", place}), kExitFailed);
+  EXPECT_EQ(Run({"checkpoint", "copy", place, path_}), run::kExitOk);
+  EXPECT_EQ(Run({"checkpoint", "show", "9", place}), run::kExitFailed);
   EXPECT_THAT(err_, HasSubstr("there are: 2, 3"));
-  EXPECT_EQ(Run({"checkpoint", "export", "3", root_ / "m", place}), kExitMisused);
+  EXPECT_EQ(Run({"checkpoint", "export", "3", root_ / "m", place}), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("psctl checkpoint copy DIR " + place + " fetches it"));
-  EXPECT_EQ(Run({"checkpoint", "copy", path_, place}), kExitFailed);
+  EXPECT_EQ(Run({"checkpoint", "copy", path_, place}), run::kExitFailed);
   EXPECT_THAT(err_, HasSubstr("has checkpoints already, the newest is 3"));
-  EXPECT_EQ(Run({"checkpoint", "copy", "s3://Bucket/x", path_}), kExitMisused);
+  EXPECT_EQ(Run({"checkpoint", "copy", "s3://Bucket/x", path_}), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("\"Bucket\" is no name of a bucket"));
 }
 
@@ -202,21 +202,21 @@ TEST_F(CheckpointCommandTest, ARunIsAPathToo) {
   std::ofstream(run + "/job.json") << "{}";
   std::ofstream(run + "/psctl.pid") << "1";
   std::filesystem::rename(path_, run + "/checkpoints");
-  EXPECT_EQ(Run({"checkpoint", "list", run}), kExitOk) << err_;
+  EXPECT_EQ(Run({"checkpoint", "list", run}), run::kExitOk) << err_;
   EXPECT_THAT(out_, ContainsRegex("\n +3 "));
 }
 
 TEST_F(CheckpointCommandTest, MistakesSayWhatToDo) {
-  EXPECT_EQ(Run({"checkpoint", "show", "9", path_}), kExitFailed);
+  EXPECT_EQ(Run({"checkpoint", "show", "9", path_}), run::kExitFailed);
   EXPECT_THAT(err_, HasSubstr("there are: 2, 3"));
-  EXPECT_EQ(Run({"checkpoint", "show", "last", path_}), kExitMisused);
+  EXPECT_EQ(Run({"checkpoint", "show", "last", path_}), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("a number or 'newest', not 'last'"));
-  EXPECT_EQ(Run({"checkpoint", "diff", "2", path_}), kExitMisused);
-  EXPECT_EQ(Run({"checkpoint", "list"}), kExitFailed);
+  EXPECT_EQ(Run({"checkpoint", "diff", "2", path_}), run::kExitMisused);
+  EXPECT_EQ(Run({"checkpoint", "list"}), run::kExitFailed);
   EXPECT_THAT(err_, HasSubstr("name a run or a checkpoint path"));
-  EXPECT_EQ(Run({"checkpoint", "prune", path_}), kExitMisused);
+  EXPECT_EQ(Run({"checkpoint", "prune", path_}), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("--keep"));
-  EXPECT_EQ(Run({"checkpoint", "copy", path_, path_}), kExitFailed);
+  EXPECT_EQ(Run({"checkpoint", "copy", path_, path_}), run::kExitFailed);
   EXPECT_THAT(err_, HasSubstr("are the same"));
 }
 

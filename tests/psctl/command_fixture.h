@@ -23,11 +23,11 @@ class CommandFixture : public ::testing::Test {
   int Run(const std::vector<std::string>& arguments) {
     out_.clear();
     err_.clear();
-    return RunPsctl(arguments, console_, RunRegistry(root_ / "links", {root_ / "runs"}));
+    return RunPsctl(arguments, console_, run::RunRegistry(root_ / "links", {root_ / "runs"}));
   }
 
   TemporaryFolder root_;
-  Console console_;
+  run::Console console_;
   std::string out_;
   std::string err_;
 };

@@ -56,10 +56,10 @@ std::string ErrorOf(const std::vector<std::string>& arguments) {
 /// What it prints, on stdout and stderr.
 std::string Printed(const std::vector<std::string>& arguments) {
   std::string text;
-  Console console;
+  run::Console console;
   console.out = [&text](std::string_view more) { text += more; };
   console.err = console.out;
-  RunPsctl(arguments, console, RunRegistry("", {}));
+  RunPsctl(arguments, console, run::RunRegistry("", {}));
   return text;
 }
 
@@ -104,7 +104,7 @@ TEST(CommandLineTest, HelpListsCommandsByWhatTheyAreForAndShowsTheirExamples) {
 TEST(CommandLineTest, ARunIsDetachedFromAndAttachedTo) {
   EXPECT_TRUE(Parse<TrainCommand>({"train", "job.json", "--detach"}).is_detached);
   EXPECT_FALSE(Parse<TrainCommand>({"train", "job.json"}).is_detached);
-  EXPECT_TRUE(Parse<ResumeOrder>({"resume", "runs/a", "--detach"}).is_detached);
+  EXPECT_TRUE(Parse<run::ResumeOrder>({"resume", "runs/a", "--detach"}).is_detached);
   EXPECT_EQ(Parse<AttachCommand>({"attach"}).job, "");
   const auto attach = Parse<AttachCommand>({"attach", "mnist", "--json"});
   EXPECT_EQ(attach.job, "mnist");

@@ -20,11 +20,12 @@ using ::testing::HasSubstr;
 using ForecastCommandTest = CommandFixture;
 
 TEST_F(ForecastCommandTest, PredictorsAreComparedOnATrace) {
-  ASSERT_EQ(Run({"forecast", "tests/data/parcae/p3.csv", "--horizon", "2,12"}), kExitOk) << err_;
+  ASSERT_EQ(Run({"forecast", "tests/data/parcae/p3.csv", "--horizon", "2,12"}), run::kExitOk)
+      << err_;
   EXPECT_THAT(out_, HasSubstr("p3.csv: 683 intervals of 60 s, 24.03 machines in the mean"));
   EXPECT_THAT(out_, HasSubstr("predictor     in 2  in 12  band width  in band, %\n"));
   EXPECT_THAT(out_, HasSubstr("the best at 12: current\n"));
-  ASSERT_EQ(Run({"forecast", "tests/data/parcae/p3.csv", "--json"}), kExitOk) << err_;
+  ASSERT_EQ(Run({"forecast", "tests/data/parcae/p3.csv", "--json"}), run::kExitOk) << err_;
   EXPECT_THAT(out_, HasSubstr(R"("name": "parcae-arima")"));
 }
 
@@ -33,7 +34,7 @@ TEST_F(ForecastCommandTest, WhatIsWrongIsNamed) {
     const std::string path = root_ / "t.csv";
     EXPECT_TRUE(WriteFileAtomically(path, text).ok());
     more.insert(more.begin(), {"forecast", path});
-    EXPECT_EQ(Run(more), kExitMisused);
+    EXPECT_EQ(Run(more), run::kExitMisused);
     return err_;
   };
   EXPECT_THAT(error("0,4\n60000,5\n", {}), HasSubstr("t.csv: the trace has 2 intervals"));
@@ -46,7 +47,7 @@ TEST_F(ForecastCommandTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(error("0,4\n", {"--unit", "d"}), HasSubstr("--unit wants"));
   EXPECT_THAT(
       error("0,1\n999999999,2\n", {"--unit", "s", "--interval", "1s"}), HasSubstr("longer"));
-  EXPECT_EQ(Run({"forecast", root_ / "none.csv"}), kExitMisused);
+  EXPECT_EQ(Run({"forecast", root_ / "none.csv"}), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("none.csv"));
 }
 

@@ -47,14 +47,15 @@ class ParcaePlanTest : public PlanFixture {
 TEST_F(ParcaePlanTest, ThePlanHasItsForecastLiveputAndAlternatives) {
   const std::vector<std::string> trace = {
       "--trace", "tests/data/parcae/p3.csv", "--at", "5h30m", "--json"};
-  ASSERT_EQ(PlanParcae(trace), kExitOk) << err_;
+  ASSERT_EQ(PlanParcae(trace), run::kExitOk) << err_;
   const double available = NumberAt("available");
   EXPECT_GT(available, 15);
   EXPECT_EQ(NumberAt("plans[0].workers"), available) << "every machine is worth taking";
   EXPECT_GT(NumberAt("plans[0].liveput"), NumberAt("plans[3].liveput")) << "one less";
   EXPECT_LE(NumberAt("plans[0].liveput"), NumberAt("plans[0].samples_per_s"));
   EXPECT_GE(NumberAt("forecast[11]"), 0);
-  ASSERT_EQ(PlanParcae({"--trace", "tests/data/parcae/p3.csv", "--at", "5h30m"}), kExitOk) << err_;
+  ASSERT_EQ(PlanParcae({"--trace", "tests/data/parcae/p3.csv", "--at", "5h30m"}), run::kExitOk)
+      << err_;
   EXPECT_THAT(out_, HasSubstr("\nforecast    "));
   EXPECT_THAT(out_, HasSubstr(" in the next intervals of 1m 00s\n"));
   EXPECT_THAT(out_, HasSubstr("planned by  parcae, forecast parcae-arima\n"));
@@ -63,7 +64,7 @@ TEST_F(ParcaePlanTest, ThePlanHasItsForecastLiveputAndAlternatives) {
 
 TEST_F(ParcaePlanTest, FewerAreTakenWhereTheForecastFalls) {
   const auto liveput_of = [&](const std::string& history) {
-    EXPECT_EQ(PlanParcae({"--history", history, "--json"}), kExitOk) << err_;
+    EXPECT_EQ(PlanParcae({"--history", history, "--json"}), run::kExitOk) << err_;
     return NumberAt("plans[0].liveput");
   };
   const double steady = liveput_of("20,20,20,20,20,20,20,20,20,20,20,20,20");
@@ -75,17 +76,18 @@ TEST_F(ParcaePlanTest, FewerAreTakenWhereTheForecastFalls) {
 TEST_F(ParcaePlanTest, RevocationsToComeCanBeIgnored) {
   const std::vector<std::string> falling = {
       "--history", "24,24,24,23,23,23,22,22,22,21,21,21,20", "--ignore-revocations"};
-  ASSERT_EQ(PlanParcae(falling), kExitOk) << err_;
+  ASSERT_EQ(PlanParcae(falling), run::kExitOk) << err_;
   EXPECT_THAT(out_, HasSubstr("planned by  parcae, as if nothing changed (--ignore-revocations)"));
   std::vector<std::string> json = falling;
   json.emplace_back("--json");
-  ASSERT_EQ(PlanParcae(json), kExitOk) << err_;
+  ASSERT_EQ(PlanParcae(json), run::kExitOk) << err_;
   EXPECT_THAT(out_, HasSubstr(R"("name": "as if nothing changed")"));
   EXPECT_EQ(NumberAt("plans[0].workers"), 20);
 }
 
 TEST_F(ParcaePlanTest, NoForecastIsAboveTheQuota) {
-  ASSERT_EQ(PlanParcae({"--history", "26,26,27,27,28,28,29,29,30,30,31,31,32", "--json"}), kExitOk)
+  ASSERT_EQ(
+      PlanParcae({"--history", "26,26,27,27,28,28,29,29,30,30,31,31,32", "--json"}), run::kExitOk)
       << err_;
   for (int i = 0; i < 12; ++i) {
     EXPECT_LE(NumberAt(fmt::format("forecast[{}]", i)), 32);
@@ -96,7 +98,7 @@ TEST_F(ParcaePlanTest, MachinesThatHaveToStartAreWorthLess) {
   const std::vector<std::string> steady = {"--history", "9,9,9,9,9,9,9,9,9,9,9,9,9", "--json"};
   const auto liveput_with = [&](std::vector<std::string> more) {
     more.insert(more.end(), steady.begin(), steady.end());
-    EXPECT_EQ(PlanParcae(more), kExitOk) << err_;
+    EXPECT_EQ(PlanParcae(more), run::kExitOk) << err_;
     return NumberAt("plans[0].liveput");
   };
   const double all_work = liveput_with({});
@@ -115,12 +117,12 @@ TEST_F(ParcaePlanTest, WhatIsMissingIsSaid) {
       {{"--trace", "tests/data/parcae/p3.csv", "--at", "20h"}, "is after the end of"},
       {{"--trace", "nowhere.csv"}, "nowhere.csv"}};
   for (const auto& [arguments, expected] : wrong) {
-    EXPECT_EQ(PlanParcae(arguments), kExitMisused) << expected;
+    EXPECT_EQ(PlanParcae(arguments), run::kExitMisused) << expected;
     EXPECT_THAT(err_, HasSubstr(expected));
   }
-  EXPECT_EQ(RunWith("plan", {"--strategy", "parcae", "--history", "3"}), kExitMisused);
+  EXPECT_EQ(RunWith("plan", {"--strategy", "parcae", "--history", "3"}), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("plans machines of one type: name it and the servers"));
-  EXPECT_EQ(RunWith("plan", {"--history", "3", "--loss", "0.8"}), kExitMisused);
+  EXPECT_EQ(RunWith("plan", {"--history", "3", "--loss", "0.8"}), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("--trace, --at and --history are of --strategy parcae"));
 }
 
@@ -148,11 +150,11 @@ TEST_F(ParcaePlanTest, ACatalogWithoutWhatItNeedsNamesTheFieldOfTheType) {
       "p3.2xlarge",
       "--servers",
       "m5.xlarge=1"};
-  EXPECT_EQ(Run(arguments), kExitMisused);
+  EXPECT_EQ(Run(arguments), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("the catalog has no spot[] price of p3.2xlarge"));
   std::vector<std::string> unknown = arguments;
   unknown[10] = "g3.4xlarge";
-  EXPECT_EQ(Run(unknown), kExitMisused);
+  EXPECT_EQ(Run(unknown), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("no profile for g3.4xlarge"));
 }
 

@@ -26,13 +26,14 @@ using PlanChoicesTest = PlanFixture;
 TEST_F(PlanChoicesTest, AGoalThatIsMetBeforeTheFirstStepIsNoPlan) {
   for (const char* loss : {"1.6", "3", "100"}) {
     for (const char* strategy : {"exact", "homogeneous", "ideal"}) {
-      EXPECT_EQ(RunWith("plan", {"--loss", loss, "--strategy", strategy}), kExitFailed) << loss;
+      EXPECT_EQ(RunWith("plan", {"--loss", loss, "--strategy", strategy}), run::kExitFailed)
+          << loss;
       EXPECT_THAT(out_, IsEmpty());
       EXPECT_THAT(err_, HasSubstr("met before the first step: the fitted curve begins at 1.49"));
       EXPECT_THAT(err_, HasSubstr("--loss below 1.49\n"));
     }
   }
-  ASSERT_EQ(RunWith("plan", {"--loss", "1.49"}), kExitOk) << err_;
+  ASSERT_EQ(RunWith("plan", {"--loss", "1.49"}), run::kExitOk) << err_;
   EXPECT_EQ(out_.find("nan"), std::string::npos) << out_;
   EXPECT_EQ(out_.find("inf"), std::string::npos) << out_;
 }
@@ -44,10 +45,10 @@ TEST_F(PlanChoicesTest, PredictPromisesNoTimeWhereTheCurveHasNone) {
     arguments.insert(arguments.end(), {"--loss", loss});
     return RunWith("predict", arguments);
   };
-  EXPECT_EQ(predict("0.4"), kExitFailed);
+  EXPECT_EQ(predict("0.4"), run::kExitFailed);
   EXPECT_THAT(err_, HasSubstr("loss 0.4 is out of reach: the fitted curve ends at 0.5"));
   EXPECT_THAT(out_, IsEmpty());
-  EXPECT_EQ(predict("5"), kExitFailed);
+  EXPECT_EQ(predict("5"), run::kExitFailed);
   EXPECT_THAT(err_, HasSubstr("loss 5 is met before the first step"));
   EXPECT_EQ(RunWith("predict", {"--fleet", "g3.8xlarge=1", "--ps", "m5.xlarge", "--loss=-1"}), 2);
   EXPECT_THAT(err_, HasSubstr("--loss wants the loss to reach"));
@@ -98,7 +99,7 @@ TEST_F(PlanChoicesTest, PricesThatNobodyWasAskedOrThatAreOldAreSaid) {
   }
   const std::string path = root_ / "catalog.json";
   ASSERT_TRUE(WriteFileAtomically(path, proto::PrintCatalog(*catalog)).ok());
-  PredictCommand command;
+  run::PredictCommand command;
   command.common.profile_path = kProfilePath;
   command.common.catalog_path = path;
   command.common.is_json = true;
@@ -106,7 +107,7 @@ TEST_F(PlanChoicesTest, PricesThatNobodyWasAskedOrThatAreOldAreSaid) {
   command.servers = "m5.xlarge";
   const auto notes_on = [&](const std::string& today) {
     out_.clear();
-    EXPECT_EQ(RunPredict(command, today, console_), kExitOk) << err_;
+    EXPECT_EQ(RunPredict(command, today, console_), run::kExitOk) << err_;
     const Result<proto::Plan> plan = proto::ParsePlan(out_, "plan.json");
     return plan.ok() ? plan->notes : std::vector<std::string>{"not a plan"};
   };
@@ -119,7 +120,7 @@ TEST_F(PlanChoicesTest, PricesThatNobodyWasAskedOrThatAreOldAreSaid) {
   EXPECT_THAT(notes_on("2023-12-20"), ::testing::ElementsAre(estimated, stale));
   command.common.is_json = false;
   out_.clear();
-  EXPECT_EQ(RunPredict(command, "2023-12-20", console_), kExitOk);
+  EXPECT_EQ(RunPredict(command, "2023-12-20", console_), run::kExitOk);
   EXPECT_THAT(out_, HasSubstr("\n" + estimated + "\n" + stale + "\n"));
 }
 
@@ -180,9 +181,9 @@ TEST_F(PlanChoicesTest, APlanOfAnIdealWorldThatMissesTheGoalSaysSo) {
          within,
          "--json"});
   };
-  ASSERT_EQ(plan_within("4h"), kExitOk) << err_;
+  ASSERT_EQ(plan_within("4h"), run::kExitOk) << err_;
   EXPECT_THAT(err_, IsEmpty());
-  ASSERT_EQ(plan_within("40m"), kExitFailed);
+  ASSERT_EQ(plan_within("40m"), run::kExitFailed);
   EXPECT_THAT(err_, HasSubstr("this fleet misses the goal, at 90 % confidence: it takes up to "));
   const Result<proto::Plan> plan = proto::ParsePlan(out_, "plan.json");
   ASSERT_TRUE(plan.ok()) << plan.status();
@@ -193,7 +194,7 @@ TEST_F(PlanChoicesTest, APlanOfAnIdealWorldThatMissesTheGoalSaysSo) {
 TEST_F(PlanChoicesTest, TypesCanBeChosenAndLeftOut) {
   const auto plan_with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"--loss", "0.8", "--within", "1h", "--explain"});
-    EXPECT_EQ(RunWith("plan", more), kExitOk) << err_;
+    EXPECT_EQ(RunWith("plan", more), run::kExitOk) << err_;
     return out_;
   };
   const auto names = [](const std::string& text, const std::string& type) {
@@ -220,7 +221,7 @@ TEST_F(PlanChoicesTest, TypesCanBeChosenAndLeftOut) {
   for (const auto& [arguments, expected] : wrong) {
     std::vector<std::string> all = {"--loss", "0.8"};
     all.insert(all.end(), arguments.begin(), arguments.end());
-    EXPECT_EQ(RunWith("plan", all), kExitMisused) << expected;
+    EXPECT_EQ(RunWith("plan", all), run::kExitMisused) << expected;
     EXPECT_THAT(err_, HasSubstr(expected));
   }
 }
@@ -228,7 +229,7 @@ TEST_F(PlanChoicesTest, TypesCanBeChosenAndLeftOut) {
 TEST_F(PlanChoicesTest, EachObjectiveIsAsGoodAsAnyOtherPlanInWhatItIsFor) {
   const auto plan_for = [&](std::vector<std::string> more) {
     more.insert(more.end(), {"--json", "--servers", "m5.xlarge=1"});
-    EXPECT_EQ(RunWith("plan", more), kExitOk) << err_;
+    EXPECT_EQ(RunWith("plan", more), run::kExitOk) << err_;
     Result<proto::Plan> plan = proto::ParsePlan(out_, "plan.json");
     EXPECT_TRUE(plan.ok()) << plan.status();
     return plan.ok() ? *plan : proto::Plan();
@@ -292,19 +293,19 @@ TEST_F(PlanChoicesTest, AnObjectiveThatCannotBePlannedSaysWhy) {
     if (std::ranges::count(all, "--loss") == 0) {
       all.insert(all.end(), {"--loss", "0.8"});
     }
-    EXPECT_EQ(RunWith("plan", all), kExitMisused) << expected;
+    EXPECT_EQ(RunWith("plan", all), run::kExitMisused) << expected;
     EXPECT_THAT(err_, HasSubstr(expected));
   }
   EXPECT_EQ(
       RunWith("plan", {"--objective", "throughput-per-hour", "--price-per-hour", "0.2"}),
-      kExitFailed);
+      run::kExitFailed);
   EXPECT_THAT(err_, HasSubstr("an hour may cost 0.2 USD, and that of the cheapest fleet"));
   EXPECT_THAT(err_, ::testing::EndsWith("can be met:\n  --price-per-hour 0.56\n"));
 }
 
 TEST_F(PlanChoicesTest, RevocationsAndDoublePricesAreInThePlan) {
   const std::vector<std::string> goal = {"--loss", "0.8", "--within", "1h"};
-  ASSERT_EQ(RunWith("plan", goal), kExitOk) << err_;
+  ASSERT_EQ(RunWith("plan", goal), run::kExitOk) << err_;
   EXPECT_THAT(
       out_,
       HasSubstr("revocations are left out of time and cost, since the catalog has no "
@@ -312,14 +313,14 @@ TEST_F(PlanChoicesTest, RevocationsAndDoublePricesAreInThePlan) {
   EXPECT_EQ(out_.find("with revocations"), std::string::npos);
   std::vector<std::string> arguments = goal;
   arguments.insert(arguments.end(), {"--lifetimes", "V100@us-central1", "--start-up", "3m"});
-  ASSERT_EQ(RunWith("plan", arguments), kExitOk) << err_;
+  ASSERT_EQ(RunWith("plan", arguments), run::kExitOk) << err_;
   EXPECT_THAT(out_, HasSubstr("\nwith revocations"));
   EXPECT_THAT(out_, HasSubstr("\nnew machines after 3m 00s  "));
   EXPECT_THAT(out_, HasSubstr("\nno new machines  "));
   EXPECT_THAT(out_, HasSubstr("lifetimes: CM-DARE's of V100@us-central1 on GCP in 2019\n"));
   EXPECT_THAT(out_, HasSubstr("\nat twice the spot price"));
   arguments.emplace_back("--json");
-  ASSERT_EQ(RunWith("plan", arguments), kExitOk) << err_;
+  ASSERT_EQ(RunWith("plan", arguments), run::kExitOk) << err_;
   const Result<proto::Plan> plan = proto::ParsePlan(out_, "plan.json");
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_GT(plan->revocations.seconds, plan->seconds.value);
@@ -347,7 +348,7 @@ TEST_F(PlanChoicesTest, FleetsAreComparedByWhatTheyCostWithRevocations) {
     more.insert(
         more.end(),
         {"--loss", "0.8", "--within", "1h", "--lifetimes", "V100@us-central1", "--json"});
-    EXPECT_EQ(RunWith("plan", more), kExitOk) << err_;
+    EXPECT_EQ(RunWith("plan", more), run::kExitOk) << err_;
     const Result<proto::Plan> plan = proto::ParsePlan(out_, "plan.json");
     EXPECT_TRUE(plan.ok()) << plan.status();
     return plan.ok() ? *plan : proto::Plan();
@@ -383,7 +384,7 @@ TEST_F(PlanChoicesTest, FleetsAreComparedByWhatTheyCostWithRevocations) {
            "V100@us-central1",
            "--start-up",
            "20h"}),
-      kExitFailed);
+      run::kExitFailed);
   EXPECT_THAT(err_, HasSubstr("no fleet meets the goal: machines are revoked: the fastest takes "));
 }
 
@@ -393,12 +394,12 @@ TEST_F(PlanChoicesTest, WhoLooksAtNoRevocationsCannotIgnoreThem) {
         RunWith(
             "plan",
             {"--loss", "0.8", "--budget", "9", "--ignore-revocations", "--strategy", strategy}),
-        kExitMisused);
+        run::kExitMisused);
     EXPECT_THAT(err_, HasSubstr("--ignore-revocations is of the strategies exact and parcae"));
   }
   EXPECT_EQ(
       RunWith("plan", {"--strategy", "deepvm", "--price-per-hour", "3", "--ignore-revocations"}),
-      kExitMisused);
+      run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("--ignore-revocations is nothing that the strategy deepvm knows"));
 }
 
@@ -429,7 +430,7 @@ TEST_F(PlanChoicesTest, EveryObjectiveCountsRevocations) {
          "p3.2xlarge,g4dn.4xlarge",
          "--start-up",
          "9h"});
-    EXPECT_EQ(Run(more), kExitOk) << err_;
+    EXPECT_EQ(Run(more), run::kExitOk) << err_;
   };
   const auto plan_with = [&](std::vector<std::string> more) {
     more.emplace_back("--json");
@@ -478,7 +479,7 @@ TEST_F(PlanChoicesTest, HeldMachinesAreAsOldAsTheyAreSaidToBe) {
              "--lifetimes",
              "V100@us-central1",
              "--json"}),
-        kExitOk)
+        run::kExitOk)
         << err_;
     const Result<proto::Plan> plan = proto::ParsePlan(out_, "plan.json");
     EXPECT_TRUE(plan.ok()) << plan.status();
@@ -488,23 +489,23 @@ TEST_F(PlanChoicesTest, HeldMachinesAreAsOldAsTheyAreSaidToBe) {
   const double mixed = revoked_with("p3.2xlarge=1@10h,p3.2xlarge=1@5m");
   EXPECT_GT(fresh, mixed);
   EXPECT_GT(mixed, revoked_with("p3.2xlarge=2@10h"));
-  EXPECT_EQ(RunWith("plan", {"--loss", "0.8", "--held", "p3.2xlarge=2@soon"}), kExitMisused);
+  EXPECT_EQ(RunWith("plan", {"--loss", "0.8", "--held", "p3.2xlarge=2@soon"}), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("--held: the age after @ wants a time such as"));
 }
 
 TEST_F(PlanChoicesTest, APlanMayDoWithoutWhatRuns) {
   const std::vector<std::string> kept = {
       "--loss", "0.8", "--within", "1h", "--held", "p2.8xlarge=1", "--takeover", "30s"};
-  ASSERT_EQ(RunWith("plan", kept), kExitOk) << err_;
+  ASSERT_EQ(RunWith("plan", kept), run::kExitOk) << err_;
   EXPECT_THAT(out_, ContainsRegex("\nkept +1 p2.8xlarge\n"));
   EXPECT_EQ(out_.find("\ndropped"), std::string::npos);
   std::vector<std::string> any = kept;
   any.emplace_back("--drop-held");
-  ASSERT_EQ(RunWith("plan", any), kExitOk) << err_;
+  ASSERT_EQ(RunWith("plan", any), run::kExitOk) << err_;
   EXPECT_THAT(out_, ContainsRegex("\ndropped +1 p2.8xlarge\n"));
   EXPECT_THAT(out_, ContainsRegex("\nkept +none\n"));
   EXPECT_THAT(out_, HasSubstr("taking over costs 30.0 s"));
-  EXPECT_EQ(RunWith("plan", {"--loss", "0.8", "--drop-held"}), kExitMisused);
+  EXPECT_EQ(RunWith("plan", {"--loss", "0.8", "--drop-held"}), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("say with --held which that is"));
 }
 
@@ -522,7 +523,7 @@ TEST_F(PlanChoicesTest, AContentionMarginMakesSpotDnnPromiseLess) {
              "--contention-margin",
              margin,
              "--json"}),
-        kExitOk)
+        run::kExitOk)
         << err_;
     const Result<proto::Plan> plan = proto::ParsePlan(out_, "plan.json");
     return plan.ok() ? plan->samples_per_s.value : 0;
@@ -538,7 +539,7 @@ TEST_F(PlanChoicesTest, AContentionMarginMakesSpotDnnPromiseLess) {
   for (const auto& [arguments, expected] : wrong) {
     std::vector<std::string> all = {"--loss", "0.8"};
     all.insert(all.end(), arguments.begin(), arguments.end());
-    EXPECT_EQ(RunWith("plan", all), kExitMisused) << expected;
+    EXPECT_EQ(RunWith("plan", all), run::kExitMisused) << expected;
     EXPECT_THAT(err_, HasSubstr(expected));
   }
 }
@@ -555,24 +556,27 @@ TEST_F(PlanChoicesTest, ThePlanChoosesAmongTheMinibatchesOfAType) {
     arguments.insert(arguments.begin() + 1, files.begin(), files.end());
     return Run(arguments);
   };
-  ASSERT_EQ(run({"plan", "--loss", "0.8", "--within", "1h"}), kExitOk) << err_;
+  ASSERT_EQ(run({"plan", "--loss", "0.8", "--within", "1h"}), run::kExitOk) << err_;
   EXPECT_THAT(out_, HasSubstr("\nworkers       2 p3.2xlarge:1024\n"));
   EXPECT_THAT(out_, HasSubstr("one more p3.2xlarge:64 "));
-  ASSERT_EQ(run({"plan", "--loss", "0.8", "--within", "40m", "--quota", "p3.2xlarge=2"}), kExitOk);
+  ASSERT_EQ(
+      run({"plan", "--loss", "0.8", "--within", "40m", "--quota", "p3.2xlarge=2"}), run::kExitOk);
   EXPECT_THAT(out_, HasSubstr("workers       2 p3.2xlarge:1024, 1 g4dn.4xlarge:1024, "));
-  ASSERT_EQ(run({"plan", "--loss", "0.8", "--held", "p3.2xlarge:1024=1,p3.2xlarge:64=1"}), kExitOk);
+  ASSERT_EQ(
+      run({"plan", "--loss", "0.8", "--held", "p3.2xlarge:1024=1,p3.2xlarge:64=1"}), run::kExitOk);
   EXPECT_THAT(out_, HasSubstr("kept          1 p3.2xlarge:64, 1 p3.2xlarge:1024\n"));
   const auto speed_of = [&](const std::string& fleet) {
-    EXPECT_EQ(run({"predict", "--fleet", fleet, "--ps", "m5.xlarge", "--json"}), kExitOk) << err_;
+    EXPECT_EQ(run({"predict", "--fleet", fleet, "--ps", "m5.xlarge", "--json"}), run::kExitOk)
+        << err_;
     const Result<proto::Plan> plan = proto::ParsePlan(out_, "plan.json");
     return plan.ok() ? plan->samples_per_s.value : 0;
   };
   EXPECT_GT(speed_of("p3.2xlarge:1024=1"), 3 * speed_of("p3.2xlarge=1"));
   EXPECT_EQ(speed_of("p3.2xlarge:64=1"), speed_of("p3.2xlarge=1")) << "the first is the usual one";
   EXPECT_GT(speed_of("p3.2xlarge:64=1,p3.2xlarge:1024=1"), speed_of("p3.2xlarge:1024=1"));
-  EXPECT_EQ(run({"predict", "--fleet", "p3.2xlarge:65=1", "--ps", "m5.xlarge"}), kExitMisused);
+  EXPECT_EQ(run({"predict", "--fleet", "p3.2xlarge:65=1", "--ps", "m5.xlarge"}), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("no figures of p3.2xlarge with a minibatch of 65"));
-  EXPECT_EQ(run({"plan", "--loss", "0.8", "--quota", "p3.2xlarge:64=1"}), kExitMisused);
+  EXPECT_EQ(run({"plan", "--loss", "0.8", "--quota", "p3.2xlarge:64=1"}), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("--quota is of a type, whatever its minibatch"));
 }
 
@@ -598,7 +602,7 @@ TEST_F(PlanChoicesTest, OneQuotaHoldsForWorkersAndServersOfAType) {
            "--quota",
            "p3.2xlarge=2",
            "--json"}),
-      kExitOk)
+      run::kExitOk)
       << err_;
   const Result<proto::Plan> plan = proto::ParsePlan(out_, "plan.json");
   ASSERT_TRUE(plan.ok()) << plan.status();
@@ -617,18 +621,19 @@ TEST_F(PlanChoicesTest, TheEffortOfASearchCanBeLimited) {
     arguments.emplace_back(effort);
     return RunWith("plan", arguments);
   };
-  ASSERT_EQ(plan_with("1h"), kExitOk) << err_;
+  ASSERT_EQ(plan_with("1h"), run::kExitOk) << err_;
   EXPECT_EQ(out_.find("not all fleets"), std::string::npos);
   EXPECT_THAT(err_, IsEmpty()) << "no terminal, no line";
-  ASSERT_EQ(plan_with("0.000001"), kExitOk) << "the first fleets are found before it is asked";
+  ASSERT_EQ(plan_with("0.000001"), run::kExitOk) << "the first fleets are found before it is asked";
   EXPECT_THAT(out_, HasSubstr("not all fleets were looked at: a cheaper one may exist; offer"));
   EXPECT_THAT(out_, HasSubstr("the search was ended after 0.00 s (--effort)"));
   EXPECT_EQ(
-      RunWith("plan", {"--loss", "0.8", "--within", "10m", "--effort", "0.000001"}), kExitFailed);
+      RunWith("plan", {"--loss", "0.8", "--within", "10m", "--effort", "0.000001"}),
+      run::kExitFailed);
   EXPECT_THAT(err_, HasSubstr("none was found before the search was stopped"));
-  EXPECT_EQ(plan_with("0"), kExitMisused);
+  EXPECT_EQ(plan_with("0"), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("--effort wants a time"));
-  EXPECT_EQ(plan_with(""), kExitMisused);
+  EXPECT_EQ(plan_with(""), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("--effort wants a time"));
 }
 
@@ -673,7 +678,7 @@ TEST_F(PlanChoicesTest, ThePrototypesPlansComeOutOfTheShippedProfile) {
              "spotdnn-prototype",
              "--strategy",
              "spotdnn-prototype"}),
-        kExitOk)
+        run::kExitOk)
         << err_;
     return out_;
   };

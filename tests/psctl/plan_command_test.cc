@@ -106,7 +106,7 @@ TEST_F(PlanCommandTest, AsJsonItHasAllThatTheTableHas) {
 }
 
 TEST_F(PlanCommandTest, WithoutAFeasibleFleetItNamesTheNearestGoals) {
-  EXPECT_EQ(RunWith("plan", {"--loss", "0.8", "--within", "10m"}), kExitFailed);
+  EXPECT_EQ(RunWith("plan", {"--loss", "0.8", "--within", "10m"}), run::kExitFailed);
   EXPECT_THAT(out_, IsEmpty());
   EXPECT_THAT(err_, HasSubstr("no fleet meets the goal: time: the fastest fleet needs"));
   const size_t at = err_.find("--within ");
@@ -118,13 +118,14 @@ TEST_F(PlanCommandTest, WithoutAFeasibleFleetItNamesTheNearestGoals) {
 TEST_F(PlanCommandTest, AJobFileAfterAQuotaIsTheJob) {
   EXPECT_EQ(
       RunWith("plan", {"--loss", "0.8", "--quota", "p3.2xlarge=2", root_ / "none.json"}),
-      kExitMisused);
+      run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("none.json"));
   EXPECT_THAT(err_, ::testing::Not(HasSubstr("--quota")));
 }
 
 TEST_F(PlanCommandTest, ABudgetThatIsTooSmallNamesTheLeast) {
-  EXPECT_EQ(RunWith("plan", {"--loss", "0.8", "--within", "40m", "--budget", "1"}), kExitFailed);
+  EXPECT_EQ(
+      RunWith("plan", {"--loss", "0.8", "--within", "40m", "--budget", "1"}), run::kExitFailed);
   EXPECT_THAT(err_, HasSubstr("budget: the cheapest fleet in time costs"));
   EXPECT_THAT(err_, HasSubstr("with --within 2400s"));
 }
@@ -249,19 +250,21 @@ TEST_F(PlanCommandTest, MisuseIsOneClearLine) {
         "p3.2xlarge=0,g4dn.4xlarge=0,g3.8xlarge=0,g3.16xlarge=0,p2.8xlarge=0"},
        "the quota of every instance type is 0"}};
   for (const auto& [arguments, expected] : cases) {
-    EXPECT_EQ(RunWith("plan", arguments), kExitMisused) << expected;
+    EXPECT_EQ(RunWith("plan", arguments), run::kExitMisused) << expected;
     EXPECT_THAT(err_, HasSubstr(expected));
     EXPECT_EQ(std::count(err_.begin(), err_.end(), '\n'), 1) << err_;
     EXPECT_THAT(out_, IsEmpty());
   }
-  EXPECT_EQ(Run({"plan", "--loss", "0.8"}), kExitMisused);
+  EXPECT_EQ(Run({"plan", "--loss", "0.8"}), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("no profile profile.json; make one with psctl profile"));
-  EXPECT_EQ(RunWith("predict", {"--fleet", "g3.8xlarge=0", "--ps", "m5.xlarge"}), kExitMisused);
+  EXPECT_EQ(
+      RunWith("predict", {"--fleet", "g3.8xlarge=0", "--ps", "m5.xlarge"}), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("--fleet has no worker in it"));
   EXPECT_EQ(
-      RunWith("predict", {"--fleet", "g3.8xlarge=1", "--ps", "m5.xlarge=1..2"}), kExitMisused);
+      RunWith("predict", {"--fleet", "g3.8xlarge=1", "--ps", "m5.xlarge=1..2"}), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("--ps wants one type and a number"));
-  EXPECT_EQ(RunWith("predict", {"--fleet", "g3.9xlarge=1", "--ps", "m5.xlarge"}), kExitMisused);
+  EXPECT_EQ(
+      RunWith("predict", {"--fleet", "g3.9xlarge=1", "--ps", "m5.xlarge"}), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("no type"));
 }
 
@@ -275,16 +278,16 @@ TEST_F(PlanCommandTest, ACatalogWithoutSpotPricesNamesTheOtherMarkets) {
   ASSERT_TRUE(WriteFileAtomically(path, proto::PrintCatalog(*catalog)).ok());
   const std::vector<std::string> plan = {
       "plan", "--profile", kProfilePath, "--catalog", path, "--loss", "0.8", "--within", "1h"};
-  EXPECT_EQ(Run(plan), kExitMisused);
+  EXPECT_EQ(Run(plan), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("nothing is on offer"));
   EXPECT_THAT(err_, HasSubstr("try --market both"));
   std::vector<std::string> more = plan;
   more.insert(more.end(), {"--held", "p3.2xlarge=1"});
-  EXPECT_EQ(Run(more), kExitMisused);
+  EXPECT_EQ(Run(more), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("which the catalog has no spot price for"));
   more = plan;
   more.insert(more.end(), {"--market", "both"});
-  EXPECT_EQ(Run(more), kExitOk) << err_;
+  EXPECT_EQ(Run(more), run::kExitOk) << err_;
 }
 
 TEST_F(PlanCommandTest, AProfileWithoutALossCurveIsForPredictionsOnly) {
@@ -295,7 +298,8 @@ TEST_F(PlanCommandTest, AProfileWithoutALossCurveIsForPredictionsOnly) {
   const std::string path = root_ / "profile.json";
   ASSERT_TRUE(WriteFileAtomically(path, proto::PrintProfile(speeds)).ok());
   EXPECT_EQ(
-      Run({"plan", "--profile", path, "--catalog", kCatalogPath, "--loss", "0.8"}), kExitMisused);
+      Run({"plan", "--profile", path, "--catalog", kCatalogPath, "--loss", "0.8"}),
+      run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("no loss curve is fitted"));
   EXPECT_EQ(
       Run(
@@ -316,7 +320,8 @@ TEST_F(PlanCommandTest, AProfileOfAnotherModelIsRefused) {
   if (!std::filesystem::exists("/usr/share/datasets/fashion-mnist")) {
     GTEST_SKIP() << "no dataset-fashion-mnist, whose shape the job's model needs";
   }
-  EXPECT_EQ(RunWith("plan", {"configs/fashion_mnist_cnn.json", "--loss", "0.8"}), kExitMisused);
+  EXPECT_EQ(
+      RunWith("plan", {"configs/fashion_mnist_cnn.json", "--loss", "0.8"}), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("the profile is of another model than configs/fashion_mnist_cnn"));
 }
 

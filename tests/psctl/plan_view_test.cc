@@ -37,14 +37,14 @@ provisioner::PlanOutcome MakeOutcome() {
 TEST(PlanViewTest, TheOutcomeSaysPredictedMeasuredAndTheError) {
   const provisioner::PlanOutcome outcome = MakeOutcome();
   EXPECT_EQ(
-      RenderPlanOutcome(outcome),
+      run::RenderPlanOutcome(outcome),
       "against the plan   predicted    from      to  measured   error\n"
       "samples/s                800     700     900       760  +5.3 %\n"
       "time to the loss      1m 00s  50.0 s  1m 10s    1m 06s  -9.1 %\n"
       "steps to the loss      1,000     900   1,100     1,020  -2.0 %\n"
       "loss 0.4900, planned 0.5000\n");
   EXPECT_THAT(
-      PlanOutcomeToJson(outcome),
+      run::PlanOutcomeToJson(outcome),
       HasSubstr(R"("samples_per_s":{"predicted":800,"low":700,"high":900,"measured":760})"));
 }
 
@@ -52,8 +52,9 @@ TEST(PlanViewTest, ALossThatWasNotReachedHasNoTime) {
   provisioner::PlanOutcome outcome = MakeOutcome();
   outcome.measured_seconds = 0;
   outcome.measured_loss = 0.7;
-  EXPECT_THAT(RenderPlanOutcome(outcome), HasSubstr("loss 0.7000, planned 0.5000: not reached"));
-  EXPECT_THAT(PlanOutcomeToJson(outcome), HasSubstr(R"("measured":null)"));
+  EXPECT_THAT(
+      run::RenderPlanOutcome(outcome), HasSubstr("loss 0.7000, planned 0.5000: not reached"));
+  EXPECT_THAT(run::PlanOutcomeToJson(outcome), HasSubstr(R"("measured":null)"));
 }
 
 }  // namespace

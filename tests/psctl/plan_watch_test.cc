@@ -33,7 +33,7 @@ class PlanWatchTest : public ::testing::Test {
   }
 
   StoppedClock clock_;
-  Console console_;
+  run::Console console_;
   std::string err_;
 };
 

@@ -19,14 +19,14 @@ TEST(CheckSameJobTest, OnlyWhatIsKnownToDifferIsRefused) {
   older.model_fingerprint = "0000000a";
   proto::JobProfile newer = older;
   newer.training_fingerprint = "0000000b";
-  EXPECT_TRUE(CheckSameJob("p", older, newer).ok()) << "an old profile has no such mark";
+  EXPECT_TRUE(run::CheckSameJob("p", older, newer).ok()) << "an old profile has no such mark";
   older.training_fingerprint = "0000000c";
   EXPECT_THAT(
-      std::string(CheckSameJob("p", older, newer).message()),
+      std::string(run::CheckSameJob("p", older, newer).message()),
       StartsWith("p is of a job that trains otherwise"));
   newer.model_fingerprint = "0000000d";
   EXPECT_THAT(
-      std::string(CheckSameJob("p", older, newer).message()), HasSubstr("of another model"));
+      std::string(run::CheckSameJob("p", older, newer).message()), HasSubstr("of another model"));
 }
 
 class ProfileFileTest : public CommandFixture {};
@@ -37,7 +37,7 @@ TEST_F(ProfileFileTest, RunsThatEndAtOnceAllLeaveWhatTheyTold) {
   std::vector<std::thread> runs;
   for (int i = 0; i < kRuns; ++i) {
     runs.emplace_back([&path, i] {
-      const auto update = UpdateProfileFile(path, [i](const proto::JobProfile* older) {
+      const auto update = run::UpdateProfileFile(path, [i](const proto::JobProfile* older) {
         proto::JobProfile profile = older == nullptr ? proto::JobProfile() : *older;
         profile.job = "job";
         profile.parameter_bytes = 1;
@@ -60,7 +60,7 @@ TEST_F(ProfileFileTest, RunsThatEndAtOnceAllLeaveWhatTheyTold) {
 TEST_F(ProfileFileTest, WhatIsNoProfileIsLeftAsItIs) {
   const std::string path = root_ / "profile.json";
   ASSERT_TRUE(WriteFileAtomically(path, "{\"jobs\": 1}").ok());
-  const auto update = UpdateProfileFile(path, [](const proto::JobProfile*) {
+  const auto update = run::UpdateProfileFile(path, [](const proto::JobProfile*) {
     return Result<proto::JobProfile>(proto::JobProfile());
   });
   EXPECT_THAT(std::string(update.status().message()), HasSubstr("profile.json:1:"));
@@ -68,9 +68,9 @@ TEST_F(ProfileFileTest, WhatIsNoProfileIsLeftAsItIs) {
 }
 
 TEST_F(ProfileFileTest, AFolderThatIsNotThereIsNamed) {
-  const auto update = UpdateProfileFile(root_ / "none/profile.json", [](const proto::JobProfile*) {
-    return Result<proto::JobProfile>(proto::JobProfile());
-  });
+  const auto update = run::UpdateProfileFile(
+      root_ / "none/profile.json",
+      [](const proto::JobProfile*) { return Result<proto::JobProfile>(proto::JobProfile()); });
   EXPECT_THAT(std::string(update.status().message()), HasSubstr("/none/profile.json"));
 }
 

@@ -38,13 +38,13 @@ proto::WorkerGroup GroupOf(const std::string& type) {
 
 TEST(ProbeLogTest, AWorkersLogTellsItsPassesInTheOrderOfReadiness) {
   proto::JobProfile profile;
-  AddProbe(ProbeLog(), GroupOf("fast"), &profile);
+  run::AddProbe(ProbeLog(), GroupOf("fast"), &profile);
   ASSERT_EQ(profile.steps.size(), 1U);
   const proto::StepTimes expected = {"fast", 32, 0.02, 0.04, 40, {{24, 0.25}, {1000, 0.9}}};
   EXPECT_EQ(profile.steps[0], expected);
   EXPECT_EQ(profile.link, (proto::LinkTimes{1e8, 2e8, 0.0005, 39}));
   // A worker that ran again has the same log: the last counts.
-  AddProbe(
+  run::AddProbe(
       ProbeLog() + Line("probe_tensor tensor=0 bytes=8 ready=1") +
           Line("probe_step minibatch=32 steps=9 forward_s=0.5 backward_s=0.5"),
       GroupOf("fast"),
@@ -68,7 +68,7 @@ TEST(ProbeLogTest, FiguresThatNoProfileCanHoldArePassedOver) {
         Line("probe_link exchanges=0 push_bytes_per_s=0 pull_bytes_per_s=0 round_trip_s=0"),
         Line("probe_link exchanges=9 push_bytes_per_s=-1 pull_bytes_per_s=1 round_trip_s=0")}) {
     proto::JobProfile profile;
-    AddProbe(log, GroupOf("fast"), &profile);
+    run::AddProbe(log, GroupOf("fast"), &profile);
     EXPECT_EQ(profile, proto::JobProfile()) << log;
   }
 }
@@ -83,13 +83,13 @@ TEST(ProbeLogTest, EachSeatTellsOfItsTypeAndALoneOneOfItsLink) {
                   .ok());
   proto::JobProfile profile;
   const std::vector<proto::WorkerGroup> seats = {GroupOf("fast"), GroupOf("fast"), GroupOf("slow")};
-  AddProbes(folder.path(), seats, &profile);
+  run::AddProbes(folder.path(), seats, &profile);
   ASSERT_EQ(profile.steps.size(), 2U) << "seat 1 left no log";
   ASSERT_NE(profile.FindSteps("slow"), nullptr);
   EXPECT_EQ(profile.FindSteps("slow")->forward_s, 0.5);
   EXPECT_EQ(profile.FindSteps("fast")->forward_s, 0.02);
   EXPECT_EQ(profile.link.exchanges, 0);
-  AddProbes(folder.path(), std::vector(1, GroupOf("fast")), &profile);
+  run::AddProbes(folder.path(), std::vector(1, GroupOf("fast")), &profile);
   EXPECT_EQ(profile.link.exchanges, 39);
 }
 

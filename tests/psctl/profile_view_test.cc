@@ -36,10 +36,10 @@ TEST(ProfileViewTest, TooLittleIsNotFittedAndSaysSo) {
 
 TEST(ProfileViewTest, ALineSaysWhatWasLearnt) {
   EXPECT_EQ(
-      RenderRefinement(
+      run::RenderRefinement(
           "p.json", {.part = {}, .learnt = {"a", "b"}, .left_out = {"speeds, since c"}}),
       "p.json refined by a, b\np.json: left out speeds, since c\n");
-  EXPECT_EQ(RenderRefinement("p.json", {}), "p.json learnt nothing\n");
+  EXPECT_EQ(run::RenderRefinement("p.json", {}), "p.json learnt nothing\n");
 }
 
 }  // namespace

@@ -303,13 +303,13 @@ TEST(ReplayCommandTest, AProcessIsKnownByWhatItWasStartedForNotByItsPid) {
   EXPECT_EQ(::waitpid(pid, nullptr, 0), pid);
 }
 
-/// Workers 0 and 1 take part in MakeStatus.
+/// Workers 0 and 1 take part in run::MakeStatus.
 TEST(ReplayMeterTest, CountsMachinesThatIdleAndThoseThatWait) {
   ReplayReport begun_report;
   begun_report.speedup = 60;
   begun_report.goal.loss = 0.5;
   ReplayMeter meter(begun_report);
-  proto::JobStatus status = MakeStatus();
+  proto::JobStatus status = run::MakeStatus();
   const uint64_t begun = status.samples_counted;
   meter.Look(0, 2, status);
   for (int second = 1; second <= 10; ++second) {
@@ -335,7 +335,7 @@ ReplayReport AfterSeconds(int seconds, const ReplayGoal& goal) {
   ReplayReport begun;
   begun.goal = goal;
   ReplayMeter meter(begun);
-  proto::JobStatus status = MakeStatus();
+  proto::JobStatus status = run::MakeStatus();
   status.steps_counted = 0;
   status.train_loss = 0;
   for (int second = 0; second <= seconds; ++second) {

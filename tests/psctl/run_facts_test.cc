@@ -64,7 +64,7 @@ using RunFactsTest = PlanFixture;
 
 TEST_F(RunFactsTest, ALiveRunTellsWhatIsLeftOfItsGoal) {
   const proto::JobConfig config = ResNetConfig();
-  const auto filled = FillFromFacts({}, FactsOf(ResNetStatus(), config), config);
+  const auto filled = run::FillFromFacts({}, run::FactsOf(ResNetStatus(), config), config);
   ASSERT_TRUE(filled.ok()) << filled.status();
   EXPECT_NEAR(filled->common.loss, 0.8, 1e-6);
   EXPECT_EQ(filled->common.profile_path, kProfilePath);
@@ -80,7 +80,7 @@ TEST_F(RunFactsTest, ALiveRunTellsWhatIsLeftOfItsGoal) {
 TEST_F(RunFactsTest, HeldWorkersAreAsOldAsTheirProcesses) {
   const proto::JobConfig config = ResNetConfig();
   proto::JobStatus status = ResNetStatus(3, 7);
-  WorkerAges ages;
+  run::WorkerAges ages;
   for (uint32_t seat = 0; seat < 10; ++seat) {
     AddWorker(seat < 3 ? "g3.16xlarge" : "g3.8xlarge", 1024, 1, 1.0, &status);
     status.workers.back().worker = WorkerId(seat);
@@ -89,9 +89,9 @@ TEST_F(RunFactsTest, HeldWorkersAreAsOldAsTheirProcesses) {
       ages[WorkerId(seat)] = seat < 3 ? 7200 : 100.0 * seat;
     }
   }
-  const RunFacts facts = FactsOf(status, config, ages);
+  const run::RunFacts facts = run::FactsOf(status, config, ages);
   EXPECT_THAT(
-      FleetFlags(facts.held_by_age),
+      run::FleetFlags(facts.held_by_age),
       ElementsAre(
           "g3.16xlarge=2@7200s",
           "g3.16xlarge=1",
@@ -100,28 +100,28 @@ TEST_F(RunFactsTest, HeldWorkersAreAsOldAsTheirProcesses) {
           "g3.8xlarge=2@550s",
           "g3.8xlarge=2@350s"))
       << "few groups of about the same age";
-  EXPECT_EQ(FleetText(facts.held), "3 g3.16xlarge, 7 g3.8xlarge");
-  const auto filled = FillFromFacts({}, facts, config);
+  EXPECT_EQ(run::FleetText(facts.held), "3 g3.16xlarge, 7 g3.8xlarge");
+  const auto filled = run::FillFromFacts({}, facts, config);
   ASSERT_TRUE(filled.ok()) << filled.status();
   EXPECT_THAT(filled->held, ::testing::Contains("g3.16xlarge=2@7200s"));
-  EXPECT_TRUE(AskPlanner(status, config, {}, "2026-11-22", nullptr, ages).ok());
+  EXPECT_TRUE(run::AskPlanner(status, config, {}, "2026-11-22", nullptr, ages).ok());
 }
 
 TEST_F(RunFactsTest, ServersAreThoseThatTheRunHasNow) {
   proto::JobStatus status = ResNetStatus();
-  EXPECT_EQ(FactsOf(status, ResNetConfig()).server_hosts, 1);
+  EXPECT_EQ(run::FactsOf(status, ResNetConfig()).server_hosts, 1);
   status.servers.count = 3;
-  EXPECT_EQ(FactsOf(status, ResNetConfig()).server_hosts, 3);
+  EXPECT_EQ(run::FactsOf(status, ResNetConfig()).server_hosts, 3);
 }
 
 TEST_F(RunFactsTest, FlagsSayOtherwise) {
   const proto::JobConfig config = ResNetConfig();
-  PlanCommand command;
+  run::PlanCommand command;
   command.common.loss = 0.7;
   command.within = "1h";
   command.has_within = true;
   command.held = {"p3.2xlarge=2"};
-  const auto filled = FillFromFacts(command, FactsOf(ResNetStatus(), config), config);
+  const auto filled = run::FillFromFacts(command, run::FactsOf(ResNetStatus(), config), config);
   ASSERT_TRUE(filled.ok()) << filled.status();
   EXPECT_EQ(filled->common.loss, 0.7);
   EXPECT_EQ(filled->within, "1h");
@@ -131,7 +131,7 @@ TEST_F(RunFactsTest, FlagsSayOtherwise) {
 TEST_F(RunFactsTest, WhatHasNothingLeftIsSaid) {
   proto::JobConfig config = ResNetConfig();
   const auto error_of = [&](const proto::JobStatus& status) {
-    const auto filled = FillFromFacts({}, FactsOf(status, config), config);
+    const auto filled = run::FillFromFacts({}, run::FactsOf(status, config), config);
     return filled.ok() ? "" : std::string(filled.status().message());
   };
   proto::JobStatus status = ResNetStatus();
@@ -147,15 +147,16 @@ TEST_F(RunFactsTest, WhatHasNothingLeftIsSaid) {
 }
 
 TEST_F(RunFactsTest, AnEndedRunIsReadFromItsSummary) {
-  const auto facts = FactsOfEnded(SummaryToJson(ResNetStatus()), "summary.json", ResNetConfig());
+  const auto facts =
+      run::FactsOfEnded(run::SummaryToJson(ResNetStatus()), "summary.json", ResNetConfig());
   ASSERT_TRUE(facts.ok()) << facts.status();
   EXPECT_EQ(facts->loss, 0.9);
   EXPECT_EQ(facts->steps, 9000);
   EXPECT_EQ(facts->seconds, 1790);
   EXPECT_THAT(facts->held, IsEmpty());
-  EXPECT_EQ(FleetText(facts->done_by), "3 g3.16xlarge, 5 g3.8xlarge");
+  EXPECT_EQ(run::FleetText(facts->done_by), "3 g3.16xlarge, 5 g3.8xlarge");
   for (const char* text : {"", "[]", "{}", R"({"train_loss": "low"})", R"({"train_loss": 1})"}) {
-    EXPECT_FALSE(FactsOfEnded(text, "summary.json", ResNetConfig()).ok()) << text;
+    EXPECT_FALSE(run::FactsOfEnded(text, "summary.json", ResNetConfig()).ok()) << text;
   }
 }
 
@@ -165,35 +166,36 @@ TEST_F(RunFactsTest, MeasuredStepsTakeThePlaceOfTheProfiles) {
   AddWorker("g3.16xlarge", 2048, 300, 2.0, &status);
   AddWorker("g3.4xlarge", 512, 5, 9.0, &status);  // too few
   AddWorker("", 1024, 500, 9.0, &status);         // started by hand, of nobody knows what
-  const auto measured = MeasuredSteps(status, ResNetConfig());
+  const auto measured = run::MeasuredSteps(status, ResNetConfig());
   ASSERT_EQ(measured.size(), 1U);
   EXPECT_EQ(measured[0].instance_type, "g3.16xlarge");
   EXPECT_DOUBLE_EQ(measured[0].compute_s, 1.6);
   proto::JobProfile profile;
   profile.workers = {{"g3.16xlarge", 2048, 1.0}, {"g3.16xlarge", 1024, 0.5}};
   EXPECT_THAT(
-      UseMeasured(measured, &profile), ElementsAre(HasSubstr("+60 % of the profile's 1 s")));
+      run::UseMeasured(measured, &profile), ElementsAre(HasSubstr("+60 % of the profile's 1 s")));
   EXPECT_DOUBLE_EQ(profile.workers[0].compute_s, 1.6);
   EXPECT_EQ(profile.workers[1].compute_s, 0.5);
 }
 
 // The decision of figure 9, from what a live run says.
 TEST_F(RunFactsTest, ThePlannerReplacesWhatFigureNineLost) {
-  const auto answer = AskPlanner(ResNetStatus(), ResNetConfig(), {}, "2026-11-22", nullptr);
+  const auto answer = run::AskPlanner(ResNetStatus(), ResNetConfig(), {}, "2026-11-22", nullptr);
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(answer->infeasible, "");
   EXPECT_FALSE(answer->wanted_meets);
-  EXPECT_NE(FleetText(answer->best), "3 g3.16xlarge");
+  EXPECT_NE(run::FleetText(answer->best), "3 g3.16xlarge");
   EXPECT_GT(answer->speed.low, 0);
   proto::JobStatus late = ResNetStatus();
   late.elapsed_s = 2500;
-  const auto hopeless = AskPlanner(late, ResNetConfig(), {}, "2026-11-22", nullptr);
+  const auto hopeless = run::AskPlanner(late, ResNetConfig(), {}, "2026-11-22", nullptr);
   ASSERT_TRUE(hopeless.ok()) << hopeless.status();
   EXPECT_THAT(hopeless->infeasible, HasSubstr("time"));
   proto::JobConfig config = ResNetConfig();
   config.goal.profile = root_ / "none.json";
   EXPECT_EQ(
-      AskPlanner(late, config, {}, "2026-11-22", nullptr).status().code(), StatusCode::kNotFound);
+      run::AskPlanner(late, config, {}, "2026-11-22", nullptr).status().code(),
+      StatusCode::kNotFound);
 }
 
 Result<std::string> PreviewOf(

@@ -30,35 +30,35 @@ using ::testing::Not;
 class RunsCommandTest : public CommandFixture {
  protected:
   /// A run directory whose run goes on as long as the object lives.
-  RunDirectory Begin(const std::string& name) const {
-    auto run = RunDirectory::Create(root_ / "runs", name, kNoonMicros);
+  run::RunDirectory Begin(const std::string& name) const {
+    auto run = run::RunDirectory::Create(root_ / "runs", name, run::kNoonMicros);
     EXPECT_TRUE(run.ok()) << run.status();
     return std::move(run).value();
   }
 
-  RunPaths MakeEnded(const std::string& name, const std::string& state) const {
-    const RunPaths paths = Begin(name).paths();
-    proto::JobStatus status = MakeStatus();
+  run::RunPaths MakeEnded(const std::string& name, const std::string& state) const {
+    const run::RunPaths paths = Begin(name).paths();
+    proto::JobStatus status = run::MakeStatus();
     status.state = state;
-    EXPECT_TRUE(WriteFileAtomically(paths.summary_json(), SummaryToJson(status, "")).ok());
+    EXPECT_TRUE(WriteFileAtomically(paths.summary_json(), run::SummaryToJson(status, "")).ok());
     return paths;
   }
 };
 
 TEST_F(RunsCommandTest, WithoutRunsThePlaceIsNamed) {
-  EXPECT_EQ(Run({"runs"}), kExitOk);
+  EXPECT_EQ(Run({"runs"}), run::kExitOk);
   EXPECT_THAT(out_, IsEmpty());
   EXPECT_EQ(err_, "there are no runs in " + root_ / "runs\n");
-  EXPECT_EQ(Run({"runs", "--json"}), kExitOk);
+  EXPECT_EQ(Run({"runs", "--json"}), run::kExitOk);
   EXPECT_EQ(out_, "[]\n");
 }
 
 TEST_F(RunsCommandTest, RunsAreListedWithStateStartSamplesLossAndPlace) {
   MakeEnded("mnist", "done");
-  const RunPaths killed = Begin("cifar").paths();
-  const RunDirectory running = Begin("other");
+  const run::RunPaths killed = Begin("cifar").paths();
+  const run::RunDirectory running = Begin("other");
   std::filesystem::create_directory(root_ / "runs/notes");
-  EXPECT_EQ(Run({"runs"}), kExitOk);
+  EXPECT_EQ(Run({"runs"}), run::kExitOk);
   EXPECT_THAT(
       out_,
       AllOf(
@@ -66,85 +66,85 @@ TEST_F(RunsCommandTest, RunsAreListedWithStateStartSamplesLossAndPlace) {
           ContainsRegex("cifar-20240131-120000 +killed .* - .*" + killed.root),
           ContainsRegex("other-20240131-120000 +does not answer"),
           Not(HasSubstr("notes"))));
-  EXPECT_EQ(Run({"runs", "--json"}), kExitOk);
+  EXPECT_EQ(Run({"runs", "--json"}), run::kExitOk);
   EXPECT_THAT(
       out_,
       AllOf(
           HasSubstr(R"("run":"mnist-20240131-120000","job":"mnist","state":"done")"),
           HasSubstr(R"("train_loss":null)")));
-  EXPECT_EQ(Run({"runs", "--names"}), kExitOk);
+  EXPECT_EQ(Run({"runs", "--names"}), run::kExitOk);
   EXPECT_EQ(out_, "cifar-20240131-120000\nmnist-20240131-120000\nother-20240131-120000\n");
 }
 
 TEST_F(RunsCommandTest, PruneRemovesEndedRunsAloneAndSaysWhich) {
-  const RunPaths done = MakeEnded("mnist", "done");
-  const RunPaths killed = Begin("cifar").paths();
-  const RunDirectory running = Begin("other");
+  const run::RunPaths done = MakeEnded("mnist", "done");
+  const run::RunPaths killed = Begin("cifar").paths();
+  const run::RunDirectory running = Begin("other");
   std::filesystem::create_directory(root_ / "runs/notes");
-  EXPECT_EQ(Run({"runs", "--prune", "--yes"}), kExitOk);
+  EXPECT_EQ(Run({"runs", "--prune", "--yes"}), run::kExitOk);
   EXPECT_THAT(out_, AllOf(HasSubstr(done.root), HasSubstr(killed.root), Not(HasSubstr("other-"))));
   EXPECT_THAT(err_, HasSubstr("removing 2 runs, "));
   EXPECT_FALSE(std::filesystem::exists(done.root));
   EXPECT_FALSE(std::filesystem::exists(killed.root));
   EXPECT_TRUE(std::filesystem::exists(running.paths().root));
   EXPECT_TRUE(std::filesystem::exists(root_ / "runs/notes"));
-  EXPECT_EQ(Run({"runs", "--prune", "--yes"}), kExitOk);
+  EXPECT_EQ(Run({"runs", "--prune", "--yes"}), run::kExitOk);
   EXPECT_THAT(err_, HasSubstr("no ended run"));
 }
 
 TEST_F(RunsCommandTest, PruneRemovesNothingUnlessItIsToldTo) {
-  const RunPaths done = MakeEnded("mnist", "done");
-  EXPECT_EQ(Run({"runs", "--prune"}), kExitMisused);
+  const run::RunPaths done = MakeEnded("mnist", "done");
+  EXPECT_EQ(Run({"runs", "--prune"}), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("there is no terminal to ask on"));
-  EXPECT_EQ(Run({"runs", "--prune", "--dry-run"}), kExitOk);
+  EXPECT_EQ(Run({"runs", "--prune", "--dry-run"}), run::kExitOk);
   EXPECT_THAT(out_, HasSubstr(done.root));
   EXPECT_THAT(err_, HasSubstr("would remove 1 run, "));
   std::string answer = "n";
   console_.read_line = [&answer] { return answer; };
-  EXPECT_EQ(Run({"runs", "--prune"}), kExitFailed);
+  EXPECT_EQ(Run({"runs", "--prune"}), run::kExitFailed);
   EXPECT_THAT(err_, AllOf(HasSubstr("Remove this? [y/N] "), HasSubstr("nothing was removed")));
   EXPECT_TRUE(std::filesystem::exists(done.root));
   answer = "y";
-  EXPECT_EQ(Run({"runs", "--prune"}), kExitOk);
+  EXPECT_EQ(Run({"runs", "--prune"}), run::kExitOk);
   EXPECT_FALSE(std::filesystem::exists(done.root));
 }
 
 TEST_F(RunsCommandTest, PruneKeepsCheckpointsOfARunThatDidNotEndWell) {
-  const RunPaths failed = MakeEnded("mnist", "failed");
-  const RunPaths done = MakeEnded("cifar", "done");
-  for (const RunPaths& run : {failed, done}) {
+  const run::RunPaths failed = MakeEnded("mnist", "failed");
+  const run::RunPaths done = MakeEnded("cifar", "done");
+  for (const run::RunPaths& run : {failed, done}) {
     std::filesystem::create_directories(run.root + "/checkpoints/1");
   }
-  EXPECT_EQ(Run({"runs", "--prune", "--yes"}), kExitOk);
+  EXPECT_EQ(Run({"runs", "--prune", "--yes"}), run::kExitOk);
   EXPECT_THAT(err_, AllOf(HasSubstr("is kept"), HasSubstr(failed.root)));
   EXPECT_TRUE(std::filesystem::exists(failed.root));
   EXPECT_FALSE(std::filesystem::exists(done.root));
 }
 
 TEST_F(RunsCommandTest, PruneKeepsModelsUnlessTheyAreNamed) {
-  const RunPaths done = MakeEnded("mnist", "done");
+  const run::RunPaths done = MakeEnded("mnist", "done");
   ASSERT_TRUE(WriteFileAtomically(done.model(), "weights").ok());
   ASSERT_TRUE(WriteFileAtomically(done.metrics(), "{}").ok());
-  EXPECT_EQ(Run({"runs", "--prune", "--yes"}), kExitOk);
+  EXPECT_EQ(Run({"runs", "--prune", "--yes"}), run::kExitOk);
   EXPECT_THAT(err_, HasSubstr("1 model and summaries stay, unless --models"));
   EXPECT_TRUE(std::filesystem::exists(done.model()));
   EXPECT_TRUE(std::filesystem::exists(done.summary_json()));
   EXPECT_FALSE(std::filesystem::exists(done.metrics()));
   EXPECT_FALSE(std::filesystem::exists(done.logs()));
-  EXPECT_EQ(Run({"runs"}), kExitOk);
+  EXPECT_EQ(Run({"runs"}), run::kExitOk);
   EXPECT_THAT(out_, HasSubstr("mnist-20240131-120000")) << "it is still listed";
-  EXPECT_EQ(Run({"runs", "--prune", "--yes"}), kExitOk);
+  EXPECT_EQ(Run({"runs", "--prune", "--yes"}), run::kExitOk);
   EXPECT_THAT(err_, HasSubstr("no ended run"));
-  EXPECT_EQ(Run({"runs", "--prune", "--models", "--yes"}), kExitOk);
+  EXPECT_EQ(Run({"runs", "--prune", "--models", "--yes"}), run::kExitOk);
   EXPECT_FALSE(std::filesystem::exists(done.root));
 }
 
 TEST_F(RunsCommandTest, PruneKeepsWhatARunThatStaysUses) {
-  const RunPaths first = MakeEnded("first", "done");
-  const RunPaths second = MakeEnded("second", "done");
-  const RunPaths free = MakeEnded("free", "done");
-  const RunPaths failed = MakeEnded("failed", "failed");
-  const RunDirectory running = Begin("running");
+  const run::RunPaths first = MakeEnded("first", "done");
+  const run::RunPaths second = MakeEnded("second", "done");
+  const run::RunPaths free = MakeEnded("free", "done");
+  const run::RunPaths failed = MakeEnded("failed", "failed");
+  const run::RunDirectory running = Begin("running");
   std::filesystem::create_directories(failed.root + "/checkpoints/1");
   // The running one was resumed from the second, the failed one began with the first's model.
   proto::JobConfig config;
@@ -153,7 +153,7 @@ TEST_F(RunsCommandTest, PruneKeepsWhatARunThatStaysUses) {
   config.checkpoint.path = "";
   config.model.from = first.model();
   ASSERT_TRUE(WriteFileAtomically(failed.config(), proto::PrintJobConfig(config)).ok());
-  EXPECT_EQ(Run({"runs", "--prune", "--models", "--yes"}), kExitOk);
+  EXPECT_EQ(Run({"runs", "--prune", "--models", "--yes"}), run::kExitOk);
   EXPECT_THAT(
       err_,
       AllOf(
@@ -165,19 +165,19 @@ TEST_F(RunsCommandTest, PruneKeepsWhatARunThatStaysUses) {
 }
 
 TEST_F(RunsCommandTest, PruneLeavesRunsElsewhereAlone) {
-  const RunPaths here = MakeEnded("here", "done");
-  auto made = RunDirectory::Create(root_ / "elsewhere", "there", kNoonMicros);
+  const run::RunPaths here = MakeEnded("here", "done");
+  auto made = run::RunDirectory::Create(root_ / "elsewhere", "there", run::kNoonMicros);
   ASSERT_TRUE(made.ok());
-  const RunPaths there = made->paths();
+  const run::RunPaths there = made->paths();
   std::filesystem::create_directory_symlink(there.root, root_ / "runs/link");
   made = Status::Cancelled("it ends");
-  EXPECT_EQ(Run({"runs", "--prune", "--yes"}), kExitOk);
+  EXPECT_EQ(Run({"runs", "--prune", "--yes"}), run::kExitOk);
   EXPECT_FALSE(std::filesystem::exists(here.root));
   EXPECT_TRUE(std::filesystem::exists(there.root));
 }
 
 TEST_F(RunsCommandTest, PruneKeepsCheckpointsThatAProcessHasOpen) {
-  const RunPaths done = MakeEnded("mnist", "done");
+  const run::RunPaths done = MakeEnded("mnist", "done");
   const std::string path = done.checkpoints() + "/job";
   std::filesystem::create_directories(path);
   std::array<int, 2> ready = {};
@@ -197,7 +197,7 @@ TEST_F(RunsCommandTest, PruneKeepsCheckpointsThatAProcessHasOpen) {
   char is_held = 'n';
   ASSERT_EQ(::read(ready[0], &is_held, 1), 1);
   EXPECT_EQ(is_held, 'y');
-  EXPECT_EQ(Run({"runs", "--prune", "--yes"}), kExitOk);
+  EXPECT_EQ(Run({"runs", "--prune", "--yes"}), run::kExitOk);
   EXPECT_THAT(err_, HasSubstr("process " + std::to_string(holder) + " has its checkpoints open"));
   EXPECT_TRUE(std::filesystem::exists(done.root));
   ::kill(holder, SIGKILL);
@@ -207,17 +207,17 @@ TEST_F(RunsCommandTest, PruneKeepsCheckpointsThatAProcessHasOpen) {
 }
 
 TEST_F(RunsCommandTest, PruneOfOldRunsKeepsNewOnes) {
-  const RunPaths done = MakeEnded("mnist", "done");
-  const RunPaths old = MakeEnded("cifar", "done");
+  const run::RunPaths done = MakeEnded("mnist", "done");
+  const run::RunPaths old = MakeEnded("cifar", "done");
   const auto then = std::filesystem::file_time_type::clock::now() - std::chrono::hours(49);
   std::filesystem::last_write_time(old.summary_json(), then);
-  EXPECT_EQ(Run({"runs", "--prune", "--older-than", "2d", "--yes"}), kExitOk);
+  EXPECT_EQ(Run({"runs", "--prune", "--older-than", "2d", "--yes"}), run::kExitOk);
   EXPECT_TRUE(std::filesystem::exists(done.root));
   EXPECT_FALSE(std::filesystem::exists(old.root));
 }
 
 TEST_F(RunsCommandTest, ASummaryThatIsBrokenIsSaidToBe) {
-  const RunPaths run = Begin("mnist").paths();
+  const run::RunPaths run = Begin("mnist").paths();
   for (const char* text : {"{", "[]", "{}", "{\"state\": 3, \"samples_counted\": -1}"}) {
     ASSERT_TRUE(WriteFileAtomically(run.summary_json(), text).ok());
     const RunRow row = EndedRun(run);

@@ -46,7 +46,7 @@ TEST_F(SimulateCommandTest, PoliciesAreComparedOnARecordedTrace) {
            "rates",
            "--plot",
            plot}),
-      kExitOk)
+      run::kExitOk)
       << err_;
   EXPECT_THAT(
       out_,
@@ -67,7 +67,7 @@ TEST_F(SimulateCommandTest, PoliciesAreComparedOnARecordedTrace) {
 TEST_F(SimulateCommandTest, TheProductionCoresAreTheDefaultAndBesideThemAreRates) {
   const auto samples = [&](std::vector<std::string> more) {
     more.insert(more.end(), {"--policy", "reactive,oracle", "--json"});
-    EXPECT_EQ(Simulate("0,4\n1800000,2\n2400000,5\n5400000,5\n", more), kExitOk) << err_;
+    EXPECT_EQ(Simulate("0,4\n1800000,2\n2400000,5\n5400000,5\n", more), run::kExitOk) << err_;
     const size_t at = out_.find("\"samples\": ");
     return at == std::string::npos ? 0 : std::stod(out_.substr(at + 11));
   };
@@ -89,7 +89,7 @@ TEST_F(SimulateCommandTest, TheProductionCoresAreTheDefaultAndBesideThemAreRates
 TEST_F(SimulateCommandTest, TheCoordinatorsLogCanBeHad) {
   const std::string log = root_ / "coordinator.log";
   const std::string lines = "0,4\n1800000,2\n2400000,2\n";
-  ASSERT_EQ(Simulate(lines, {"--policy", "hold", "--log", log}), kExitOk) << err_;
+  ASSERT_EQ(Simulate(lines, {"--policy", "hold", "--log", log}), run::kExitOk) << err_;
   EXPECT_THAT(out_, HasSubstr("1 seed; production cores, async\n"));
   const std::string text = ReadAll(log);
   EXPECT_THAT(
@@ -98,10 +98,11 @@ TEST_F(SimulateCommandTest, TheCoordinatorsLogCanBeHad) {
           HasSubstr("t=0.000000 time=1970-01-01T00:00:00.000Z node=coordinator"),
           HasSubstr("event=training_begins workers=1 after_s=120"),
           HasSubstr("event=worker_lost")));
-  EXPECT_EQ(Simulate(lines, {"--log", log}), kExitMisused);
+  EXPECT_EQ(Simulate(lines, {"--log", log}), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("--log is the coordinator's of one run"));
-  EXPECT_EQ(Simulate(lines, {"--policy", "hold", "--engine", "rates", "--log", log}), kExitMisused);
-  EXPECT_EQ(Simulate(lines, {"--engine", "core"}), kExitMisused);
+  EXPECT_EQ(
+      Simulate(lines, {"--policy", "hold", "--engine", "rates", "--log", log}), run::kExitMisused);
+  EXPECT_EQ(Simulate(lines, {"--engine", "core"}), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("no engine 'core'; allowed: cores"));
 }
 
@@ -110,14 +111,14 @@ TEST_F(SimulateCommandTest, AGoalIsMetByItsDeadline) {
       Simulate(
           "0,4\n3600000,1\n36000000,1\n",
           {"--samples", "20000000", "--within", "4h", "--policy", "reactive,deadline"}),
-      kExitOk)
+      run::kExitOk)
       << err_;
   EXPECT_THAT(out_, AllOf(HasSubstr("met 0 of 1\n"), HasSubstr("met\n")));
 }
 
 TEST_F(SimulateCommandTest, LossesThatAreAnnouncedOrNoticedLateAreTold) {
   const auto table = [&](const std::vector<std::string>& more) {
-    EXPECT_EQ(Simulate("0,4\n3600000,1\n7200000,4\n36000000,4\n", more), kExitOk) << err_;
+    EXPECT_EQ(Simulate("0,4\n3600000,1\n7200000,4\n36000000,4\n", more), run::kExitOk) << err_;
     return out_.substr(out_.find("\nreactive"));
   };
   const std::vector<std::string> few = {"--policy", "reactive", "--workers", "4"};
@@ -139,7 +140,7 @@ TEST_F(SimulateCommandTest, AJobsModeIsTheOneItTrainsIn) {
     EXPECT_TRUE(WriteFileAtomically(job, config).ok());
     EXPECT_EQ(
         Run({"simulate", job, "--trace", trace, "--policy", "reactive", "--detect", "10s"}),
-        kExitOk)
+        run::kExitOk)
         << err_;
     EXPECT_THAT(out_, HasSubstr("production cores, " + mode + "\n"));
     return out_.substr(out_.find("\nreactive"));
@@ -155,7 +156,7 @@ TEST_F(SimulateCommandTest, PricesOverTimeEgressAndFailuresAreCounted) {
     EXPECT_TRUE(WriteFileAtomically(path, prices).ok());
     std::vector<std::string> all = {"--policy", "reactive", "--prices", path};
     all.insert(all.end(), more.begin(), more.end());
-    EXPECT_EQ(Simulate("0,2\n7200000,1\n7200001,1\n", all), kExitOk) << err_;
+    EXPECT_EQ(Simulate("0,2\n7200000,1\n7200001,1\n", all), run::kExitOk) << err_;
     return out_;
   };
   // Two machines, two hours.
@@ -170,7 +171,7 @@ TEST_F(SimulateCommandTest, PricesThatAreMissingAreNamed) {
   const std::string path = root_ / "prices.csv";
   const auto error = [&](const std::string& prices) {
     EXPECT_TRUE(WriteFileAtomically(path, prices).ok());
-    EXPECT_EQ(Simulate("0,2\n7200000,1\n", {"--prices", path}), kExitMisused) << out_;
+    EXPECT_EQ(Simulate("0,2\n7200000,1\n", {"--prices", path}), run::kExitMisused) << out_;
     return err_;
   };
   EXPECT_THAT(
@@ -190,7 +191,8 @@ TEST_F(SimulateCommandTest, PricesThatAreMissingAreNamed) {
       error(hourly),
       HasSubstr("prices.csv:5: prices are missing from hour 4.00 to hour 6.00, where one comes "
                 "every 3600 s else: fill them in, or say --gaps hold"));
-  EXPECT_EQ(Simulate("0,2\n7200000,1\n", {"--prices", path, "--gaps", "hold"}), kExitOk) << err_;
+  EXPECT_EQ(Simulate("0,2\n7200000,1\n", {"--prices", path, "--gaps", "hold"}), run::kExitOk)
+      << err_;
   EXPECT_TRUE(ParsePrices("0,1\n60,2\n7200,1\n9000,3\n80000,2\n80060,1\n", "p.csv", 1).ok());
 }
 
@@ -210,7 +212,7 @@ TEST_F(SimulateCommandTest, AnyBytesAreTakenAsPrices) {
 
 TEST_F(SimulateCommandTest, WhatIsWrongIsNamed) {
   const auto error = [&](const std::string& lines, const std::vector<std::string>& more) {
-    EXPECT_EQ(Simulate(lines, more), kExitMisused) << out_;
+    EXPECT_EQ(Simulate(lines, more), run::kExitMisused) << out_;
     return err_;
   };
   const std::string good = "0,4\n3600000,3\n";
@@ -231,12 +233,14 @@ TEST_F(SimulateCommandTest, WhatIsWrongIsNamed) {
       error(good, {"--samples", "1e12", "--within", "1h"}),
       HasSubstr("can't promise 1000000000000"));
   const std::string path = root_ / "t.csv";
-  EXPECT_EQ(Run({"simulate", "--trace", path}), kExitMisused);
+  EXPECT_EQ(Run({"simulate", "--trace", path}), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("nothing says how fast a worker is"));
   EXPECT_EQ(
-      Run({"simulate", "job.json", "--trace", path, "--egress-usd-per-gb", "1"}), kExitMisused);
+      Run({"simulate", "job.json", "--trace", path, "--egress-usd-per-gb", "1"}),
+      run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("needs a --profile"));
-  EXPECT_EQ(Run({"simulate", "configs/fashion_mnist_cnn.json", "--trace", path}), kExitMisused);
+  EXPECT_EQ(
+      Run({"simulate", "configs/fashion_mnist_cnn.json", "--trace", path}), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("workers[0].step_ms does not say"));
 }
 
@@ -260,7 +264,7 @@ TEST_F(SimulateCommandTest, WhatTheCatalogLacksIsNamed) {
       "g4dn.4xlarge",
       "--ps",
       "m5.xlarge=1"};
-  EXPECT_EQ(Run(arguments), kExitMisused) << out_;
+  EXPECT_EQ(Run(arguments), run::kExitMisused) << out_;
   EXPECT_THAT(err_, HasSubstr("the catalog has no 'spot' price of g4dn.4xlarge"));
 }
 
@@ -308,11 +312,11 @@ class GoalPolicyTest : public SimulateCommandTest {
         kCatalogPath,
         "--profile",
         kProfilePath};
-    EXPECT_EQ(Run(arguments), kExitMisused);
+    EXPECT_EQ(Run(arguments), run::kExitMisused);
     constexpr std::string_view kOther = "against '";
     const size_t at = err_.find(kOther);
     if (at == std::string::npos) {
-      return kExitFailed;
+      return run::kExitFailed;
     }
     const std::string print = err_.substr(at + kOther.size(), 8);
     std::string profile = ReadAll(kProfilePath);
@@ -359,7 +363,7 @@ TEST_F(GoalPolicyTest, ThePlannerIsAskedAsInARun) {
   status.samples_per_s = 1700;
   status.fleet = {{command.type, 2, 2}};
   status.servers.count = 1;
-  const auto answer = AskPlanner(status, run, {command.servers}, "", nullptr);
+  const auto answer = run::AskPlanner(status, run, {command.servers}, "", nullptr);
   ASSERT_TRUE(answer.ok()) << answer.status();
   ASSERT_EQ(answer->best.size(), 1U) << answer->infeasible;
   EXPECT_EQ(wanted, static_cast<uint32_t>(answer->best[0].count)) << policy->Explain().why;
@@ -368,7 +372,8 @@ TEST_F(GoalPolicyTest, ThePlannerIsAskedAsInARun) {
 }
 
 TEST_F(GoalPolicyTest, AJobWithAGoalIsJudgedByIt) {
-  ASSERT_EQ(SimulateJob(Job(2, R"({"loss": 0.8, "within_s": 9000})"), "goal,reactive"), kExitOk)
+  ASSERT_EQ(
+      SimulateJob(Job(2, R"({"loss": 0.8, "within_s": 9000})"), "goal,reactive"), run::kExitOk)
       << err_;
   EXPECT_THAT(out_, AllOf(HasSubstr("\"name\": \"goal\""), HasSubstr("\"goals_met\": 1")));
   const auto usd = [&](const std::string& policy) {
@@ -380,11 +385,11 @@ TEST_F(GoalPolicyTest, AJobWithAGoalIsJudgedByIt) {
 }
 
 TEST_F(GoalPolicyTest, WhatItNeedsIsSaid) {
-  EXPECT_EQ(Simulate("0,4\n3600000,3\n", {"--policy", "goal"}), kExitMisused);
+  EXPECT_EQ(Simulate("0,4\n3600000,3\n", {"--policy", "goal"}), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("needs a JOB.json"));
-  EXPECT_EQ(SimulateJob(Job(1, "{}"), "goal"), kExitMisused);
+  EXPECT_EQ(SimulateJob(Job(1, "{}"), "goal"), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("job.json: the policy 'goal' needs goal.loss"));
-  EXPECT_EQ(SimulateJob(Job(1, R"({"loss": 0.01})"), "goal"), kExitMisused);
+  EXPECT_EQ(SimulateJob(Job(1, R"({"loss": 0.01})"), "goal"), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("goal.loss 0.01 is never reached"));
 }
 

@@ -14,12 +14,12 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST(StatusViewTest, ARunningJobIsShownWhole) {
-  EXPECT_EQ(RenderStatus(MakeStatus()), Golden("status.txt"));
+  EXPECT_EQ(RenderStatus(run::MakeStatus()), Golden("status.txt"));
 }
 
 TEST(StatusViewTest, ANarrowTerminalKeepsTheColumnsThatMatter) {
   EXPECT_THAT(
-      RenderStatus(MakeStatus(), 40),
+      RenderStatus(run::MakeStatus(), 40),
       HasSubstr("worker  state      samples/s  silent s\n"
                 "     0  computing        812       0.2\n"
                 "     1  waiting         96.0       0.2\n"
@@ -37,7 +37,7 @@ TEST(StatusViewTest, AJobWithoutWorkersOrServersSaysSo) {
 }
 
 TEST(StatusViewTest, TextOfOtherProcessesCanNotControlTheTerminal) {
-  proto::JobStatus status = MakeStatus();
+  proto::JobStatus status = run::MakeStatus();
   status.name = "a\x1b[2J";
   status.workers[0].host = "\x1b]0;title\x07";
   status.waits[0].what = "\r\n";
@@ -49,7 +49,7 @@ TEST(StatusViewTest, TextOfOtherProcessesCanNotControlTheTerminal) {
 }
 
 TEST(StatusViewTest, WhatWasMovedByHandIsShownWithItsServer) {
-  proto::JobStatus status = MakeStatus();
+  proto::JobStatus status = run::MakeStatus();
   EXPECT_THAT(RenderStatus(status), Not(HasSubstr("pinned")));
   status.servers.pinned = {{"7.linear.weight", -1, 1}, {"3.\x1b", 2, 0}};
   status.servers.chunks_pinned = 5;
@@ -62,13 +62,13 @@ TEST(StatusViewTest, WhatWasMovedByHandIsShownWithItsServer) {
 }
 
 TEST(StatusViewTest, GroupsSayHowManyTakePart) {
-  proto::JobStatus status = MakeStatus();
+  proto::JobStatus status = run::MakeStatus();
   status.fleet = {{"fast", 4, 3}, {"slow", 0, 0}};
   EXPECT_THAT(RenderStatus(status, 0), HasSubstr("fast 3 of 4, slow 0 of 0\n"));
 }
 
 TEST(StatusViewTest, WorkersThatCannotBeStartedAreShownWithTheReason) {
-  proto::JobStatus status = MakeStatus();
+  proto::JobStatus status = run::MakeStatus();
   EXPECT_THAT(RenderStatus(status, 0), Not(HasSubstr("\nwaiting")));
   status.fleet = {{"fast", 4, 3}, {"slow", 2, 0, 2, 590, "zone a: \x1b was not started"}};
   EXPECT_THAT(
@@ -81,26 +81,26 @@ TEST(StatusViewTest, SeveralJobsAreARowEach) {
   other.name = std::string(60, 'x');
   other.state = "starting";
   other.run_directory = "/r/other-20240131-120000";
-  EXPECT_EQ(RenderJobList({MakeStatus(), other}), Golden("job_list.txt"));
+  EXPECT_EQ(RenderJobList({run::MakeStatus(), other}), Golden("job_list.txt"));
 }
 
 TEST(StatusViewTest, WhyNamesWhoWaitsForWhomAndTheTimes) {
-  EXPECT_EQ(RenderWhy(MakeStatus()), Golden("why.txt"));
+  EXPECT_EQ(RenderWhy(run::MakeStatus()), Golden("why.txt"));
 }
 
 TEST(StatusViewTest, WhyWithoutWaitsSaysSo) {
-  proto::JobStatus status = MakeStatus();
+  proto::JobStatus status = run::MakeStatus();
   status.waits.clear();
   EXPECT_THAT(RenderWhy(status), HasSubstr("nobody waits\n"));
 }
 
 TEST(StatusViewTest, OnlyTheNewestOfManyGoneWorkersAreListed) {
-  proto::JobStatus status = MakeStatus();
+  proto::JobStatus status = run::MakeStatus();
   for (uint64_t incarnation = 10; incarnation < 40; ++incarnation) {
-    status.workers.push_back(MakeWorkerRow(5, incarnation, "lost"));
+    status.workers.push_back(run::MakeWorkerRow(5, incarnation, "lost"));
   }
-  status.workers.push_back(MakeWorkerRow(5, 40, "computing"));
-  const ShownWorkers shown = ChooseWorkers(status, 8);
+  status.workers.push_back(run::MakeWorkerRow(5, 40, "computing"));
+  const run::ShownWorkers shown = run::ChooseWorkers(status, 8);
   ASSERT_EQ(shown.rows.size(), 3U + 8U);
   EXPECT_EQ(shown.rows[2].incarnation, Incarnation(40));
   EXPECT_EQ(shown.rows[3].incarnation, Incarnation(32)) << "the newest, in order";
@@ -113,17 +113,18 @@ TEST(StatusViewTest, TheGoneAreListedBySeat) {
   proto::JobStatus status;
   for (const auto& [seat, incarnation] :
        std::vector<std::pair<uint32_t, uint64_t>>{{1, 6}, {3, 4}, {2, 5}, {1, 2}, {0, 7}}) {
-    status.workers.push_back(MakeWorkerRow(seat, incarnation, seat == 0 ? "computing" : "lost"));
+    status.workers.push_back(
+        run::MakeWorkerRow(seat, incarnation, seat == 0 ? "computing" : "lost"));
   }
   std::vector<uint64_t> incarnations;
-  for (const proto::WorkerRow& row : ChooseWorkers(status, 8).rows) {
+  for (const proto::WorkerRow& row : run::ChooseWorkers(status, 8).rows) {
     incarnations.push_back(row.incarnation.value);
   }
   EXPECT_THAT(incarnations, testing::ElementsAre(7, 2, 6, 5, 4));
 }
 
 TEST(StatusViewTest, StatusShowsTheLongestWaitsAndWhyShowsAll) {
-  proto::JobStatus status = MakeStatus();
+  proto::JobStatus status = run::MakeStatus();
   status.waits.clear();
   for (int i = 0; i < 20; ++i) {
     status.waits.push_back({"w" + std::to_string(i), "w99", "a round", i + 0.5, Generation(1)});

@@ -15,7 +15,7 @@ using ::testing::Not;
 using ::testing::StartsWith;
 
 proto::JobStatus Done() {
-  proto::JobStatus status = MakeStatus();
+  proto::JobStatus status = run::MakeStatus();
   status.state = "done";
   status.samples_counted = 180'000;
   status.elapsed_s = 100;
@@ -23,7 +23,7 @@ proto::JobStatus Done() {
 }
 
 TEST(SummaryTest, SaysWhatTheRunCameTo) {
-  EXPECT_EQ(RenderSummary(Done()), Golden("summary.txt"));
+  EXPECT_EQ(run::RenderSummary(Done()), Golden("summary.txt"));
 }
 
 TEST(SummaryTest, AFailureComesWithItsReason) {
@@ -31,7 +31,7 @@ TEST(SummaryTest, AFailureComesWithItsReason) {
   status.name = "mnist";
   status.state = "failed";
   status.detail = "server 1 was killed by signal 9 (Killed)";
-  const std::string text = RenderSummary(status);
+  const std::string text = run::RenderSummary(status);
   EXPECT_THAT(
       text,
       StartsWith(
@@ -43,16 +43,16 @@ TEST(SummaryTest, AFailureComesWithItsReason) {
 TEST(SummaryTest, AHugeLossIsShort) {
   proto::JobStatus status = Done();
   status.evaluations.back().loss = 776402802.7643;
-  EXPECT_THAT(RenderSummary(status), HasSubstr("(loss 7.76e+08, "));
+  EXPECT_THAT(run::RenderSummary(status), HasSubstr("(loss 7.76e+08, "));
 }
 
 TEST(SummaryTest, UpdatesThatOverflowAreSaid) {
   proto::JobStatus status = Done();
   status.shards.resize(1);
   status.shards[0].stats.chunks_overflowed = 12;
-  EXPECT_THAT(RenderSummary(status), HasSubstr("12 updates of a chunk would have made"));
-  EXPECT_THAT(SummaryToJson(status), HasSubstr(R"("chunks_overflowed":12,)"));
-  EXPECT_THAT(SummaryToJson(Done()), HasSubstr(R"("chunks_overflowed":0,)"));
+  EXPECT_THAT(run::RenderSummary(status), HasSubstr("12 updates of a chunk would have made"));
+  EXPECT_THAT(run::SummaryToJson(status), HasSubstr(R"("chunks_overflowed":12,)"));
+  EXPECT_THAT(run::SummaryToJson(Done()), HasSubstr(R"("chunks_overflowed":0,)"));
 }
 
 TEST(SummaryTest, CheckpointsAndTheirCopiesAreCounted) {
@@ -64,12 +64,12 @@ TEST(SummaryTest, CheckpointsAndTheirCopiesAreCounted) {
   status.checkpoints.damaged = 1;
   status.checkpoints.shards_restored = 4;
   status.copies = {"s3://bucket/run", 12, 11, 1, 4096, "it is full"};
-  EXPECT_THAT(RenderSummary(status), HasSubstr("12 written, 3 failed, 2 skipped"));
+  EXPECT_THAT(run::RenderSummary(status), HasSubstr("12 written, 3 failed, 2 skipped"));
   EXPECT_THAT(
-      RenderSummary(status),
+      run::RenderSummary(status),
       HasSubstr("11 to s3://bucket/run, 4.0 KiB sent, 1 failed, the last one too: it is full"));
   EXPECT_THAT(
-      SummaryToJson(status),
+      run::SummaryToJson(status),
       HasSubstr(R"("shards_restored":4,"checkpoints_written":12,"checkpoints_failed":3,)"
                 R"("checkpoints_skipped":2,"checkpoints_damaged":1,"checkpoints_copied":11,)"
                 R"("copies_failed":1,"bytes_copied":4096,)"));
@@ -78,48 +78,49 @@ TEST(SummaryTest, CheckpointsAndTheirCopiesAreCounted) {
 /// The same in the summary, in the status and in what programs read.
 TEST(SummaryTest, WhatWasUndoneIsOneLineEverywhere) {
   proto::JobStatus status = Done();
-  EXPECT_THAT(RenderSummary(status), Not(HasSubstr("undone")));
+  EXPECT_THAT(run::RenderSummary(status), Not(HasSubstr("undone")));
   status.checkpoints.is_on = true;
   status.checkpoints.shards_restored = 1;
   status.checkpoints.steps_undone = 353;
   status.checkpoints.samples_undone = 11'296;
   const std::string line =
       "353 steps of 11,296 samples that had counted, with servers that were lost\n";
-  EXPECT_THAT(RenderSummary(status), HasSubstr("undone                " + line));
+  EXPECT_THAT(run::RenderSummary(status), HasSubstr("undone                " + line));
   EXPECT_THAT(RenderStatus(status), HasSubstr("undone       " + line));
-  EXPECT_THAT(SummaryToJson(status), HasSubstr(R"("steps_undone":353,"samples_undone":11296,)"));
+  EXPECT_THAT(
+      run::SummaryToJson(status), HasSubstr(R"("steps_undone":353,"samples_undone":11296,)"));
 }
 
 TEST(SummaryTest, RowsOfWorkersAddUpOrSayWhyNot) {
   proto::JobStatus status = Done();
   status.samples_counted = 120'000;
-  EXPECT_THAT(RenderSummary(status), Not(HasSubstr("not in the table")));
-  EXPECT_THAT(SummaryToJson(status), HasSubstr(R"("samples_of_other_workers":0)"));
+  EXPECT_THAT(run::RenderSummary(status), Not(HasSubstr("not in the table")));
+  EXPECT_THAT(run::SummaryToJson(status), HasSubstr(R"("samples_of_other_workers":0)"));
   status.samples_counted = 180'000;
   for (uint64_t incarnation = 10; incarnation < 30; ++incarnation) {
-    status.workers.push_back(MakeWorkerRow(5, incarnation, "lost"));
+    status.workers.push_back(run::MakeWorkerRow(5, incarnation, "lost"));
     status.workers.back().samples_counted = 1000;
   }
   // Five rows of 44,000 are not shown, and 40,000 are of before the run was resumed.
   EXPECT_THAT(
-      RenderSummary(status),
+      run::RenderSummary(status),
       HasSubstr("and 5 earlier ones, in summary.json\n"
                 "84,000 samples are of workers that are not in the table: of before a resume, or "
                 "gone\n"));
-  EXPECT_THAT(SummaryToJson(status), HasSubstr(R"("samples_of_other_workers":40000)"));
+  EXPECT_THAT(run::SummaryToJson(status), HasSubstr(R"("samples_of_other_workers":40000)"));
 }
 
 TEST(SummaryTest, MovesOfAllChunksAreCounted) {
   proto::JobStatus status = Done();
-  EXPECT_THAT(RenderSummary(status), Not(HasSubstr("placed anew")));
+  EXPECT_THAT(run::RenderSummary(status), Not(HasSubstr("placed anew")));
   status.servers = {3, 3, false, 2, ""};
   EXPECT_THAT(
-      RenderSummary(status),
+      run::RenderSummary(status),
       HasSubstr("3 servers at the end; all chunks were placed anew 2 times"));
 }
 
 TEST(SummaryTest, JsonIsOneObjectOnOneLine) {
-  const std::string json = SummaryToJson(Done());
+  const std::string json = run::SummaryToJson(Done());
   EXPECT_THAT(json, StartsWith(R"({"name":"fashion-mnist","state":"done","detail":"")"));
   EXPECT_THAT(json, HasSubstr(R"("test_accuracy":0.8612,"test_loss":0.3811)"));
   EXPECT_THAT(json, HasSubstr(R"("samples_per_s":1800,)"));
@@ -134,15 +135,15 @@ TEST(SummaryTest, JsonIsOneObjectOnOneLine) {
 }
 
 TEST(SummaryTest, TheExitCodeIsZeroOnlyWhereTheModelOfTheEndWasLeft) {
-  EXPECT_EQ(ExitCodeOf("done", ""), 0);
-  EXPECT_EQ(ExitCodeOf("stopped", ""), 0);
-  EXPECT_EQ(ExitCodeOf("failed", ""), 1);
-  EXPECT_EQ(ExitCodeOf("killed", ""), 1);
-  EXPECT_EQ(ExitCodeOf("done", "it is that of checkpoint 3, after 40 steps"), 1);
+  EXPECT_EQ(run::ExitCodeOf("done", ""), 0);
+  EXPECT_EQ(run::ExitCodeOf("stopped", ""), 0);
+  EXPECT_EQ(run::ExitCodeOf("failed", ""), 1);
+  EXPECT_EQ(run::ExitCodeOf("killed", ""), 1);
+  EXPECT_EQ(run::ExitCodeOf("done", "it is that of checkpoint 3, after 40 steps"), 1);
 }
 
 TEST(SummaryTest, JsonWithoutEvaluationHasNulls) {
-  EXPECT_THAT(SummaryToJson({}), HasSubstr(R"("test_accuracy":null,"test_loss":null)"));
+  EXPECT_THAT(run::SummaryToJson({}), HasSubstr(R"("test_accuracy":null,"test_loss":null)"));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ using ::testing::SizeIs;
 
 TopSnapshot MakeSnapshot() {
   TopSnapshot snapshot;
-  snapshot.status = MakeStatus();
+  snapshot.status = run::MakeStatus();
   proto::JobStatus& status = snapshot.status;
   status.usd_spent = 0.0321;
   status.usd_per_hour = 2.3;
@@ -98,7 +98,7 @@ TEST(TopViewTest, ALargeTerminalShowsAll) {
 TEST(TopViewTest, FitsIntoEverySize) {
   TopSnapshot snapshot = MakeSnapshot();
   for (uint32_t i = 10; i < 40; ++i) {
-    snapshot.status.workers.push_back(MakeWorkerRow(i, i, "computing"));
+    snapshot.status.workers.push_back(run::MakeWorkerRow(i, i, "computing"));
     snapshot.status.shards.push_back(snapshot.status.shards[0]);
   }
   snapshot.trouble = "the coordinator does not answer; waiting for it: " + std::string(200, 'x');
@@ -114,7 +114,7 @@ TEST(TopViewTest, FitsIntoEverySize) {
 TEST(TopViewTest, ManyWorkersLeaveRoomForServersAndEvents) {
   TopSnapshot snapshot = MakeSnapshot();
   for (uint32_t i = 10; i < 70; ++i) {
-    snapshot.status.workers.push_back(MakeWorkerRow(i, i, "computing"));
+    snapshot.status.workers.push_back(run::MakeWorkerRow(i, i, "computing"));
   }
   const std::string screen = Screen(snapshot, 80, 24);
   EXPECT_THAT(screen, HasSubstr("more workers"));

@@ -10,7 +10,7 @@
 
 #include "tests/checkpoint/memory_storage.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 using ::testing::ElementsAre;
@@ -90,4 +90,4 @@ TEST(OriginTest, ItIsOfTheFetchedCheckpointsAlone) {
 }
 
 }  // namespace
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 using ::testing::HasSubstr;
@@ -80,4 +80,4 @@ TEST(CoordinatorOrderTest, WordsThatMakeNoOrderAreMisuse) {
 }
 
 }  // namespace
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <string>
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 std::string Hex(const std::string& bytes) {
@@ -41,4 +41,4 @@ TEST(EventFileTest, ALengthOfMoreThanOneByteIsAVarint) {
 }
 
 }  // namespace
-}  // namespace ps::psctl
+}  // namespace ps::run

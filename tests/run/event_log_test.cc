@@ -17,7 +17,7 @@
 #include "run/planning/worker_ages.h"
 #include "tests/base/temporary_folder.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 using ::testing::ElementsAre;
@@ -295,4 +295,4 @@ TEST(WorkerAgesTest, AreOfTheLastProcessThatJoinedInTheSeat) {
 }
 
 }  // namespace
-}  // namespace ps::psctl
+}  // namespace ps::run

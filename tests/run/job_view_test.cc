@@ -5,7 +5,7 @@
 
 #include "ps/base/text.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 using ::testing::AllOf;
@@ -121,4 +121,4 @@ TEST(JobViewTest, TheOrderOfNamedClassesAndWhatIsNoDataAreSaid) {
 }
 
 }  // namespace
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -10,7 +10,7 @@
 
 #include "ps/base/random.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 using provisioner::FleetWish;
@@ -316,4 +316,4 @@ TEST(PolicySettingsTest, AreThoseOfTheJob) {
 }
 
 }  // namespace
-}  // namespace ps::psctl
+}  // namespace ps::run

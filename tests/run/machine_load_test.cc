@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 TEST(MachineLoadTest, IdleAndWaitingForDisksIsNotBusyButStolenTimeIs) {
@@ -32,4 +32,4 @@ TEST(MachineLoadTest, ThisMachineCanBeRead) {
 }
 
 }  // namespace
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -10,7 +10,7 @@
 #include "tests/base/temporary_folder.h"
 #include "tests/run/sample_status.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 using ::testing::Contains;
@@ -104,4 +104,4 @@ TEST_F(MetricsFilesTest, WithoutTensorboardThereAreLinesAlone) {
 }
 
 }  // namespace
-}  // namespace ps::psctl
+}  // namespace ps::run

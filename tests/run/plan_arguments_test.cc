@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 using ::testing::HasSubstr;
@@ -123,4 +123,4 @@ TEST(PlanArgumentsTest, MarketsAreThree) {
 }
 
 }  // namespace
-}  // namespace ps::psctl
+}  // namespace ps::run

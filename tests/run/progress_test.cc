@@ -5,7 +5,7 @@
 
 #include "tests/run/sample_status.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 using ::testing::ElementsAre;
@@ -133,4 +133,4 @@ TEST_F(ProgressPrinterTest, ABlockThatTheTerminalWrappedIsErasedWhole) {
 }
 
 }  // namespace
-}  // namespace ps::psctl
+}  // namespace ps::run

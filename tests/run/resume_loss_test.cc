@@ -11,7 +11,7 @@
 #include "tests/base/temporary_folder.h"
 #include "tests/proto/small_job.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 using ::testing::HasSubstr;
@@ -92,4 +92,4 @@ TEST(ResumeLossTest, MetricsAreThoseOfTheRunThatWroteLastToThePath) {
 }
 
 }  // namespace
-}  // namespace ps::psctl
+}  // namespace ps::run

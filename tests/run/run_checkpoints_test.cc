@@ -15,7 +15,7 @@
 #include "tests/base/temporary_folder.h"
 #include "tests/checkpoint/memory_storage.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 using checkpoint::CheckpointId;
@@ -226,4 +226,4 @@ TEST_F(RunCheckpointsTest, OneThatWasSkippedOnceStaysAsideBelowNewerOnes) {
 }
 
 }  // namespace
-}  // namespace ps::psctl
+}  // namespace ps::run

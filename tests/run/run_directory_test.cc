@@ -15,7 +15,7 @@
 #include "tests/base/temporary_folder.h"
 #include "tests/run/dates.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 using ::testing::EndsWith;
@@ -159,4 +159,4 @@ TEST_F(RunDirectoryTest, ARecordThatDoesNotFitLeavesNoPartOfItself) {
 }
 
 }  // namespace
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -5,7 +5,7 @@
 
 #include "tests/run/sample_status.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 using ::testing::ElementsAre;
@@ -308,4 +308,4 @@ TEST(RunEventsTest, WhatALostServerUndidIsSaidInStepsAndSamplesAlsoWhenItIsFound
 }
 
 }  // namespace
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -14,7 +14,7 @@
 #include "tests/base/temporary_folder.h"
 #include "tests/run/dates.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 using proto::ProcessKind;
@@ -133,4 +133,4 @@ TEST_F(RunKeysTest, AReopenedRunSignsForTheSameOne) {
 }
 
 }  // namespace
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -10,7 +10,7 @@
 #include "tests/base/temporary_folder.h"
 #include "tests/run/dates.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 using ::testing::HasSubstr;
@@ -132,4 +132,4 @@ TEST_F(RunRegistryTest, AnUnknownNameComesWithTheNearest) {
 }
 
 }  // namespace
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -2,7 +2,7 @@
 
 #include "ps/proto/messages.h"
 
-namespace ps::psctl {
+namespace ps::run {
 
 inline proto::WorkerRow MakeWorkerRow(uint32_t seat, uint64_t incarnation, const char* state) {
   proto::WorkerRow row;
@@ -86,4 +86,4 @@ inline proto::JobStatus MakeStatus() {
   return status;
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -16,7 +16,7 @@
 
 #include "tests/base/temporary_folder.h"
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 using ::testing::EndsWith;
@@ -210,4 +210,4 @@ TEST_F(SupervisorTest, ARequestToStopOutlivesTheCoordinatorThatGotIt) {
 }
 
 }  // namespace
-}  // namespace ps::psctl
+}  // namespace ps::run

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 Table MakeTable() {
@@ -88,4 +88,4 @@ TEST(FormatLossTest, ALossIsShortHoweverLargeItIs) {
 }
 
 }  // namespace
-}  // namespace ps::psctl
+}  // namespace ps::run

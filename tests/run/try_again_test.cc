@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace ps::psctl {
+namespace ps::run {
 namespace {
 
 using std::chrono::seconds;
@@ -92,4 +92,4 @@ TEST(WaitUnlessStoppedTest, HearsARequestThatIsBlocked) {
 }
 
 }  // namespace
-}  // namespace ps::psctl
+}  // namespace ps::run

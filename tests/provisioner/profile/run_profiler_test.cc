@@ -8,8 +8,8 @@
 namespace ps::provisioner {
 namespace {
 
-using psctl::MakeStatus;
-using psctl::MakeWorkerRow;
+using run::MakeStatus;
+using run::MakeWorkerRow;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
