@@ -56,10 +56,10 @@ TEST(DatasetTest, WhatIsKnownOfTextAndTablesIsToldWithoutReadingThem) {
   const DataFolder folder;
   const auto bytes_of = [](const std::string& text) { return Bytes(text.begin(), text.end()); };
   folder.Write("a.txt", bytes_of("abcdefghijklmnop"));
-  folder.Write("train.csv", bytes_of("1,2,b\n3,4,a\n5,6,b\n"));
-  folder.Write("test.csv", bytes_of("7,8,a\n"));
-  folder.Write("train.tsv", bytes_of("1\t2\t0\n3\t4\t1\n"));
-  folder.Write("test.tsv", bytes_of("7\t8\t1\n"));
+  folder.Write("train.csv", bytes_of("x,y,class\n1,2,b\n3,4,a\n5,6,b\n"));
+  folder.Write("test.csv", bytes_of("x,y,class\n7,8,a\n"));
+  folder.Write("train.tsv", bytes_of("x\ty\tclass\n1\t2\t0\n3\t4\t1\n"));
+  folder.Write("test.tsv", bytes_of("x\ty\tclass\n7\t8\t1\n"));
   const DataFolder nothing;
   for (const auto format :
        {proto::DatasetFormat::kText, proto::DatasetFormat::kCsv, proto::DatasetFormat::kTsv}) {
