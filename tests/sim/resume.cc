@@ -4,6 +4,7 @@
 
 #include "checkpoint/job_store.h"
 #include "checkpoint/reader.h"
+#include "checkpoint/storage/failure.h"
 
 namespace ps::sim {
 namespace {
