@@ -59,6 +59,9 @@ TEST(ShardLinksTest, APushGoesOnWhereItsChunkIsNow) {
   const auto pushes = parts.out.All<proto::PushRequest>();
   ASSERT_EQ(pushes.size(), 1U);
   EXPECT_EQ(pushes[0].chunks.at(0).key, MakeChunkKey(1, 0));
+  addresses.base = 0;  // of all shards
+  addresses.version = 3;
+  EXPECT_TRUE(parts.links.OnAddresses(addresses, parts.now, &parts.out).ok());
   EXPECT_FALSE(parts.links.OnConnected(kThere, proto::PeerId(99), parts.now, &parts.out))
       << "it has no chunks and is forgotten";
 }

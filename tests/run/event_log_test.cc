@@ -98,7 +98,7 @@ TEST(EventLogTest, EveryEventThatIsToldIsLogged) {
   std::string sources = TextOfFile("run/planning/replanning.cc") +
                         TextOfFile("run/planning/policy_runner.cc") +
                         TextOfFile("provisioner/fleet/job_fleet.cc");
-  for (const auto& entry : std::filesystem::directory_iterator("ps/coordinator")) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator("ps/coordinator")) {
     if (entry.path().extension() == ".cc") {
       sources += TextOfFile(entry.path());
     }
@@ -157,7 +157,7 @@ TEST(EventLogTest, EveryEventOfACoordinatorIsToldOrNamedHere) {
       "run/planning/policy_runner.cc",
       "run/planning/replanning.cc",
       "run/train_run.cc"};
-  for (const auto& entry : std::filesystem::directory_iterator("ps/coordinator")) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator("ps/coordinator")) {
     if (entry.path().extension() == ".cc") {
       paths.push_back(entry.path());
     }
