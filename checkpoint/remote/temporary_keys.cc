@@ -139,8 +139,7 @@ Result<S3Credentials> ParseTemporaryKeys(std::string_view json, const std::strin
   const auto document = ParseJson(json, source);
   const auto text_at = [&](const char* name) {
     const JsonValue* const value = document.ok() ? document->At(name) : nullptr;
-    return value != nullptr && value->kind == JsonValue::Kind::kText ? value->text
-                                                                            : std::string();
+    return value != nullptr && value->kind == JsonValue::Kind::kText ? value->text : std::string();
   };
   S3Credentials found;
   found.source = source;

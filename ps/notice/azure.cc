@@ -8,13 +8,12 @@
 #include <utility>
 
 #include "ps/base/text.h"
+#include "ps/json/json_value.h"
 #include "ps/notice/metadata.h"
 #include "ps/notice/notice_source.h"
-#include "ps/json/json_value.h"
 
 namespace ps::notice {
 namespace {
-
 
 constexpr const char* kAzureUrl = "http://169.254.169.254";
 constexpr const char* kEventsPath = "/metadata/scheduledevents?api-version=2020-07-01";
@@ -138,9 +137,7 @@ class AzureSource final : public NoticeSource {
 }  // namespace
 
 Result<AzureEvents> ReadAzureEvents(const HttpReply& reply, std::string_view machine) {
-  PS_ASSIGN(
-      const JsonValue document,
-      ParseJson(TextOf(reply), "Azure's list of scheduled events"));
+  PS_ASSIGN(const JsonValue document, ParseJson(TextOf(reply), "Azure's list of scheduled events"));
   const JsonValue* const events =
       document.kind == JsonValue::Kind::kObject ? document.Find("Events") : nullptr;
   if (events == nullptr || events->kind != JsonValue::Kind::kList) {

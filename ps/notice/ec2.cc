@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "ps/base/text.h"
+#include "ps/json/json_value.h"
 #include "ps/notice/metadata.h"
 #include "ps/notice/notice_source.h"
-#include "ps/json/json_value.h"
 
 namespace ps::notice {
 namespace {

@@ -161,8 +161,7 @@ std::string RenderFleets(const ReplayReport& report) {
   return text;
 }
 
-void WriteFleets(
-    std::string_view key, const std::vector<ReplayFleet>& fleets, JsonWriter* json) {
+void WriteFleets(std::string_view key, const std::vector<ReplayFleet>& fleets, JsonWriter* json) {
   json->BeginList(key);
   for (const ReplayFleet& some : fleets) {
     json->BeginObject();

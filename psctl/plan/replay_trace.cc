@@ -298,8 +298,8 @@ Result<AvailabilityTrace> ParseTraceJson(
   const JsonValue* const gap = root.At("metadata.gap_seconds");
   const JsonValue* const data = root.At("data");
   double gap_s = 0;
-  if (gap == nullptr || gap->kind != JsonValue::Kind::kNumber ||
-      !ParseWhole(gap->text, &gap_s) || !(gap_s > 0)) {
+  if (gap == nullptr || gap->kind != JsonValue::Kind::kNumber || !ParseWhole(gap->text, &gap_s) ||
+      !(gap_s > 0)) {
     return ErrorAtPath(
         name, root, "metadata.gap_seconds", "expected metadata.gap_seconds, a number above 0");
   }
@@ -319,8 +319,7 @@ Result<AvailabilityTrace> ParseTraceJson(
     } else if (value.kind != JsonValue::Kind::kNumber || !ParseWhole(value.text, &count)) {
       added = Status::InvalidArgument(fmt::format(
           "expected a count of machines; got {}",
-          value.kind == JsonValue::Kind::kNumber ? value.text
-                                                        : KindName(value.kind)));
+          value.kind == JsonValue::Kind::kNumber ? value.text : KindName(value.kind)));
     } else {
       added = builder.Add(at_s, count);
     }
@@ -339,8 +338,8 @@ Result<AvailabilityTrace> ParseTraceJson(
 /// Not negative; in the units of the trace.
 std::optional<double> TimeIn(const JsonValue* value) {
   double time = 0;
-  const bool is_number = value != nullptr && value->kind == JsonValue::Kind::kNumber &&
-                         ParseWhole(value->text, &time);
+  const bool is_number =
+      value != nullptr && value->kind == JsonValue::Kind::kNumber && ParseWhole(value->text, &time);
   return is_number && time >= 0 ? std::optional(time) : std::nullopt;
 }
 
@@ -351,9 +350,7 @@ Status ChangeNodes(const JsonValue& event, const std::string& name, NamedNodes* 
   const bool is_change = is_add || kind.text == "remove";
   if (!is_change && kind.text != "no-op" && kind.text != "migration") {
     return ErrorAt(
-        name,
-        kind.place,
-        "expected add, remove, no-op or migration; got " + Quoted(kind.text));
+        name, kind.place, "expected add, remove, no-op or migration; got " + Quoted(kind.text));
   }
   const JsonValue* const list = event.children[2].Find("nodes");
   if (list == nullptr || list->kind != JsonValue::Kind::kList) {

@@ -31,8 +31,7 @@ std::vector<provisioner::TypeCount> FleetOf(const proto::JobConfig& config) {
   return fleet;
 }
 
-Result<double> NumberIn(
-    const JsonValue& root, const std::string& path, const std::string& field) {
+Result<double> NumberIn(const JsonValue& root, const std::string& path, const std::string& field) {
   const JsonValue* const value = root.Find(field);
   double number = 0;
   if (value != nullptr && value->kind == JsonValue::Kind::kNumber) {

@@ -50,8 +50,7 @@ class Checker:
                 [self.psctl, "help", *command.split()], capture_output=True, text=True, check=False)
             text = done.stdout
             names = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", text)) | {"--help", "-h"}
-            section = re.search(r"(?msi)^(?:sub)?commands:\n(.*?)(?:\n\n|\Z)", text)
-            below = set(re.findall(r"(?m)^  ([a-z-]+) ", section.group(1))) if section else set()
+            below = set(re.findall(r"(?m)^  ([a-z]+)  ", text))
             self.flags[command] = (names, below) if done.returncode == 0 else None
         return self.flags[command]
 

@@ -8,8 +8,8 @@
 
 #include "ps/base/check.h"
 #include "ps/base/crc32c.h"
-#include "ps/net/internal/frame_reader.h"
 #include "ps/json/json_value.h"
+#include "ps/net/internal/frame_reader.h"
 #include "tests/fuzz/targets.h"
 
 namespace ps::fuzz {
