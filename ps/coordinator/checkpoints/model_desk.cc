@@ -208,8 +208,10 @@ void ModelDesk::OnServerLost(uint32_t server, const std::string& why) {
   if (server >= job_->shards.server_count()) {
     return;  // it is no part of the job, or is none any more
   }
-  const bool is_needed = !is_begun_ || std::ranges::any_of(readings_, [&](const auto& entry) {
-    return job_->shards.ServerOf(entry.first) == server;
+  const bool is_moving = job_->state.servers.chunks.has_value();  // maybe to this server
+  const bool is_needed = std::ranges::any_of(job_->shards.all(), [&](const Shard& shard) {
+    return job_->shards.ServerOf(shard.shard) == server &&
+           (is_begun_ ? readings_.contains(shard.shard) : shard.has_chunks || is_moving);
   });
   if (is_needed) {
     GiveUp(fmt::format("server {} was lost: {}", server, why));

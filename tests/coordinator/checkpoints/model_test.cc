@@ -58,10 +58,13 @@ class FakeSink final : public ModelSink {
 
 class ModelTest : public ::testing::Test {
  protected:
-  ModelTest() : harness_(OptionsWith(&sink_)) {}
+  explicit ModelTest(uint32_t servers = 2, uint32_t chunk_kib = 1)
+      : harness_(OptionsWith(&sink_, servers, chunk_kib)) {}
 
-  static CoordinatorOptions OptionsWith(ModelSink* sink) {
+  static CoordinatorOptions OptionsWith(ModelSink* sink, uint32_t servers, uint32_t chunk_kib) {
     CoordinatorOptions options = SmallJob();
+    options.config.servers.count = servers;
+    options.config.servers.chunk_kib = chunk_kib;
     options.model_sink = sink;
     options.software = "spotps 9.9";
     return options;
@@ -195,6 +198,27 @@ TEST_F(ModelTest, AServerThatIsNoPartOfTheJobCostsNothing) {
   harness_.Exit(ProcessKind::kServer, 2, 502, "exited");
   Leave();
   EXPECT_EQ(harness_.status().model_problem, "");
+}
+
+class ModelOfThreeServersTest : public ModelTest {
+ protected:
+  /// Two chunks: one server has none.
+  ModelOfThreeServersTest() : ModelTest(3, 64) {}
+};
+
+TEST_F(ModelOfThreeServersTest, AServerWithoutChunksThatIsLostCostsNothing) {
+  RunUntilLeaving();
+  harness_.Exit(ProcessKind::kServer, 2, 502, "killed");
+  Leave();
+  EXPECT_EQ(harness_.status().model_problem, "");
+  EXPECT_TRUE(sink_.IsWhole());
+}
+
+TEST_F(ModelOfThreeServersTest, AServerWithChunksThatIsLostCostsTheModel) {
+  RunUntilLeaving();
+  harness_.Exit(ProcessKind::kServer, 0, 500, "killed");
+  Leave();
+  EXPECT_THAT(harness_.status().model_problem, HasSubstr("server 0 was lost: killed"));
 }
 
 TEST_F(ModelTest, AShardThatComesBackIsAskedForTheRest) {
