@@ -14,9 +14,11 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 budget="${SPOTPS_TIME_BUDGET:-$ROOT/tests/time_budget.tsv}"
 kept_s=3 # shorter tests are not listed: what they take is noise
 
+# Suites of one name, in two programs, are added up.
 seconds="$(awk '
   /^[0-9]+\/[0-9]+ Testing: / { name = $3 }
-  /^Test time = / { printf "%s\t%.1f\n", name, $4 }' "$1" | sort -u)"
+  /^Test time = / { total[name] += $4 }
+  END { for (name in total) { printf "%s\t%.1f\n", name, total[name] } }' "$1" | sort)"
 
 if [[ $# == 2 ]]; then
   awk -v kept="$kept_s" '$2 >= kept' <<< "$seconds" > "$budget"
