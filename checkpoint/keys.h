@@ -28,7 +28,7 @@ inline uint64_t ParseBigEndian(std::string_view key, size_t at) {
   return number;
 }
 
-/// Of a manifest or a part.
+/// The key of a manifest or a part.
 inline std::string MakeIdKey(CheckpointId id) {
   std::string key;
   AppendBigEndian(id, &key);
@@ -44,7 +44,7 @@ struct RecordKey {
   CheckpointId id = 0;
 };
 
-/// Of a chunk record.
+/// The key of a chunk record.
 inline std::string MakeRecordKey(ChunkKey key, CheckpointId id) {
   std::string text;
   AppendBigEndian(key.value, &text);

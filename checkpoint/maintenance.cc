@@ -44,7 +44,7 @@ class PartCopier {
     return copier;
   }
 
-  /// Of a checkpoint that both have: what later ones share with it is not written again.
+  /// Notes a checkpoint that both have: what later ones share with it is not written again.
   Status Learn(CheckpointId id) {
     PS_ASSIGN(const PartRecord from, source_->ReadPart(id));
     PS_ASSIGN(const PartRecord to, target_->ReadPart(id));

@@ -58,7 +58,7 @@ struct Manifest {
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 
-/// Of all shards together.
+/// The sums over all shards.
 WriteStats TotalStats(const Manifest& manifest);
 
 /// What is wrong with it: kInvalidArgument. Ok: it can be encoded.

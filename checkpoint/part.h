@@ -33,7 +33,7 @@ struct ChunkRef {
   uint32_t crc = 0;           // CRC-32C of value and slots
   uint32_t stored_bytes = 0;  // of the record
 
-  /// Of value and slots in memory.
+  /// What value and slots take in memory.
   uint64_t logical_bytes() const {
     return uint64_t{element_count} * sizeof(float) * (1 + slot_count);
   }

@@ -25,8 +25,8 @@ class Memory {
   Memory& operator=(const Memory&) = delete;
   virtual ~Memory() = default;
 
-  /// Of device memory, the host may read neither this nor what it points to unless they are the
-  /// same thing; it goes to ops and copies.
+  /// Where it is device memory, the host may read neither this nor what it points to unless they
+  /// are the same thing; it goes to ops and copies.
   std::byte* data() const { return data_; }
 
   size_t size() const { return size_; }

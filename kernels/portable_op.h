@@ -27,7 +27,7 @@
 
 namespace ps::kernels {
 
-/// Of an activation, NHWC with h * w positions.
+/// The shape of an activation, NHWC with h * w positions.
 struct ChannelShape {
   int64_t count() const { return n * positions * channels; }
 

@@ -18,7 +18,7 @@ struct ProcessorTime {
 /// idle.
 ProcessorTime ParseProcessorTime(std::string_view stat);
 
-/// Of this machine now.
+/// This machine's, now.
 ProcessorTime ReadProcessorTime();
 
 /// Share of the time between the two in which processors were busy, 0 to 1; 0 when none passed.

@@ -20,7 +20,7 @@ class RunKeys {
  public:
   explicit RunKeys(const RunDirectory* directory) : directory_(*directory) {}
 
-  /// Of the coordinator; null when the run is not encrypted.
+  /// The coordinator's; null when the run is not encrypted.
   std::shared_ptr<const crypto::TlsContext> CoordinatorsTls() const;
 
   /// A new token for a process that is about to start, and the file that has it. Errors: kIo.
@@ -34,7 +34,7 @@ class RunKeys {
   std::string PathOf(proto::ProcessKind kind, uint32_t index) const;
 
   const RunDirectory& directory_;
-  // Of seats that were asked for; those of an earlier coordinator are in their files.
+  // For seats that were asked for; those of an earlier coordinator are in their files.
   mutable std::map<uint32_t, std::string> worker_tokens_;
 };
 

@@ -26,7 +26,7 @@ struct TrainStart {
   std::optional<coordinator::ResumeFrom> resume;  // none: from the beginning
   bool is_probed = false;                         // as TrainOrder
 
-  // Of a run that goes on after its coordinator was killed; others get their own.
+  // For a run that goes on after its coordinator was killed; others get their own.
   std::optional<RunDirectory> directory;
   RunJournal journal;
   std::optional<coordinator::RecoveredJob> recovered;

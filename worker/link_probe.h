@@ -48,8 +48,8 @@ class LinkProbe final : public proto::Outbox {
     double round_trip_s = 0;
   };
 
-  /// Of the newest exchanges: the medians of the rates, and the shortest round trip, since whatever
-  /// else a machine does makes it longer.
+  /// From the newest exchanges: the medians of the rates, and the shortest round trip, since
+  /// whatever else a machine does makes it longer.
   Figures figures() const;
 
  private:

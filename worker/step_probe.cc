@@ -14,7 +14,7 @@ void StepProbe::Begin(uint64_t samples, TimePoint now) {
   step_.ready_s.assign(ready_s_.size(), 0);
 }
 
-/// Of the step under way, without the forward passes.
+/// The time of the step under way, without the forward passes.
 double StepProbe::BackwardSeconds(TimePoint now) const {
   return Seconds(now - step_.begin) - step_.forward_s;
 }

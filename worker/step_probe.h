@@ -37,7 +37,7 @@ class StepProbe {
   Figures figures() const;
 
  private:
-  /// Of the step under way.
+  /// The step under way.
   struct Step {
     uint64_t samples = 0;  // 0: there is none
     TimePoint begin{};

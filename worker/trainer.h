@@ -48,7 +48,7 @@ class Trainer {
   /// Elements of each tensor, in tensor order.
   const std::vector<int64_t>& TensorElements() const { return elements_; }
 
-  /// Of the gradient of each, which lies in its place as client::ChunkLayout says.
+  /// The type of each tensor's gradient, which lies in its place as client::ChunkLayout says.
   std::vector<proto::GradientDtype> TensorDtypes() const;
 
   const proto::DatasetFingerprint& data() const { return dataset_.fingerprint(); }

@@ -78,7 +78,7 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
   }
 
   void TellProbes() const;
-  /// Of an earlier session: none of its connections reaches the core any more.
+  /// Those of an earlier session: none of its connections reaches the core any more.
   void GiveUpShards();
   Status ChooseDevice(const proto::JoinReply& reply);
   void Name(WorkerId seat);

@@ -122,7 +122,7 @@ class Fetch {
     return SyncDirectory(folder);
   }
 
-  /// Of an attempt at another checkpoint.
+  /// Removes what an attempt at another checkpoint has left.
   static Status RemoveOthers(const std::string& folder, const CopiedDatabase& database) {
     std::set<std::string> wanted;
     for (const CopiedFile& file : database.files) {

@@ -58,7 +58,7 @@ inline constexpr std::string_view kProbeKey = "probe";    // there while a place
 std::string IndexKey(CheckpointId id);
 std::string PieceKey(const crypto::Sha256& digest);
 
-/// Of the keys that begin with kIndexPrefix; 0 when it is none of ours.
+/// The checkpoint of a key that begins with kIndexPrefix; 0 when it is none of ours.
 CheckpointId ParseIndexKey(std::string_view key);
 
 /// The keys of all pieces.

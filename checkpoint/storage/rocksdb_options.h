@@ -11,7 +11,7 @@
 
 namespace ps::checkpoint {
 
-/// Of the rate limiter, when nothing is limited.
+/// The rate limiter's rate when nothing is limited.
 inline constexpr int64_t kUnlimitedBytesPerS = int64_t{1} << 40;
 
 /// What is kept of a column; shared with RocksDB's threads.
@@ -34,7 +34,7 @@ class KeepRule {
 
 rocksdb::DBOptions MakeDbOptions(OpenMode mode, rocksdb::Env* env);
 
-/// Of a column whose compactions drop what `rule` does not keep.
+/// Options of a column whose compactions drop what `rule` does not keep.
 rocksdb::ColumnFamilyOptions MakeColumnOptions(std::shared_ptr<KeepRule> rule);
 
 }  // namespace ps::checkpoint

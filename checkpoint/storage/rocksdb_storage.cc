@@ -153,7 +153,7 @@ Status RocksDatabase::OpenAnew() {
   return ToStatus(opened).Annotate("opening " + directory_ + " again");
 }
 
-/// Of a database that could not be opened again.
+/// The error of a database that could not be opened again.
 Status NotOpen(const std::string& directory) {
   return Status::Io(
       fmt::format("{} could not be opened again after the disk had failed", directory));

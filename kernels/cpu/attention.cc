@@ -122,7 +122,7 @@ class Attention final : public Op {
   OpTraits traits() const override { return {.backward_reads_output = true}; }
 
  private:
-  /// Of one sample and one head; rows are 3 * width apart.
+  /// One head of one sample; rows are 3 * width apart.
   struct Head {
     const float* query;
     const float* key;

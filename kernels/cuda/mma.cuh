@@ -88,7 +88,8 @@ __device__ void LoadSquares(const uint32_t* tile, int pitch, int line, uint32_t 
 #endif
 }
 
-/// Of a tile that has the depth in pairs: 8 columns from `column` on, 8 pairs from `pair` on.
+/// Loads from a tile that has the depth in pairs: 8 columns from `column` on, 8 pairs from `pair`
+/// on.
 template <int columns, int pitch>
 __device__ void LoadFragmentB(
     const uint32_t (&tile)[columns][pitch], int column, int pair, uint32_t (&b)[2]) {

@@ -1,4 +1,4 @@
-// Of each sample, the channels c of group g in all positions p have a mean and a (biased) variance:
+// In each sample, the channels c of group g in all positions p have a mean and a (biased) variance:
 //
 //   forward   y = gamma[c] * normal + beta[c], normal = (x - mean) * factor,
 //             factor = 1 / sqrt(variance + epsilon)

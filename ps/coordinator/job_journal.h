@@ -102,7 +102,7 @@ class JobJournal final : public proto::LaunchJournal {
   std::string trouble_;
 };
 
-/// Of the kernel that runs. Errors: kIo.
+/// The boot of the kernel that runs. Errors: kIo.
 Result<std::string> ReadBootId();
 
 }  // namespace ps::coordinator

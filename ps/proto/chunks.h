@@ -42,7 +42,7 @@ class TensorLayout {
   /// In elements from the start of the buffer.
   int64_t OffsetOf(size_t tensor) const { return offsets_[tensor]; }
 
-  /// Of the buffer, padding included.
+  /// Elements of the buffer, padding included.
   int64_t element_count() const { return element_count_; }
 
  private:
@@ -59,7 +59,7 @@ class ChunkParts {
     uint32_t element_count = 0;
   };
 
-  /// Of no run: every chunk is one part.
+  /// For no run: every chunk is one part.
   ChunkParts() = default;
 
   explicit ChunkParts(uint64_t frame_bytes)

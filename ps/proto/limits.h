@@ -28,7 +28,7 @@ inline constexpr size_t kNameBytesMax = 256;               // node, host, tensor
 inline constexpr size_t kTextBytesMax = size_t{16} << 10;  // message, reason, wait
 inline constexpr size_t kDeviceBytesMax = 64;              // "cuda:3"
 inline constexpr size_t kConfigBytesMax = size_t{1} << 20;
-/// Of an address in a job file: names that are filled in make it longer.
+/// The longest address in a job file: names that are filled in make it longer.
 inline constexpr size_t kAddressBytesMax = 200;
 
 // Lists of a report. An encoder leaves out what is beyond them.

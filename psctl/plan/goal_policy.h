@@ -24,14 +24,14 @@ class SimulatedGoal {
   static Result<std::unique_ptr<SimulatedGoal>> Make(
       const SimulateCommand& command, const proto::JobConfig& config, uint32_t workers);
 
-  /// Of all workers together, until the goal.
+  /// Steps of all workers together, until the goal.
   double steps_wanted() const { return steps_wanted_; }
 
   double samples_wanted() const { return steps_wanted_ * step_samples_; }
 
   double within_s() const { return static_cast<double>(config_.goal.within_s); }
 
-  /// Of training, when so many steps are done. Requires: steps > 0.
+  /// The loss of training after the steps. Requires: steps > 0.
   double LossAfter(double steps) const;
 
   /// Asks the planner when a run would. `job` and this outlive it.

@@ -65,7 +65,7 @@ void AddMemory(
   }
 }
 
-/// Of what a run printed, the line that says what does not fit, or else the last one.
+/// The line of what a run printed that says what does not fit, or else the last one.
 std::string WhyItFailed(std::string_view output) {
   std::istringstream lines{std::string(output)};
   std::string why = "the run failed";

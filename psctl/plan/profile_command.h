@@ -19,7 +19,7 @@ struct ProfileCommand {
   std::string output = run::kDefaultProfile;
   std::string type = "local";  // what profiles and catalogs call this machine
   double seconds = 10;         // of a run that measures speed; there are some six
-  // Of one worker's loss curve; 0: no curves. Not said: twice `seconds`.
+  // The length of one worker's loss curve; 0: no curves. Not said: twice `seconds`.
   std::optional<double> curve_seconds = {};
   // Times passes and exchanges, and says what two models make of them.
   bool is_instrumented = false;

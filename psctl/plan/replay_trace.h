@@ -35,7 +35,7 @@ enum class GapRule : uint8_t {
   kCut,   // that time is left out
 };
 
-/// Of "hold", "none" or "cut", or of "": kRefuse. Errors: kInvalidArgument.
+/// The rule of "hold", "none" or "cut"; of "", kRefuse. Errors: kInvalidArgument.
 Result<GapRule> GapRuleOf(const std::string& name);
 
 /// Reads a trace: lines of `time,count`, of `time,add|remove,node`, or of

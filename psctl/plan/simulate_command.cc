@@ -31,7 +31,7 @@ using provisioner::SimulationResult;
 
 // From a notice to the worker's free seat, as measured: docs/measurements/fleet.md.
 constexpr double kLeaveS = 0.02;
-// Of a provider, as psctl replay gives it.
+// A provider's notice, as psctl replay gives it.
 constexpr double kNoticeS = 120;
 constexpr uint32_t kSeedsMax = 1000;
 constexpr size_t kSimulatedBytesMax = size_t{64} << 20;

@@ -16,7 +16,7 @@
 namespace ps::psctl {
 namespace {
 
-/// Of a host, or of Slurm.
+/// How long a host, or Slurm, may take to answer.
 constexpr Duration kPlaceAnswers = std::chrono::seconds(30);
 
 /// Nobody connects: the ports are only tried.

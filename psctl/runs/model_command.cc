@@ -35,7 +35,7 @@ std::string ByteText(const worker::Model& model) {
   return FormatBytes(static_cast<uint64_t>(model.parameter_count()) * sizeof(float));
 }
 
-/// Of a step's gradients as they travel.
+/// The bytes of a step's gradients as they travel.
 uint64_t PushedBytes(const worker::Model& model, proto::GradientDtype dtype) {
   uint64_t bytes = 0;
   for (const TensorSpec& tensor : model.tensors) {
@@ -45,7 +45,7 @@ uint64_t PushedBytes(const worker::Model& model, proto::GradientDtype dtype) {
   return bytes;
 }
 
-/// Of one of `devices` in a row, from 0 on, that share a minibatch of `samples`.
+/// The memory of one of `devices` in a row, from 0 on, that share a minibatch of `samples`.
 worker::DeviceMemory MemoryOfOne(
     const proto::TrainConfig& train,
     const worker::Model& model,
@@ -123,7 +123,7 @@ void AppendMemory(
   }
 }
 
-/// Of each kind of worker that the job has.
+/// A text for each kind of worker that the job has.
 std::vector<std::string> MemoryTexts(const proto::JobConfig& config, const worker::Model& model) {
   std::vector<std::string> texts;
   std::set<std::pair<int64_t, std::string>> kinds;

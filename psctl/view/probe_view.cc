@@ -13,7 +13,7 @@
 namespace ps::psctl {
 namespace {
 
-/// Of tensors; those of larger models share rows.
+/// Rows of tensors; those of larger models share rows.
 constexpr size_t kRowsMax = 20;
 
 std::string Milliseconds(double seconds) {

@@ -16,7 +16,7 @@ std::string RenderJobList(const std::vector<proto::JobStatus>& jobs, size_t widt
 /// `psctl why`: who waits for whom since when, and the times that follow from max_detect.
 std::string RenderWhy(const proto::JobStatus& status);
 
-/// Of a histogram whose last bucket means "that or more".
+/// What a histogram says whose last bucket means "that or more".
 struct StalenessSummary {
   uint64_t median = 0;
   uint64_t max = 0;

@@ -41,7 +41,7 @@ std::vector<std::string> WordsOf(const CoordinatorOrder& order);
 /// Reads them. Errors: kInvalidArgument.
 Result<CoordinatorOrder> ParseOrder(int argc, const char* const* argv);
 
-/// Of ps_coordinator.
+/// The manual of ps_coordinator.
 Manual CoordinatorManual();
 
 /// Has this process become ps_coordinator, which lies beside this program: same process, terminal,

@@ -30,7 +30,7 @@ Status FetchNewest(
     const std::string& path,
     const Console& console);
 
-/// Of the newest copy in the place whose index can be read. Errors: kNotFound; those of
+/// The newest copy in the place whose index can be read. Errors: kNotFound; those of
 /// checkpoint::OpenObjectStore and checkpoint::ReadCopiedManifest.
 Result<checkpoint::Manifest> ReadNewestCopy(const std::string& place);
 

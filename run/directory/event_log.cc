@@ -175,7 +175,7 @@ constexpr std::array kTellings = {
     Telling{"finished", "run", "the run is over: {outcome}"},
 };
 
-/// Of a value in seconds as many digits as people read: "0.184" of "0.183978".
+/// As many digits of a value in seconds as people read: "0.184" of "0.183978".
 std::string ShortSeconds(std::string_view value) {
   double seconds = 0;
   const char* const end = value.data() + value.size();
@@ -237,7 +237,7 @@ std::optional<std::string> TakeValue(std::string_view* rest) {
   return std::nullopt;  // the quote is not closed
 }
 
-/// Of "2026-11-22T21:03:17.264Z".
+/// Reads a time like "2026-11-22T21:03:17.264Z".
 std::optional<double> UnixSecondsOf(std::string_view text) {
   constexpr std::string_view kForm = "0000-00-00T00:00:00.000Z";
   if (text.size() != kForm.size()) {

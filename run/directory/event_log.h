@@ -19,7 +19,7 @@ struct LogLine {
   std::string event;
   std::vector<std::pair<std::string, std::string>> fields;
 
-  /// Of the field; empty: there is none.
+  /// The field's value; empty: there is none.
   std::string_view Get(std::string_view key) const;
 };
 

@@ -23,12 +23,12 @@ class FileLock {
  public:
   FileLock() = default;
 
-  /// Of a descriptor that another process has shared.
+  /// The lock of a descriptor that another process has shared.
   explicit FileLock(UniqueFd fd) : fd_(std::move(fd)) {}
 
   /// Creates the file with `text` in it. Errors: kIo, kUnavailable (somebody holds it).
   static Result<FileLock> Take(const std::string& path, std::string_view text);
-  /// Of the folder that `path` lies in, for a process that replaces the file: waits until it is
+  /// Locks the folder that `path` lies in, for a process that replaces the file: waits until it is
   /// free. Errors: kIo.
   static Result<FileLock> WaitForFolderOf(const std::string& path);
   /// False as well when there is no such file.

@@ -26,7 +26,7 @@ struct RunPaths {
   /// What signs the run's certificates.
   std::string authority() const { return root + "/authority.pem"; }
 
-  /// Of the processes that psctl starts.
+  /// Tokens of the processes that psctl starts.
   std::string tokens() const { return root + "/tokens"; }
 
   std::string address() const { return root + "/coordinator.addr"; }
@@ -36,7 +36,7 @@ struct RunPaths {
   /// What psctl says of a detached run.
   std::string run_log() const { return root + "/run.log"; }
 
-  /// Of the coordinator: what another one goes on from.
+  /// The coordinator's: what another one goes on from.
   std::string journal() const { return root + "/journal"; }
 
   /// Which class of the model is which label of the data: line n has the label of class n - 1.
@@ -49,7 +49,7 @@ struct RunPaths {
 
   std::string metrics() const { return root + "/metrics.jsonl"; }
 
-  /// Of TensorBoard's event files.
+  /// The folder of TensorBoard's event files.
   std::string tensorboard() const { return root + "/tensorboard"; }
 
   /// Where checkpoints go unless the job says otherwise.

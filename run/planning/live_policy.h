@@ -87,7 +87,7 @@ struct PolicyMemory {
   double hand_until_s = 0;
 };
 
-/// Of the run's log. Lines that say nothing of it are passed over.
+/// What the run's log says of it. Other lines are passed over.
 PolicyMemory RecallPolicy(std::string_view log);
 
 /// Samples/s by the number of workers, as a run tells them. Between two numbers that were measured
@@ -98,7 +98,7 @@ class MeasuredSpeeds {
 
   bool empty() const { return by_workers_.empty(); }
 
-  /// Of 0, 1, 2, ... workers; never falls. Requires: something is noted.
+  /// Rates of 0, 1, 2, ... workers; they never fall. Requires: something is noted.
   void Fill(std::vector<double>* rates) const;
 
  private:

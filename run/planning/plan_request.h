@@ -34,7 +34,7 @@ struct PlanCommand {
   double detect_s = 0;   // until the run knows of a silent loss
   bool ignores_revocations = false;  // when it chooses
   std::string lifetimes;             // published ones; empty: the catalog's alone
-  // Of the strategy parcae: the counts of machines until now, one of the two.
+  // For the strategy parcae: the counts of machines until now, one of the two.
   std::string trace_path;
   std::string history;      // "12,12,11,13", an interval each
   std::string unit = "ms";  // of the trace's times
@@ -49,7 +49,7 @@ struct PlanCommand {
   bool drops_held = false;  // a plan need not keep them
   std::string takeover;
   bool has_takeover = false;
-  // Of a run on its way.
+  // For a run on its way.
   double from_loss = 0;
   bool has_from_loss = false;
   double steps_done = 0;

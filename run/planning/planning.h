@@ -42,7 +42,7 @@ struct Planning {
   std::vector<provisioner::TypeCount> done_by;
   std::vector<MeasuredStep> measured;  // instead of the profile's; the caller's to fill
   std::vector<std::string> notes;      // on the job and its profile, a line each
-  // Of a plan.
+  // For a plan.
   proto::Objective objective = proto::Objective::kCost;
   provisioner::OutlookSetup outlook;
 };

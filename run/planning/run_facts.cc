@@ -45,7 +45,7 @@ Result<double> NumberIn(const JsonValue& root, const std::string& path, const st
       "{} has no {}, so nothing can be planned for what is left", Printable(path), field));
 }
 
-/// Of the workers of a type that take part, in seconds, the oldest first.
+/// Ages of the workers of a type that take part, in seconds, the oldest first.
 std::vector<double> AgesOfType(
     const proto::JobStatus& status, const std::string& type, const WorkerAges& ages) {
   std::vector<double> out;
@@ -147,7 +147,7 @@ std::vector<MeasuredStep> MeasuredSteps(
 
   std::map<std::pair<std::string, int>, Sum> sums;
   for (const proto::WorkerRow& row : status.workers) {
-    // Of a minibatch that changes, steps are of many sizes.
+    // Where the minibatch changes, steps are of many sizes.
     if (row.is_gone() || row.type.empty() || row.stats.steps == 0 ||
         config.train.batch_policy != proto::BatchPolicy::kFixed) {
       continue;

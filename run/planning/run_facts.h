@@ -29,14 +29,14 @@ struct RunFacts {
   int server_hosts = 1;
 };
 
-/// Of a run that goes on. Of a type there are at most kAgesPerType ages, each the mean of machines
-/// that are about as old.
+/// Facts of a run that goes on. For a type there are at most kAgesPerType ages, each the mean of
+/// machines that are about as old.
 RunFacts FactsOf(
     const proto::JobStatus& status, const proto::JobConfig& config, const WorkerAges& ages = {});
 
 inline constexpr size_t kAgesPerType = 4;
 
-/// Of a run that has ended: its summary.json. Errors: kInvalidArgument with `path`.
+/// Facts of a run that has ended: its summary.json. Errors: kInvalidArgument with `path`.
 Result<RunFacts> FactsOfEnded(
     std::string_view summary, const std::string& path, const proto::JobConfig& config);
 
@@ -48,7 +48,7 @@ struct MeasuredStep {
   uint64_t steps = 0;  // that were measured
 };
 
-/// Of the workers that take part and whose type is known.
+/// Steps of the workers that take part and whose type is known.
 std::vector<MeasuredStep> MeasuredSteps(
     const proto::JobStatus& status, const proto::JobConfig& config);
 

@@ -52,7 +52,7 @@ class Bpe {
 
   uint32_t size() const { return static_cast<uint32_t>(tokens_.size()); }
 
-  /// Of all tokens and merges: two of the same checksum encode alike.
+  /// A checksum of all tokens and merges: two of the same encode alike.
   uint32_t crc() const { return crc_; }
 
  private:

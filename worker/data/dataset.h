@@ -82,7 +82,7 @@ class Dataset {
 
   const DatasetInfo& info() const { return data_.info; }
 
-  /// Of what was read, as far as the config's limits go.
+  /// The fingerprint of what was read, as far as the config's limits go.
   const proto::DatasetFingerprint& fingerprint() const { return data_.fingerprint; }
 
   /// How the bytes of pictures become values, of training and test samples alike. nullptr: these

@@ -58,7 +58,7 @@ size_t PretokenBytes(std::string_view text) {
     last_bytes = next.bytes;
     end += next.bytes;
   }
-  // Of several spaces, the last is left to what follows.
+  // The last of several spaces is left to what follows.
   const bool leaves_last = kind == CharacterClass::kSpace && end < text.size() &&
                            next.kind != CharacterClass::kSpace && end > last_bytes;
   return leaves_last ? end - last_bytes : end;

@@ -17,7 +17,7 @@ struct Batch {
   std::span<const PictureMove> moves = {};  // [n]
 };
 
-/// Of a sample with several labels, the loss is their mean, and it is correct as far as they are:
+/// Where a sample has several labels, its loss is their mean, and it is correct as far as they are:
 /// the sum of these parts is rounded to whole samples.
 struct BatchLoss {
   double loss_sum = 0;  // over the batch's samples

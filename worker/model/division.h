@@ -35,7 +35,7 @@ struct Division {
 
   bool adds_pieces() const { return piece < share; }
 
-  /// Of a device at most.
+  /// The pieces of a device, at most.
   size_t pieces() const { return static_cast<size_t>((share + piece - 1) / piece); }
 
   PieceRange ShareOf(size_t device) const {

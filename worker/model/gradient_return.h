@@ -66,7 +66,7 @@ class GradientReturn {
   // Gradients as bfloat16, when they have been asked for: each tensor at its offset.
   std::vector<size_t> offsets_;  // in values
   std::unique_ptr<kernels::Memory> packed_;
-  // Of the step under way.
+  // The step under way.
   kernels::ConstSpans device_;
   kernels::Spans host_;
   bool as_bf16_ = false;

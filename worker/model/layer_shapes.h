@@ -15,8 +15,8 @@ namespace ps::worker {
 
 /// Widths that a config may ask for: channels, features, height.
 inline constexpr int64_t kWidthMax = int64_t{1} << 20;
-/// Of a tensor, and of one sample's activation. These limits keep every product of dimensions far
-/// from overflow, and a typing error in a config from asking for terabytes.
+/// The most of a tensor, and of one sample's activation. These limits keep every product of
+/// dimensions far from overflow, and a typing error in a config from asking for terabytes.
 inline constexpr int64_t kElementsMax = int64_t{1} << 30;
 /// Standard deviation of what is drawn for sequences, as of GPT-2.
 inline constexpr float kSequenceInit = 0.02F;
@@ -37,7 +37,7 @@ Status CheckSequence(const Shape& in);
 Status ApplyWindow(Layer* layer);
 
 TensorSpec Constant(const char* what, int64_t size, float value);
-/// Of rule kAverage: `rate` is the weight of the newest observation.
+/// With rule kAverage: `rate` is the weight of the newest observation.
 TensorSpec Average(const char* what, int64_t size, float value, float rate);
 /// Drawn He-normal, with weight decay; the first dimension is the outputs.
 TensorSpec Weight(std::vector<int64_t> shape);

@@ -16,7 +16,7 @@ struct LayerCost {
   int64_t flops = 0;  // forward; a multiplication and an addition are two
 };
 
-/// Of every layer that computes something, those nested in others too, in the order of the model.
+/// A cost for every layer that computes something, nested ones too, in the order of the model.
 std::vector<LayerCost> CostsOf(const Model& model);
 
 }  // namespace ps::worker

@@ -26,7 +26,7 @@ struct SampleFloats {
   }
 };
 
-/// Of layers in a row, as Sequence has them; `input_floats` are of a copy of the input in front.
+/// For layers in a row, as Sequence has them; `input_floats` are of a copy of the input in front.
 /// `adds_sides`: a batch norm at the end of a residual layer's body writes the layer's output.
 SampleFloats FloatsOf(const std::vector<Layer>& layers, int64_t input_floats, bool adds_sides) {
   SampleFloats floats;

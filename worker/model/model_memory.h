@@ -30,7 +30,7 @@ struct DeviceMemory {
 
 DeviceMemory MemoryOf(const Model& model, const MemoryUse& use);
 
-/// Of the buffers that a worker's parameters and `gradients` gradients are in, each.
+/// Bytes of the buffers that a worker's parameters and `gradients` gradients are in, each.
 uint64_t HostTensorBytes(const Model& model, int64_t gradients);
 
 }  // namespace ps::worker

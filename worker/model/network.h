@@ -112,7 +112,7 @@ class Network {
   /// The samples of a device's piece, and what becomes of its gradients: of the first device they
   /// go to the host.
   Replica::Piece MakePiece(const Step& step, size_t device, const PieceRange& range);
-  /// Of a piece's gradients in those of the mean over all labels.
+  /// The weight of a piece's gradients in those of the mean over all labels.
   float WeightOf(const Step& step, const Batch& piece) const;
   /// Waits for all pieces of the devices.
   Result<kernels::LossResult> AddLosses(const Division& division);

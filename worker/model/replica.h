@@ -41,7 +41,7 @@ class Exchanged {
 
   T* device() const { return reinterpret_cast<T*>(device_->data()); }
 
-  /// Of so many pieces as were reserved.
+  /// As many pieces as were reserved.
   T* host() const { return reinterpret_cast<T*>(host_->data()); }
 
   /// The piece's value goes to the device, and stays until the stream has come so far.
@@ -122,7 +122,7 @@ class Replica {
 
   kernels::Stream* compute() const { return compute_.get(); }
 
-  /// Of parameters and gradients.
+  /// The stream of copies of parameters and gradients.
   kernels::Stream* copies() const { return copies_.get(); }
 
   bool has_copies() const { return !options_.backend->is_host_memory(); }
@@ -147,7 +147,7 @@ class Replica {
   /// Puts a forward pass by the running statistics into the stream. Requires: likewise.
   void Evaluate(const Batch& batch);
 
-  /// Of the pieces since Begin. Requires: Settle since then.
+  /// The pieces' losses since Begin. Requires: Settle since then.
   std::span<const kernels::LossResult> losses() const { return {loss_.host(), pieces_begun_}; }
 
   /// The gradients of this device's pieces, and of those behind that were added.
@@ -205,7 +205,7 @@ class Replica {
   TensorMemory gradients_;   // with copies, or not the first
   TensorMemory pieces_;      // gradients of all pieces but the first, which has that of the sums
   TensorMemory arrivals_;    // sums of the device behind
-  // Of the minibatch under way.
+  // The minibatch under way.
   kernels::ConstSpans read_;
   kernels::Spans sums_;
   size_t pieces_begun_ = 0;

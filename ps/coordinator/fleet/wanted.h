@@ -9,7 +9,7 @@
 
 namespace ps::coordinator {
 
-/// Of no servers, and of no chunks.
+/// Whether it is about workers: not about servers, nor chunks.
 bool IsOfWorkers(const proto::ScaleChange& change);
 
 /// What `changes` make of `wanted`, a count for each group. A change of a type, or of all, is

@@ -7,7 +7,7 @@
 namespace ps::coordinator {
 namespace {
 
-/// Of a server, until it has worked for a while. Their waits are 1, 2, 4, ... 60 s: 1.5 to 2.6
+/// For a server, until it has worked for a while. Their waits are 1, 2, 4, ... 60 s: 1.5 to 2.6
 /// minutes in all, which a machine that boots, a full disk or a launcher that is busy may take.
 constexpr uint32_t kRestartsMax = 8;
 /// The same before training has begun: 5 to 9 s. Somebody waits for it, and may have mistyped.

@@ -229,7 +229,7 @@ class Job {
   Places places;
   ShardTable shards;
 
-  // Of this process alone.
+  // What this process alone knows.
   Peers peers;
   ProgressMeter meter;
   FleetSpeed speed;

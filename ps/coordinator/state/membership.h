@@ -24,7 +24,7 @@ using proto::LeaveKind;
 using proto::MemberRecord;
 using proto::MembershipState;
 
-/// Of those who are gone, so many are remembered.
+/// How many of those who are gone are remembered.
 inline constexpr size_t kGoneWorkersMax = 64;
 
 /// A member: its record, and what only this process knows of it.

@@ -40,8 +40,8 @@ struct PlaceWait {
 std::optional<PlaceWait> WaitOf(
     const std::vector<PlaceKey>& keys, const PlaceViews& views, TimePoint now);
 
-/// Of those that are ready the one that was taken longest ago; when none is, the one that is ready
-/// first. Requires: `keys` is not empty.
+/// Among those that are ready, the one that was taken longest ago; when none is, the one that is
+/// ready first. Requires: `keys` is not empty.
 const PlaceKey& ChoosePlace(
     const std::vector<PlaceKey>& keys, const PlaceViews& views, TimePoint now);
 

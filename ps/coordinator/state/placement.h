@@ -49,7 +49,7 @@ proto::Placement PlaceAgain(
 /// Whether each shard has its share, and the largest chunk more or less.
 bool IsSpread(const proto::Placement& placement, const std::vector<uint32_t>& shares);
 
-/// Of parameters; only shards that have some.
+/// Bytes of parameters; only shards that have some.
 std::map<ShardId, uint64_t> BytesByShard(const proto::Placement& placement);
 
 /// Parameters of the shard that has most of them.

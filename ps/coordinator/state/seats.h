@@ -41,7 +41,7 @@ class Seats {
 
   uint32_t size() const { return state_->next; }
 
-  /// Of the config's groups.
+  /// Seats of the config's groups.
   uint32_t initial() const { return initial_; }
 
   /// A member has the seat, or has left it.
@@ -67,8 +67,8 @@ class Seats {
 
   void NoteEnd(WorkerId seat) { cancelled_.erase(seat); }
 
-  /// Of the process that has, or had, the seat last, or was started for it since. None: nobody was,
-  /// or somebody has started it by hand.
+  /// The launch of the process that has, or had, the seat last, or was started for it since. None:
+  /// nobody was, or somebody has started it by hand.
   LaunchId LaunchOf(WorkerId seat) const;
 
   bool IsExpected(WorkerId seat) const { return state_->expected.contains(seat); }

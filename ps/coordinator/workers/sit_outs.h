@@ -37,7 +37,7 @@ class SitOuts {
   void BeginTrials(TimePoint now);
   void LeaveOut(proto::SitOutRecord* record, double slowdown, TimePoint now);
   void TakeBack(proto::SitOutRecord* record, const std::string& why);
-  /// Of those who work, so many more may sit out; below 0: too many do.
+  /// How many more of those who work may sit out; below 0: too many do.
   int64_t Room() const;
 
   Job* const job_;

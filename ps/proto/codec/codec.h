@@ -74,7 +74,7 @@ class Decoder {
   /// "workers[3].state has 300 bytes, over the limit of 256".
   Status status() const;
 
-  /// Of the value that is read, as a whole.
+  /// The value that is read is wrong as a whole.
   void Fail(std::string_view why) { Fail("", why); }
 
   void Fail(std::string_view field, std::string_view why);

@@ -101,7 +101,7 @@ concept HasPayload = requires(T message) {
   message.payload;
 };
 
-/// Of a value of the payload.
+/// The bytes of a value of the payload.
 template <typename T>
 uint64_t ValueBytes(const T& message) {
   if constexpr (requires { message.dtype; }) {

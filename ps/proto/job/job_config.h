@@ -82,7 +82,7 @@ enum class LrPolicy : uint8_t { kFixed, kLinear, kSqrtLive, kStaleness };
 enum class BatchPolicy : uint8_t { kFixed, kBySpeed };
 enum class GradientDtype : uint8_t { kF32, kBf16 };
 
-/// Of a value.
+/// The bytes of a value.
 constexpr size_t BytesOf(GradientDtype dtype) {
   return dtype == GradientDtype::kBf16 ? sizeof(uint16_t) : sizeof(float);
 }

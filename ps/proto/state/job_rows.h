@@ -47,7 +47,7 @@ struct RowId {
   friend auto operator<=>(const RowId&, const RowId&) = default;
 };
 
-/// Of RowKind::kEvaluationPart.
+/// The number of a row of RowKind::kEvaluationPart.
 constexpr uint64_t PartNumber(uint32_t epoch, size_t place) {
   return (uint64_t{epoch} << 32) | place;
 }

@@ -173,8 +173,8 @@ struct SeatsState {
   std::set<WorkerId> expected;           // worker was started and has not asked for a lease yet
   std::set<WorkerId> returning;          // of those: it was there before, so nobody starts it
   std::map<WorkerId, std::string> ends;  // how the last worker of a seat failed, when it did
-  // Of the process that has, or had, the seat last, or was started for it since. None: one that was
-  // started by hand.
+  // The launch of the process that has, or had, the seat last, or was started for it since. None:
+  // it was started by hand.
   std::map<WorkerId, LaunchId> launches;
   std::map<WorkerId, FruitlessLosses> fruitless;
 };
@@ -189,7 +189,7 @@ struct ShardRecord {
   LaunchId launch;       // of the process that has the place, or was started to take it
   uint64_t life = 1;     // of its parameters
   RestoreOrder restore;  // what this life begins from
-  // Of another process that was started, and takes the place when the present one is gone.
+  // Another process that was started, and takes the place when the present one is gone.
   LaunchId successor;
   uint32_t restarts = 0;  // since it has worked for a while
 
@@ -248,7 +248,7 @@ struct ServersState {
   std::optional<ChunkMove> chunks;  // on their way
   // Chunks have moved since every earlier checkpoint, so who is lost takes all back to one.
   uint64_t settled_by = 0;
-  // Of the parameters, in proportion, that each of those that are wanted is to have; empty: even.
+  // Parts of the parameters, in proportion, that the wanted ones are to have; empty: even.
   std::vector<uint32_t> shares;
   uint64_t gone_life = 0;  // the newest that a shard had which is no part of the job any more
   std::vector<PinnedChunk> pins;  // sorted by key
