@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <string>
 
@@ -140,6 +141,29 @@ std::vector<Finding> CheckTopLevel(const Tree& tree) {
     if ((IsCode(file.path) || NameOf(file.path) == "CMakeLists.txt") &&
         file.path != "CMakeLists.txt" && !is_known) {
       findings.push_back({file.path, 0, "outside the top-level folders of the architecture"});
+    }
+  }
+  return findings;
+}
+
+std::vector<Finding> CheckFolders(const Tree& tree) {
+  constexpr size_t kFilesMax = 40;
+  // Larger than that today; they may not grow.
+  const std::map<std::string_view, size_t> larger = {
+      {"kernels/cuda", 42}, {"tests/e2e", 45}, {"tests/sim", 48}};
+  std::map<std::string, size_t> counts;
+  for (const File& file : tree) {
+    if (IsCode(file.path)) {
+      ++counts[std::string(FolderOf(file.path))];
+    }
+  }
+  std::vector<Finding> findings;
+  for (const auto& [folder, count] : counts) {
+    const auto it = larger.find(folder);
+    const size_t most = it == larger.end() ? kFilesMax : it->second;
+    if (count > most) {
+      findings.push_back(
+          {folder, 0, std::to_string(count) + " files; at most " + std::to_string(most)});
     }
   }
   return findings;

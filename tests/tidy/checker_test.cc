@@ -331,6 +331,11 @@ TEST(MarkRuleTest, NolintNamesItsCheck) {
   EXPECT_THAT(CheckMarks({{"ps/a.cc", "x  // NOLINT(bugprone-x): why\n"}}), IsEmpty());
 }
 
+TEST(MarkRuleTest, ACommentSaysWhatAThingIsBeforeOfWhat) {
+  EXPECT_EQ(CheckMarks({{"ps/a.h", "/// Of a value.\nint Bytes();\n"}}).size(), 1U);
+  EXPECT_THAT(CheckMarks({{"ps/a.h", "/// The bytes of a value.\nint Bytes();\n"}}), IsEmpty());
+}
+
 TEST(HeaderRuleTest, PragmaOnceIsTheFirstCode) {
   EXPECT_THAT(CheckHeaders({{"ps/a.h", "// What this is.\n\n#pragma once\n"}}), IsEmpty());
   EXPECT_EQ(CheckHeaders({{"ps/a.h", "#include <vector>\n#pragma once\n"}}).size(), 1U);
@@ -393,6 +398,17 @@ TEST(ReadmeRuleTest, AMissingOrOverlongReadmeIsFound) {
   }
   const auto findings = CheckReadmes({{"ps/base/README.md", long_text}});
   EXPECT_EQ(findings.front().message, "longer than a page");
+}
+
+TEST(FolderRuleTest, AFolderHasFortyFilesAtMost) {
+  Tree tree;
+  for (int i = 0; i < 40; ++i) {
+    tree.push_back({"ps/net/file" + std::to_string(i) + ".cc", ""});
+    tree.push_back({"ps/net/internal/file" + std::to_string(i) + ".cc", ""});
+  }
+  EXPECT_THAT(CheckFolders(tree), IsEmpty());
+  tree.push_back({"ps/net/one_more.h", ""});
+  EXPECT_EQ(Only(CheckFolders(tree)), "41 files; at most 40");
 }
 
 TEST(TopLevelRuleTest, ANewSourceFolderIsFound) {

@@ -85,6 +85,10 @@ TEST_F(RepositoryTest, TopLevelFoldersAreTheArchitectures) {
   ExpectNone(CheckTopLevel(Repository()));
 }
 
+TEST_F(RepositoryTest, NoFolderIsACrowd) {
+  ExpectNone(CheckFolders(Repository()));
+}
+
 TEST_F(RepositoryTest, TheCheckerReadTheWholeTree) {
   EXPECT_NE(FindFile(Repository(), "ps/base/status.h"), nullptr);
   EXPECT_NE(FindFile(Repository(), "tests/tidy/tree.cc"), nullptr);

@@ -18,7 +18,7 @@ std::vector<Finding> CheckShape(const Tree& tree);
 /// Names that the house does without, outside the few files that may have them.
 std::vector<Finding> CheckBannedNames(const Tree& tree);
 
-/// Marks for later work, and NOLINT without its check's name.
+/// Marks for later work, NOLINT without its check's name, and comments that begin with "Of".
 std::vector<Finding> CheckMarks(const Tree& tree);
 
 /// The first statement of a program's main is OpenStandardStreams() of ps/process/process_start.h.
@@ -52,6 +52,9 @@ std::vector<Finding> CheckReadmes(const Tree& tree);
 
 /// No source folder at the top beside the architecture's.
 std::vector<Finding> CheckTopLevel(const Tree& tree);
+
+/// No folder has more than 40 files of code beside each other.
+std::vector<Finding> CheckFolders(const Tree& tree);
 
 // layer_rules.cc
 

@@ -200,6 +200,14 @@ std::vector<Finding> CheckMarks(const Tree& tree) {
         }
       }
     }
+    if (!IsCode(file.path) || file.path.starts_with("tests/")) {
+      continue;
+    }
+    for (size_t at = file.text.find("// Of "); at != std::string::npos;
+         at = file.text.find("// Of ", at + 1)) {
+      findings.push_back(
+          {file.path, LineAt(file.text, at), "a comment says what a thing is before of what"});
+    }
   }
   return findings;
 }
