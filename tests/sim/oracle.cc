@@ -405,7 +405,14 @@ void Oracle::AfterPush(int node, const proto::PushRequest& push) {
       Violation(Name(id) + " was applied though all servers have gone back since");
     }
     ever_applied_[id].insert(chunk.key);
-    parameters.own[{push.incarnation, chunk.key}] = parameters.history.at(chunk.key).size();
+    const auto history = parameters.history.find(chunk.key);
+    if (history == parameters.history.end()) {
+      if (!life.has_strayed) {
+        Violation(Name(id) + " was applied to a chunk that is not here" + where);
+      }
+      continue;
+    }
+    parameters.own[{push.incarnation, chunk.key}] = history->second.size();
     const std::vector<float> usual = {RateAt(0, push.samples)};
     Update(&life, chunk.key, GradientOf(id, chunk.key), HasSchedule() ? life.rates[id] : usual);
     CheckChunk(process.shard, life, chunk.key);
@@ -539,6 +546,9 @@ void Oracle::OnPushReply(int node, Incarnation to, const proto::PushReply& reply
   const auto counted = process.life->counted.find(to);
   if (counted != process.life->counted.end() && reply.step <= counted->second) {
     return;  // an earlier life had it
+  }
+  if (process.life->has_strayed) {
+    return;  // maybe of chunks that are not known here; nobody counts on this life
   }
   const StepId id{to, reply.step};
   if (reply.outcome == proto::PushOutcome::kApplied &&

@@ -171,7 +171,12 @@ bool Oracle::IsToComeAgain(const Life& life, const StepId& step) {
 void Oracle::TakeClocks(const Life& from, const std::set<Incarnation>& active, Life* life) {
   life->clocks = from.clocks;
   for (const StepId& step : from.again) {
-    life->clocks[step.first] -= IsToComeAgain(from, step) ? 1 : 0;  // it counts when it is complete
+    if (!IsToComeAgain(from, step)) {
+      continue;
+    }
+    uint64_t& clock = life->clocks[step.first];
+    life->has_strayed = life->has_strayed || clock == 0;  // it was in no clock that is known here
+    clock -= clock > 0 ? 1 : 0;                           // it counts when it is complete
   }
   for (const Incarnation i : from.members) {
     uint64_t& clock = life->clocks[i];
