@@ -193,7 +193,9 @@ void Seats::StopExpecting(WorkerId seat) {
 
 void Seats::Cancel(WorkerId seat) {
   StopExpecting(seat);
-  cancelled_.insert(seat);
+  if (LaunchOf(seat) != LaunchId()) {
+    cancelled_.insert(seat);
+  }
 }
 
 }  // namespace ps::coordinator

@@ -59,7 +59,8 @@ class Seats {
   void ExpectBack(WorkerId seat);
   void StopExpecting(WorkerId seat);
 
-  /// The worker that was started for the seat is killed instead. It may ask to join yet.
+  /// The worker that was started for the seat is killed instead. It may ask to join yet. One that
+  /// somebody has started by hand can't be killed, and its end is never told: it may come.
   void Cancel(WorkerId seat);
 
   /// Until its process is known to have ended, or another one is expected.

@@ -170,6 +170,25 @@ TEST(SeatsTest, GroupsAreSpreadOverSeatsInOrder) {
   EXPECT_EQ(seats.GroupOf(WorkerId(3)).minibatch, 16U);
 }
 
+/// The end of a process that the fleet has started is told; that of another one never is.
+TEST(SeatsTest, OneByHandThatDidNotComeKeepsNobodyFromItsSeat) {
+  const proto::JobConfig config;
+  proto::SeatsState state;
+  TouchedRows touched;
+  Seats seats(config, {}, &state, &touched);
+  seats.Open(WorkerId(0));
+  seats.Open(WorkerId(1));
+  seats.ExpectBack(WorkerId(0));
+  seats.Expect(WorkerId(1), LaunchId(7));
+  seats.Cancel(WorkerId(0));
+  seats.Cancel(WorkerId(1));
+  EXPECT_FALSE(seats.IsExpected(WorkerId(0)));
+  EXPECT_FALSE(seats.IsCancelled(WorkerId(0)));
+  EXPECT_TRUE(seats.IsCancelled(WorkerId(1)));
+  seats.NoteEnd(WorkerId(1));
+  EXPECT_FALSE(seats.IsCancelled(WorkerId(1)));
+}
+
 TEST(SeatsTest, TheLowestSeatThatNobodyHasOrIsExpectedInIsVacant) {
   proto::JobConfig config;
   config.workers = {{.count = 3, .minibatch = 1, .threads = 1}};
