@@ -15,8 +15,8 @@
 
 #include "tests/base/temporary_folder.h"
 #include "tests/bench/harness.h"
-#include "tests/e2e/json.h"
-#include "tests/e2e/train_run.h"
+#include "tests/e2e/support/json.h"
+#include "tests/e2e/support/train_run.h"
 
 namespace ps::bench {
 namespace {

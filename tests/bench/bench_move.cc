@@ -17,8 +17,8 @@
 #include "tests/bench/disk.h"
 #include "tests/bench/harness.h"
 #include "tests/bench/raw_loop.h"
-#include "tests/e2e/poll.h"
-#include "tests/e2e/train_run.h"
+#include "tests/e2e/support/poll.h"
+#include "tests/e2e/support/train_run.h"
 
 namespace ps::bench {
 namespace {

@@ -14,7 +14,7 @@
 #include "ps/base/unique_fd.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/bench/harness.h"
-#include "tests/e2e/train_run.h"
+#include "tests/e2e/support/train_run.h"
 
 namespace ps::bench {
 namespace {

@@ -9,8 +9,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "kernels/cuda/attention_fma.cuh"
-#include "kernels/cuda/attention_mma.cuh"
+#include "kernels/cuda/attention/attention_fma.cuh"
+#include "kernels/cuda/attention/attention_mma.cuh"
 #include "kernels/cuda/bf16.cuh"
 #include "kernels/cuda/dense_factors.cuh"
 #include "kernels/cuda/product.cuh"

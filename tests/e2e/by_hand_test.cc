@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "tests/e2e/socket.h"
-#include "tests/e2e/train_run.h"
+#include "tests/e2e/support/socket.h"
+#include "tests/e2e/support/train_run.h"
 
 namespace ps::e2e {
 namespace {

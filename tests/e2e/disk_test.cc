@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <string>
 
-#include "tests/e2e/machine.h"
-#include "tests/e2e/train_run.h"
+#include "tests/e2e/support/machine.h"
+#include "tests/e2e/support/train_run.h"
 
 namespace ps::e2e {
 namespace {

@@ -1,7 +1,7 @@
 // Servers over ssh and as jobs of Slurm, and a coordinator that is a job itself: whole runs that
 // are encrypted, one of whose servers is taken away.
 
-#include "tests/e2e/elsewhere.h"
+#include "tests/e2e/support/elsewhere.h"
 
 namespace ps::e2e {
 namespace {

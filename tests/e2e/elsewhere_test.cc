@@ -1,7 +1,7 @@
 // Workers over ssh and as jobs of Slurm: whole runs that are encrypted, one of whose workers is
 // taken away.
 
-#include "tests/e2e/elsewhere.h"
+#include "tests/e2e/support/elsewhere.h"
 
 namespace ps::e2e {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "tests/base/temporary_folder.h"
-#include "tests/e2e/train_run.h"
+#include "tests/e2e/support/train_run.h"
 #include "tests/http/server_process.h"
 
 namespace ps::e2e {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "tests/base/temporary_folder.h"
-#include "tests/e2e/train_run.h"
+#include "tests/e2e/support/train_run.h"
 
 namespace ps::e2e {
 namespace {

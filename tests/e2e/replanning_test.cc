@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "tests/e2e/train_run.h"
+#include "tests/e2e/support/train_run.h"
 
 namespace ps::e2e {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "ps/base/host_port.h"
 #include "ps/base/random.h"
-#include "tests/e2e/socket.h"
-#include "tests/e2e/train_run.h"
+#include "tests/e2e/support/socket.h"
+#include "tests/e2e/support/train_run.h"
 
 namespace ps::e2e {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/e2e/terminal.h"
-#include "tests/e2e/train_run.h"
+#include "tests/e2e/support/terminal.h"
+#include "tests/e2e/support/train_run.h"
 
 namespace ps::e2e {
 namespace {

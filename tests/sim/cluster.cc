@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "ps/base/logger.h"
-#include "tests/sim/auditor.h"
 #include "tests/sim/coordinator_node.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/event_queue.h"
@@ -15,7 +14,8 @@
 #include "tests/sim/fleet.h"
 #include "tests/sim/model_files.h"
 #include "tests/sim/network.h"
-#include "tests/sim/oracle.h"
+#include "tests/sim/oracle/auditor.h"
+#include "tests/sim/oracle/oracle.h"
 #include "tests/sim/resume.h"
 #include "tests/sim/saboteur.h"
 #include "tests/sim/servers.h"

@@ -13,7 +13,7 @@
 #include "ps/proto/fleet_actions.h"
 #include "tests/sim/event_queue.h"
 #include "tests/sim/network.h"
-#include "tests/sim/oracle.h"
+#include "tests/sim/oracle/oracle.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/worker_node.h"
 

@@ -1,6 +1,6 @@
 // The oracle's own clocks, by hand-made messages: where no run that is drawn comes by often.
 
-#include "tests/sim/oracle.h"
+#include "tests/sim/oracle/oracle.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -14,7 +14,7 @@
 #include "tests/sim/deaf_storage.h"
 #include "tests/sim/event_queue.h"
 #include "tests/sim/network.h"
-#include "tests/sim/oracle.h"
+#include "tests/sim/oracle/oracle.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/shard_node.h"
 

@@ -13,7 +13,7 @@
 #include "tests/sim/disk.h"
 #include "tests/sim/event_queue.h"
 #include "tests/sim/network.h"
-#include "tests/sim/oracle.h"
+#include "tests/sim/oracle/oracle.h"
 #include "tests/sim/scenario.h"
 
 namespace ps::sim {

@@ -12,7 +12,7 @@
 #include "ps/client/worker_core.h"
 #include "tests/sim/event_queue.h"
 #include "tests/sim/network.h"
-#include "tests/sim/oracle.h"
+#include "tests/sim/oracle/oracle.h"
 
 namespace ps::sim {
 

@@ -148,9 +148,6 @@ std::vector<Finding> CheckTopLevel(const Tree& tree) {
 
 std::vector<Finding> CheckFolders(const Tree& tree) {
   constexpr size_t kFilesMax = 40;
-  // Larger than that today; they may not grow.
-  const std::map<std::string_view, size_t> larger = {
-      {"kernels/cuda", 42}, {"tests/e2e", 45}, {"tests/sim", 48}};
   std::map<std::string, size_t> counts;
   for (const File& file : tree) {
     if (IsCode(file.path)) {
@@ -159,11 +156,9 @@ std::vector<Finding> CheckFolders(const Tree& tree) {
   }
   std::vector<Finding> findings;
   for (const auto& [folder, count] : counts) {
-    const auto it = larger.find(folder);
-    const size_t most = it == larger.end() ? kFilesMax : it->second;
-    if (count > most) {
+    if (count > kFilesMax) {
       findings.push_back(
-          {folder, 0, std::to_string(count) + " files; at most " + std::to_string(most)});
+          {folder, 0, std::to_string(count) + " files; at most " + std::to_string(kFilesMax)});
     }
   }
   return findings;

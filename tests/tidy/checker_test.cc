@@ -37,7 +37,7 @@ std::vector<Finding> Includes(const std::string& path, const std::string& line) 
        {"kernels/cpu/gemm.h", ""},
        {"kernels/cuda/gemm.h", ""},
        {"worker/data/idx.h", ""},
-       {"tests/sim/oracle.h", ""}}));
+       {"tests/sim/oracle/oracle.h", ""}}));
 }
 
 TEST(IncludeRuleTest, WhatTheTableAllowsPasses) {
@@ -61,7 +61,8 @@ TEST(IncludeRuleTest, WhatTheTableForbidsIsFound) {
       Only(Includes("ps/server/a.cc", "#include \"kernels/cuda/gemm.h\"")),
       "ps/server may not use kernels/cuda");
   EXPECT_EQ(
-      Only(Includes("psctl/a.cc", "#include \"tests/sim/oracle.h\"")), "psctl may not use tests");
+      Only(Includes("psctl/a.cc", "#include \"tests/sim/oracle/oracle.h\"")),
+      "psctl may not use tests");
 }
 
 TEST(IncludeRuleTest, AnIncludeInACommentIsNone) {

@@ -1,4 +1,4 @@
-#include "tests/e2e/socket.h"
+#include "tests/e2e/support/socket.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tests/e2e/machine.h"
+#include "tests/e2e/support/machine.h"
 
 #include <net/if.h>
 #include <sched.h>

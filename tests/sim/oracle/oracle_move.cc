@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "tests/sim/oracle.h"
+#include "tests/sim/oracle/oracle.h"
 
 namespace ps::sim {
 

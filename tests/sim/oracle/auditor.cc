@@ -1,4 +1,4 @@
-#include "tests/sim/auditor.h"
+#include "tests/sim/oracle/auditor.h"
 
 #include <algorithm>
 #include <memory>

@@ -9,7 +9,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/shard_store.h"
 #include "checkpoint/storage/storage.h"
-#include "tests/sim/oracle.h"
+#include "tests/sim/oracle/oracle.h"
 
 namespace ps::sim {
 

@@ -1,4 +1,4 @@
-#include "tests/sim/loss_book.h"
+#include "tests/sim/oracle/loss_book.h"
 
 #include <algorithm>
 #include <utility>

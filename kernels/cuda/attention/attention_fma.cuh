@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/attention/attention.cuh"
 #include "kernels/cuda/bf16.cuh"
 #include "kernels/cuda/reduce.cuh"
 

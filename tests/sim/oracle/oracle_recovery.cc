@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "ps/proto/chunks.h"
-#include "tests/sim/oracle.h"
+#include "tests/sim/oracle/oracle.h"
 
 namespace ps::sim {
 

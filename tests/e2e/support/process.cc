@@ -1,4 +1,4 @@
-#include "tests/e2e/process.h"
+#include "tests/e2e/support/process.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tests/e2e/poll.h"
+#include "tests/e2e/support/poll.h"
 
 #include <thread>
 

@@ -1,4 +1,4 @@
-#include "tests/e2e/train_run.h"
+#include "tests/e2e/support/train_run.h"
 
 #include <signal.h>
 

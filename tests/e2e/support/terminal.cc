@@ -1,4 +1,4 @@
-#include "tests/e2e/terminal.h"
+#include "tests/e2e/support/terminal.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "tests/e2e/process.h"
+#include "tests/e2e/support/process.h"
 
 namespace ps::e2e {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "ps/base/host_port.h"
 #include "ps/proto/messages.h"
-#include "tests/e2e/poll.h"
+#include "tests/e2e/support/poll.h"
 
 namespace ps::e2e {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/e2e/poll.h"
+#include "tests/e2e/support/poll.h"
 
 namespace ps::e2e {
 

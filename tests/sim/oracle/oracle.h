@@ -17,8 +17,8 @@
 #include "ps/client/chunk_layout.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/state/job_state.h"
-#include "tests/sim/loss_book.h"
-#include "tests/sim/optimizer_model.h"
+#include "tests/sim/oracle/loss_book.h"
+#include "tests/sim/oracle/optimizer_model.h"
 
 namespace ps::sim {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/base/temporary_folder.h"
-#include "tests/e2e/process.h"
+#include "tests/e2e/support/process.h"
 
 namespace ps::e2e {
 

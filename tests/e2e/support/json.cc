@@ -1,4 +1,4 @@
-#include "tests/e2e/json.h"
+#include "tests/e2e/support/json.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tests/sim/optimizer_model.h"
+#include "tests/sim/oracle/optimizer_model.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "tests/e2e/job.h"
+#include "tests/e2e/support/job.h"
 
 #include <unistd.h>
 

@@ -8,9 +8,9 @@
 
 #include "ps/base/host_port.h"
 #include "ps/proto/messages.h"
-#include "tests/e2e/job.h"
-#include "tests/e2e/json.h"
-#include "tests/e2e/process.h"
+#include "tests/e2e/support/job.h"
+#include "tests/e2e/support/json.h"
+#include "tests/e2e/support/process.h"
 
 namespace ps::e2e {
 

@@ -1,4 +1,4 @@
-#include "tests/sim/oracle.h"
+#include "tests/sim/oracle/oracle.h"
 
 #include <algorithm>
 #include <cstring>
