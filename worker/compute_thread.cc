@@ -65,6 +65,10 @@ void ComputeThread::Foresee(const client::SamplesAhead& next) {
   trainer_->Foresee(next);  // set by this thread alone
 }
 
+void ComputeThread::EndEarly(ps::Step step) {
+  trainer_->EndEarly(step);  // set by this thread alone
+}
+
 void ComputeThread::Stop() {
   {
     const std::lock_guard lock(mutex_);
@@ -122,41 +126,60 @@ bool ComputeThread::WaitFor(Duration duration) {
   return !changed_.wait_for(lock, duration, [this] { return is_stopping_; });
 }
 
+bool ComputeThread::BeginMinibatch(uint64_t samples) {
+  minibatch_begin_ = SystemTime().Now();
+  if (probe_) {
+    probe_->Begin(samples, minibatch_begin_);
+  }
+  const bool goes_on = !emulated_ || WaitFor(emulated_->WaitBefore(true));
+  arithmetic_begin_ = SystemTime().Now();
+  return goes_on;
+}
+
+bool ComputeThread::EndMinibatch() {
+  bool goes_on = true;
+  if (emulated_) {
+    const TimePoint now = SystemTime().Now();
+    emulated_->OnStep(now - arithmetic_begin_);
+    goes_on = WaitFor(emulated_->WaitAfter(now - minibatch_begin_));
+  }
+  if (probe_ && goes_on) {
+    probe_->End(SystemTime().Now());
+  }
+  return goes_on;
+}
+
 Result<client::ComputeResult> ComputeThread::Step(
     const client::ComputeTask& task, const TaskTensors& tensors) {
-  return trainer_->Step(task, tensors, [this, session = task.session](uint32_t tensor) {
+  Trainer::StepWatch watch;
+  watch.on_begin = [this](uint64_t samples) { return BeginMinibatch(samples); };
+  watch.on_end = [this, &task](uint64_t samples) {
+    if (task.local_steps > 1) {
+      loop_
+          ->Post([this, session = task.session, samples] {
+            callbacks_.on_local_step(session, static_cast<uint32_t>(samples));
+          })
+          .Ignore("the next one, or the end of the step, tells of it");
+    }
+    return EndMinibatch();
+  };
+  watch.on_ready = [this, session = task.session](uint32_t tensor) {
     if (probe_) {
       probe_->OnReady(tensor, SystemTime().Now());
     }
     loop_->Post([this, session, tensor] { callbacks_.on_tensor_ready(session, tensor); })
         .Ignore("the push begins when the step is done instead");
-  });
+  };
+  return trainer_->Step(task, tensors, watch);
 }
 
 void ComputeThread::RunTask(const client::ComputeTask& task, const TaskTensors& tensors) {
   const TimePoint begin = SystemTime().Now();
-  const bool is_step = task.kind == proto::LeaseKind::kTrain;
-  if (probe_ && is_step) {
-    probe_->Begin(task.end - task.begin, begin);
-  }
-  if (emulated_ && !WaitFor(emulated_->WaitBefore(is_step))) {
-    return;
-  }
-  const TimePoint work_begin = SystemTime().Now();
   Result<client::ComputeResult> result = client::ComputeResult{};
-  if (task.kind == proto::LeaseKind::kEvaluate) {
-    result = trainer_->Evaluate(tensors.parameters, task.begin, task.end);
-  } else {
+  if (task.kind == proto::LeaseKind::kTrain) {
     result = Step(task, tensors);
-    if (emulated_) {
-      emulated_->OnStep(SystemTime().Now() - work_begin);
-    }
-  }
-  if (emulated_ && is_step && !WaitFor(emulated_->WaitAfter(SystemTime().Now() - begin))) {
-    return;
-  }
-  if (probe_ && is_step && result.ok()) {
-    probe_->End(SystemTime().Now());
+  } else if (!emulated_ || WaitFor(emulated_->WaitBefore(false))) {
+    result = trainer_->Evaluate(tensors.parameters, task.begin, task.end);
   }
   {
     const std::lock_guard lock(mutex_);

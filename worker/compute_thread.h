@@ -22,6 +22,8 @@ class ComputeThread {
  public:
   struct Callbacks {
     std::function<void(uint64_t session, uint32_t tensor)> on_tensor_ready;
+    /// A minibatch of a task with local steps is done.
+    std::function<void(uint64_t session, uint32_t samples)> on_local_step;
     std::function<void(const client::ComputeTask& task, const client::ComputeResult& result)>
         on_done;
     /// The arithmetic can't go on, e.g. the machine lacks memory; kUnavailable: the device is lost.
@@ -54,6 +56,8 @@ class ComputeThread {
   /// What `tensors` names lives until the task has ended. Requires: a trainer is set and no task is
   /// under way.
   void Start(const client::ComputeTask& task, const TaskTensors& tensors);
+  /// As Trainer::EndEarly. Requires: a trainer is set.
+  void EndEarly(ps::Step step);
   /// The task after the one under way will probably be of these samples. Requires: a trainer is
   /// set.
   void Foresee(const client::SamplesAhead& next);
@@ -65,6 +69,9 @@ class ComputeThread {
   void UploadAll(std::unique_lock<std::mutex>* lock);
   void RunTask(const client::ComputeTask& task, const TaskTensors& tensors);
   Result<client::ComputeResult> Step(const client::ComputeTask& task, const TaskTensors& tensors);
+  /// A minibatch of it begins (ends). False when stopped meanwhile.
+  bool BeginMinibatch(uint64_t samples);
+  bool EndMinibatch();
   /// False when stopped meanwhile.
   bool WaitFor(Duration duration);
 
@@ -85,6 +92,10 @@ class ComputeThread {
   int threads_ = 1;
   std::optional<emulation::Device> emulated_;
   std::optional<StepProbe> probe_;
+
+  // The thread's: the minibatch under way.
+  TimePoint minibatch_begin_{};
+  TimePoint arithmetic_begin_{};
 
   std::thread thread_;
 };

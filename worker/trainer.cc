@@ -1,8 +1,10 @@
 #include "worker/trainer.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
+#include "kernels/cpu/vector.h"
 #include "ps/proto/chunks.h"
 #include "worker/model/norm_batches.h"
 
@@ -91,35 +93,123 @@ void Trainer::Foresee(const client::SamplesAhead& next) {
 }
 
 Result<client::ComputeResult> Trainer::Step(
-    const client::ComputeTask& task,
-    const TaskTensors& tensors,
-    const std::function<void(uint32_t)>& ready) {
-  PS_ASSIGN(const BatchMemory memory, prefetcher_.Take({task.epoch, {task.begin, task.end}}));
+    const client::ComputeTask& task, const TaskTensors& tensors, const StepWatch& watch) {
   Split(tensors.parameters, &parameters_);
   Split(tensors.gradient, &gradients_);
-  if (task.end - task.begin < static_cast<uint64_t>(LeastTrainBatch(model_))) {
-    return PassOver(memory, ready);
+  if (task.local_steps > 1) {
+    return MakeLocalSteps(task, tensors, watch);
   }
-  // Dropout differs from step to step and from worker to worker, and is the same when repeated.
-  const uint64_t dropout_step = (uint64_t{task.epoch} << 40) ^ task.begin;
-  PS_ASSIGN(
-      const BatchLoss loss,
-      network_->TrainStep(
-          parameters_,
-          BatchOf(memory),
-          {.step = dropout_step,
-           .clip_norm = config_.optimizer.clip_norm,
-           .micro_batch = config_.train.micro_batch,
-           .bf16_gradients = config_.train.gradient_dtype == proto::GradientDtype::kBf16,
-           .on_forward = on_forward_},
-          gradients_,
-          ready));
-  return client::ComputeResult{loss.loss_sum, static_cast<uint64_t>(loss.correct), 0};
+  TakeDeviceBack();
+  return Minibatch(task, watch, false);
+}
+
+/// The gradient of the samples, with parameters_, into gradients_.
+Result<client::ComputeResult> Trainer::Minibatch(
+    const client::ComputeTask& task, const StepWatch& watch, bool is_local) {
+  const uint64_t samples = task.end - task.begin;
+  if (watch.on_begin && !watch.on_begin(samples)) {
+    return Status::Cancelled("the step is given up");
+  }
+  const auto ready = [&](uint32_t tensor) {
+    if (watch.on_ready && !is_local) {
+      watch.on_ready(tensor);
+    }
+  };
+  PS_ASSIGN(const BatchMemory memory, prefetcher_.Take({task.epoch, {task.begin, task.end}}));
+  client::ComputeResult result;
+  if (samples < static_cast<uint64_t>(LeastTrainBatch(model_))) {
+    PS_ASSIGN(result, PassOver(memory, ready));
+  } else {
+    // Dropout differs from step to step and from worker to worker, and is the same when repeated.
+    const uint64_t dropout_step = (uint64_t{task.epoch} << 40) ^ task.begin;
+    const bool is_bf16 = config_.train.gradient_dtype == proto::GradientDtype::kBf16;
+    PS_ASSIGN(
+        const BatchLoss loss,
+        network_->TrainStep(
+            parameters_,
+            BatchOf(memory),
+            {.step = dropout_step,
+             .clip_norm = config_.optimizer.clip_norm,
+             .micro_batch = config_.train.micro_batch,
+             .bf16_gradients = is_bf16 && !is_local,
+             .on_forward = on_forward_},
+            gradients_,
+            ready));
+    result = {loss.loss_sum, static_cast<uint64_t>(loss.correct)};
+  }
+  if (watch.on_end && !watch.on_end(samples)) {
+    return Status::Cancelled("the step is given up");
+  }
+  return result;
+}
+
+Result<client::ComputeResult> Trainer::MakeLocalSteps(
+    const client::ComputeTask& task, const TaskTensors& tensors, const StepWatch& watch) {
+  if (!local_steps_) {
+    local_steps_.emplace(config_, model_, backends_[0]);
+  }
+  PS_TRY(local_steps_->Begin(parameters_));
+  parameters_.assign(local_steps_->parameters().begin(), local_steps_->parameters().end());
+  client::ComputeResult result;
+  client::ComputeTask minibatch = task;
+  minibatch.end = task.begin;
+  while (minibatch.end < task.end && (early_end_ != task.step || minibatch.end == task.begin)) {
+    minibatch.begin = minibatch.end;
+    minibatch.end = std::min(task.end, minibatch.begin + task.minibatch);
+    if (minibatch.end < task.end) {
+      const uint64_t next_end = std::min(task.end, minibatch.end + task.minibatch);
+      prefetcher_.Foresee({task.epoch, {minibatch.end, next_end}});
+    }
+    if (has_copies()) {
+      network_->UploadAll(parameters_);
+      is_device_local_ = true;
+    }
+    PS_ASSIGN(const client::ComputeResult one, Minibatch(minibatch, watch, true));
+    const uint64_t samples = minibatch.end - minibatch.begin;
+    if (samples >= static_cast<uint64_t>(LeastTrainBatch(model_))) {
+      const uint64_t done = task.samples_done + (minibatch.begin - task.begin);
+      local_steps_->Take(gradients_, samples, FractionOf(done));
+    }
+    result.loss_sum += one.loss_sum;
+    result.correct += one.correct;
+    result.samples += samples;
+  }
+  Split(tensors.parameters, &parameters_);
+  local_steps_->Finish(parameters_, gradients_);
+  PackGradients();
+  if (local_steps_->is_diverging()) {
+    result.loss_sum = std::numeric_limits<double>::quiet_NaN();
+  }
+  return result;
+}
+
+double Trainer::FractionOf(uint64_t samples) const {
+  const auto total = static_cast<double>(data().train_count) * config_.train.epochs;
+  return total > 0 ? static_cast<double>(samples) / total : 0;
+}
+
+/// To what TensorDtypes says.
+void Trainer::PackGradients() {
+  const std::vector<proto::GradientDtype> dtypes = TensorDtypes();
+  for (size_t i = 0; i < gradients_.size(); ++i) {
+    if (dtypes[i] == proto::GradientDtype::kBf16) {
+      float* const values = gradients_[i].data();  // packing writes behind what it reads
+      kernels::PackBf16(
+          values, reinterpret_cast<uint16_t*>(values), static_cast<int64_t>(gradients_[i].size()));
+    }
+  }
+}
+
+void Trainer::TakeDeviceBack() {
+  if (std::exchange(is_device_local_, false)) {
+    network_->UploadAll(parameters_);
+  }
 }
 
 Result<client::ComputeResult> Trainer::Evaluate(
     std::span<const float> parameters, uint64_t begin, uint64_t end) {
   Split(parameters, &parameters_);
+  TakeDeviceBack();
   client::ComputeResult result;
   const uint64_t batch = EvaluateBatch(dataset_.info().shape);
   for (uint64_t at = begin; at < end; at += batch) {

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -16,6 +18,7 @@
 #include "worker/data/dataset.h"
 #include "worker/data/load_progress.h"
 #include "worker/data/prefetcher.h"
+#include "worker/local_steps.h"
 #include "worker/model/model.h"
 #include "worker/model/network.h"
 
@@ -78,13 +81,25 @@ class Trainer {
     on_forward_ = std::move(on_forward);
   }
 
+  /// Who watches a step. Called on its thread; any may be empty.
+  struct StepWatch {
+    /// A minibatch of so many samples begins (is done). False: the step is to be given up.
+    std::function<bool(uint64_t samples)> on_begin = {};
+    std::function<bool(uint64_t samples)> on_end = {};
+    /// The tensor's gradient is final. Once a tensor; with local steps not called, since the push
+    /// tells how many samples are behind it.
+    std::function<void(uint32_t tensor)> on_ready = {};
+  };
+
   /// Gradient of the mean loss over samples [begin, end) of the epoch's order, into
-  /// tensors.gradient. `ready` is called once a tensor as its gradient becomes final. Errors:
-  /// kUnavailable when the device is lost, else as Network::TrainStep.
+  /// tensors.gradient; with local steps what WorkerHost::StartCompute says. Errors: kCancelled when
+  /// it was given up, kUnavailable when the device is lost, else as Network::TrainStep.
   Result<client::ComputeResult> Step(
-      const client::ComputeTask& task,
-      const TaskTensors& tensors,
-      const std::function<void(uint32_t)>& ready);
+      const client::ComputeTask& task, const TaskTensors& tensors, const StepWatch& watch);
+
+  /// The step of that number, under way or about to begin, is to end with the minibatch in hand.
+  /// Nothing without local steps. Thread: any.
+  void EndEarly(ps::Step step) { early_end_ = step; }
 
   /// Loss and hits over test samples [begin, end).
   Result<client::ComputeResult> Evaluate(
@@ -98,10 +113,19 @@ class Trainer {
       std::vector<std::shared_ptr<kernels::Backend>> backends,
       std::unique_ptr<Network> network);
 
+  Result<client::ComputeResult> Minibatch(
+      const client::ComputeTask& task, const StepWatch& watch, bool is_local);
+  Result<client::ComputeResult> MakeLocalSteps(
+      const client::ComputeTask& task, const TaskTensors& tensors, const StepWatch& watch);
+  /// The share of the job's samples that is done after so many.
+  double FractionOf(uint64_t samples) const;
+  void PackGradients();
   Result<BatchMemory> Memory(uint64_t samples);
   /// Too few samples to learn from: parameters and running statistics stay as they are.
   Result<client::ComputeResult> PassOver(
       const BatchMemory& memory, const std::function<void(uint32_t)>& ready);
+  /// Before arithmetic with these parameters: what local steps have put on the device goes.
+  void TakeDeviceBack();
   Result<std::byte*> MakeSlot(int slot, size_t size_bytes);
   Status Grow(size_t size_bytes, std::unique_ptr<kernels::Memory>* memory) const;
   /// Spans of the tensors within a flat buffer of proto::TensorLayout.
@@ -118,6 +142,9 @@ class Trainer {
   std::vector<int64_t> elements_;
   std::vector<int64_t> offsets_;  // of the tensors in a flat buffer
   std::function<void(bool is_done)> on_forward_;
+  std::optional<LocalSteps> local_steps_;  // once there were some
+  bool is_device_local_ = false;           // it has their parameters, not those of Upload
+  std::atomic<ps::Step> early_end_ = 0;
   // Scratch, grown to the largest batch.
   std::unique_ptr<kernels::Memory> train_slots_[2];
   std::unique_ptr<kernels::Memory> tests_;

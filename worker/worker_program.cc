@@ -52,6 +52,7 @@ WorkerProgram::WorkerProgram(Options options, const Logger* log)
           [this](uint64_t session, uint32_t tensor) {
             core_->OnTensorReady(session, tensor, SystemTime().Now(), outbox());
           },
+          [this](uint64_t session, uint32_t samples) { core_->OnLocalStep(session, samples); },
           [this](const client::ComputeTask& task, const client::ComputeResult& result) {
             OnComputeDone(task, result);
           },
@@ -236,9 +237,7 @@ Status WorkerProgram::ChooseDevice(const proto::JoinReply& reply) {
 Status WorkerProgram::TakeTrainer(const proto::JobConfig& config) {
   loaded_json_.clear();
   PS_ASSIGN(std::unique_ptr<Trainer> trainer, loader_->Take());
-  // The norm is known only when the whole gradient is, so nothing can leave early or be scaled
-  // late.
-  settings_.overlap = config.train.overlap && config.optimizer.clip_norm == 0;
+  settings_.overlap = config.train.overlap;
   settings_.frame_bytes = size_t{config.servers.frame_kib} << 10;
   settings_.timing = proto::Timing::Of(config);
   settings_.tensor_elements = trainer->TensorElements();
@@ -365,6 +364,10 @@ Result<client::GradientLoan> WorkerProgram::StartCompute(const client::ComputeTa
   }
   compute_->Start(task, tensors);
   return client::GradientLoan(std::move(gradient));
+}
+
+void WorkerProgram::EndStepEarly(Step step) {
+  compute_->EndEarly(step);
 }
 
 void WorkerProgram::OnSamplesAhead(const client::SamplesAhead& next) {

@@ -64,6 +64,7 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
   Status Prepare(const client::ChunkLayout& layout, size_t gradients) override;
   void TakeChunk(const client::PullIntake::Fresh& fresh) override;
   Result<client::GradientLoan> StartCompute(const client::ComputeTask& task) override;
+  void EndStepEarly(Step step) override;
   void OnSamplesAhead(const client::SamplesAhead& next) override;
   void Exit(const Status& status) override;
 

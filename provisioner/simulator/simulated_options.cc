@@ -25,7 +25,7 @@ uint32_t MinibatchOf(const SimulatedJob& job, double end_s, const CoresOptions& 
   return static_cast<uint32_t>(std::clamp<double>(
       std::round(job.step_samples * StepsTogether(job, end_s, options)),
       1,
-      coordinator::kMinibatchMax));
+      proto::kStepSamplesMax));
 }
 
 /// Seconds that a worker takes for these samples when all are at work.

@@ -6,12 +6,15 @@ namespace ps::client {
 
 void LeaseQueue::Begin() {
   retry_ = RetryTimer(session_.settings.timing.retry_first, session_.settings.timing.retry_limit);
+  cut_retry_ = retry_;
 }
 
 void LeaseQueue::Reset() {
   leases_.clear();
   newest_ = LeaseId();
   is_asked_ = false;
+  cut_.reset();
+  cut_retry_.Stop();
   told_ahead_.reset();
 }
 
@@ -33,10 +36,13 @@ LeaseQueue::Lease* LeaseQueue::Front() {
   return leases_.empty() ? nullptr : &leases_.front();
 }
 
+uint32_t LeaseQueue::MinibatchOf(const Lease& lease) const {
+  return lease.grant.minibatch > 0 ? lease.grant.minibatch : session_.minibatch;
+}
+
 SamplesAhead LeaseQueue::NextOf(const Lease& lease) const {
-  const uint32_t minibatch = lease.grant.minibatch > 0 ? lease.grant.minibatch : session_.minibatch;
-  return {
-      lease.grant.epoch, lease.next, std::min<uint64_t>(lease.next + minibatch, lease.grant.end)};
+  const uint64_t samples = uint64_t{MinibatchOf(lease)} * lease.grant.local_steps;
+  return {lease.grant.epoch, lease.next, std::min<uint64_t>(lease.next + samples, lease.grant.end)};
 }
 
 std::optional<SamplesAhead> LeaseQueue::NewsAhead() {
@@ -45,7 +51,8 @@ std::optional<SamplesAhead> LeaseQueue::NewsAhead() {
   if (lease == leases_.end()) {
     return std::nullopt;
   }
-  const SamplesAhead next = NextOf(*lease);
+  SamplesAhead next = NextOf(*lease);
+  next.end = std::min<uint64_t>(next.end, next.begin + MinibatchOf(*lease));
   if (told_ahead_ == next) {
     return std::nullopt;
   }
@@ -71,11 +78,36 @@ void LeaseQueue::OnTick(TimePoint now, proto::Outbox* out) {
     SendRequest(out);
     retry_.Again(now, &random_);
   }
+  if (cut_retry_.IsDue(now)) {
+    coordinator_.Send(*cut_, out);
+    cut_retry_.Again(now, &random_);
+  }
+}
+
+void LeaseQueue::Cut(LeaseId lease, uint64_t end, TimePoint now, proto::Outbox* out) {
+  for (Lease& held : leases_) {
+    if (held.grant.lease == lease) {
+      held.grant.end = end;
+      held.next = end;
+    }
+  }
+  cut_ = {session_.incarnation, lease, end};
+  cut_retry_.Start(now, &random_);
+  coordinator_.Send(*cut_, out);
+}
+
+void LeaseQueue::OnCut(const proto::LeaseCut& answer) {
+  if (cut_ && answer.lease == cut_->lease) {
+    cut_.reset();
+    cut_retry_.Stop();
+  }
 }
 
 void LeaseQueue::Hurry(TimePoint now) {
-  if (retry_.is_armed()) {
-    retry_.DueAt(now);
+  for (RetryTimer* const retry : {&retry_, &cut_retry_}) {
+    if (retry->is_armed()) {
+      retry->DueAt(now);
+    }
   }
 }
 

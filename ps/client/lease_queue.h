@@ -48,7 +48,9 @@ class LeaseQueue {
 
   /// What the next step of a lease is made of.
   SamplesAhead NextOf(const Lease& lease) const;
-  /// What the step after the one in hand will probably be made of, when that is news.
+  /// The samples of its minibatches.
+  uint32_t MinibatchOf(const Lease& lease) const;
+  /// What the first minibatch after the step in hand will probably be made of, when that is news.
   std::optional<SamplesAhead> NewsAhead();
 
   bool is_empty() const { return leases_.empty(); }
@@ -60,11 +62,18 @@ class LeaseQueue {
 
   void Ask(TimePoint now, proto::Outbox* out);
   void OnTick(TimePoint now, proto::Outbox* out);
-  /// A new connection stands: an open request is due.
+  /// A new connection stands: what is open is due.
   void Hurry(TimePoint now);
 
   /// The worker leaves: no more leases are asked for.
   void Stop() { retry_.Stop(); }
+
+  /// The lease ends at `end`, where a step of it has ended early. Told again until OnCut.
+  void Cut(LeaseId lease, uint64_t end, TimePoint now, proto::Outbox* out);
+  void OnCut(const proto::LeaseCut& answer);
+
+  /// The coordinator is being told.
+  bool is_cutting() const { return cut_.has_value(); }
 
   bool is_asked() const { return is_asked_; }
 
@@ -82,6 +91,8 @@ class LeaseQueue {
   bool is_asked_ = false;
   TimePoint asked_at_{};
   RetryTimer retry_;
+  std::optional<proto::CutLease> cut_;
+  RetryTimer cut_retry_;
   std::optional<SamplesAhead> told_ahead_;
 };
 

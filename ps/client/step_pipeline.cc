@@ -49,9 +49,16 @@ void StepPipeline::AdvanceTravelling(bool may_begin, TimePoint now, proto::Outbo
     links_.EndPush();
     reports_.Add(done, now, out);
   }
-  if (!travelling_ && computing_ && !(is_step_dropped_ && InHand() != nullptr)) {
+  if (!travelling_ && computing_ && MayTravel(*computing_) &&
+      !(is_step_dropped_ && InHand() != nullptr)) {
     BeginTravel(may_begin, now, out);
   }
+}
+
+/// The gradient of one minibatch leaves as it becomes final. What local steps come to is there at
+/// the end; of a step that has ended early the coordinator knows first what it stands for.
+bool StepPipeline::MayTravel(const StepWork& work) const {
+  return work.local_steps == 1 || (work.is_computed && !leases_.is_cutting());
 }
 
 /// Moves the step in hand into the place of the travelling one and pushes what is ready of it.
@@ -98,6 +105,10 @@ Status StepPipeline::OnComputed(
   StepWork* const work = InHand();
   if (is_void || work == nullptr || is_step_dropped_) {
     return Status::Ok();
+  }
+  if (result.samples > 0 && result.samples < work->done.end - work->done.begin) {
+    work->done.end = work->done.begin + result.samples;
+    leases_.Cut(work->done.lease, work->done.end, now, out);
   }
   work->done.loss_sum = result.loss_sum;
   work->done.correct = result.correct;
@@ -168,6 +179,7 @@ Status StepPipeline::StartStep(LeaseQueue::Lease* lease, TimePoint now, proto::O
   work.done.begin = samples.begin;
   work.done.end = samples.end;
   work.round = lease->grant.round;
+  work.local_steps = lease->grant.local_steps;
   work.began = now;
   lease->next = samples.end;
   ComputeTask task;
@@ -176,10 +188,13 @@ Status StepPipeline::StartStep(LeaseQueue::Lease* lease, TimePoint now, proto::O
   task.epoch = samples.epoch;
   task.begin = samples.begin;
   task.end = samples.end;
+  task.minibatch = leases_.MinibatchOf(*lease);
+  task.local_steps = lease->grant.local_steps;
+  task.samples_done = lease->grant.samples_done + (samples.begin - lease->grant.begin);
   times_.counters().steps_late += parameters_.IsLate(work.done.step) ? 1 : 0;
   PS_ASSIGN(work.gradient, host_.StartCompute(task));
   computing_ = std::move(work);
-  if (!travelling_) {
+  if (!travelling_ && MayTravel(*computing_)) {
     BeginTravel(true, now, out);  // tensors leave as backward finishes them
   }
   return Status::Ok();
@@ -202,16 +217,24 @@ bool StepPipeline::HasStepToFinish() {
   return (computing_ && &*computing_ != dropped) || (travelling_ && &*travelling_ != dropped);
 }
 
-void StepPipeline::DropStepThatIsLate(TimePoint deadline, TimePoint now) {
+void StepPipeline::ShortenStepThatIsLate(TimePoint deadline, TimePoint now) {
   const StepWork* const work = InHand();
   if (work == nullptr || is_step_dropped_) {
     return;
   }
-  const TimePoint expected_end = work->began + FromSeconds(1.5 * times_.step_seconds());
-  if (expected_end > now + (deadline - now) / 2) {
-    log_.Info("step_dropped", {{"step", work->done.step}});
-    DropStep();
+  const Duration step = FromSeconds(1.5 * times_.step_seconds());
+  const TimePoint latest = now + (deadline - now) / 2;
+  const bool is_first = times_.step_seconds() == 0;  // nobody knows how long it takes
+  if (work->began + step <= latest && (work->local_steps == 1 || !is_first)) {
+    return;
   }
+  if (work->local_steps > 1 && now + step / work->local_steps <= latest) {
+    log_.Info("step_ends_early", {{"step", work->done.step}});
+    host_.EndStepEarly(work->done.step);
+    return;
+  }
+  log_.Info("step_dropped", {{"step", work->done.step}});
+  DropStep();
 }
 
 void StepPipeline::DropTask() {

@@ -72,9 +72,10 @@ class StepPipeline {
   /// There is a step that is to be finished before the worker leaves.
   bool HasStepToFinish();
 
-  /// The instance is taken back: a step that would take longer than half of the grace is dropped,
-  /// since the rest is for the push and the reports.
-  void DropStepThatIsLate(TimePoint deadline, TimePoint now);
+  /// The instance is taken back: a step that would take longer than half of the grace, since the
+  /// rest is for the push and the reports, ends with what is done of its local steps, or is
+  /// dropped.
+  void ShortenStepThatIsLate(TimePoint deadline, TimePoint now);
   /// The device is lost with the task in hand: its arithmetic is not waited for.
   void DropTask();
 
@@ -85,6 +86,7 @@ class StepPipeline {
     uint64_t round = 0;
     GradientLoan gradient;
     bool is_computed = false;
+    uint32_t local_steps = 1;             // with more it travels once it is computed
     std::vector<uint32_t> ready_tensors;  // until the push has begun
     TimePoint began{};
   };
@@ -93,6 +95,7 @@ class StepPipeline {
   Status AdvanceCompute(bool may_begin, TimePoint now, proto::Outbox* out);
   Status StartStep(LeaseQueue::Lease* lease, TimePoint now, proto::Outbox* out);
   Status StartEvaluation(const proto::LeaseGrant& grant);
+  bool MayTravel(const StepWork& work) const;
   void BeginTravel(bool wants_pull, TimePoint now, proto::Outbox* out);
   void DropStep();
   /// The step whose arithmetic is under way, or null.

@@ -22,6 +22,8 @@ class WorkTimes {
     counters_ = proto::WorkerStats();
     step_seconds_ = 0;
     rate_samples_ = 0;
+    minibatches_ = 0;
+    local_samples_ = 0;
   }
 
   /// Arithmetic is given to the host.
@@ -42,6 +44,14 @@ class WorkTimes {
         step_seconds_ == 0 ? result.seconds : 0.8 * step_seconds_ + 0.2 * result.seconds;
   }
 
+  /// It was one of the local steps of a task that goes on.
+  void OnLocalStep(uint32_t samples) {
+    ++minibatches_;
+    local_samples_ += samples;
+  }
+
+  uint64_t minibatches() const { return minibatches_; }
+
   /// How long a step's arithmetic takes, smoothed.
   double step_seconds() const { return step_seconds_; }
 
@@ -51,8 +61,10 @@ class WorkTimes {
   void UpdateRate(TimePoint now) {
     const double window = Seconds(now - rate_since_);
     if (window >= 1.0) {
-      counters_.samples_per_s = static_cast<double>(counters_.samples - rate_samples_) / window;
-      rate_samples_ = counters_.samples;
+      // With local steps pushes are rare.
+      const uint64_t samples = minibatches_ > 0 ? local_samples_ : counters_.samples;
+      counters_.samples_per_s = static_cast<double>(samples - rate_samples_) / window;
+      rate_samples_ = samples;
       rate_since_ = now;
     }
   }
@@ -63,6 +75,8 @@ class WorkTimes {
 
  private:
   proto::WorkerStats counters_;
+  uint64_t minibatches_ = 0;    // of local steps
+  uint64_t local_samples_ = 0;  // in them
   TimePoint task_since_{};
   TimePoint waiting_since_{};  // arithmetic last ended
   double step_seconds_ = 0;

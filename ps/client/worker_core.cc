@@ -139,6 +139,8 @@ void WorkerCore::OnCoordinatorMessage(
     OnLeaseGrant(*grant, now);
   } else if (const auto* ack = std::get_if<proto::StepAck>(&message)) {
     reports_.OnStepAck(*ack);
+  } else if (const auto* cut = std::get_if<proto::LeaseCut>(&message)) {
+    leases_.OnCut(*cut);
   } else if (const auto* evaluated = std::get_if<proto::EvaluateAck>(&message)) {
     reports_.OnEvaluateAck(*evaluated);
   } else if (const auto* beat = std::get_if<proto::HeartbeatReply>(&message)) {
@@ -201,6 +203,12 @@ void WorkerCore::AdvanceDrain(TimePoint now, proto::Outbox* out) {
   leases_.Stop();
   goodbye_retry_.Start(now, &random_);
   SendGoodbye(now, out);
+}
+
+void WorkerCore::OnLocalStep(uint64_t session, uint32_t samples) {
+  if (session == session_.number && !is_rejoining_) {
+    times_.OnLocalStep(samples);
+  }
 }
 
 void WorkerCore::OnTensorReady(
@@ -285,7 +293,7 @@ void WorkerCore::OnNotice(
     return;
   }
   state_ = State::kDraining;
-  steps_.DropStepThatIsLate(deadline, now);
+  steps_.ShortenStepThatIsLate(deadline, now);
   Advance(now, out);
 }
 

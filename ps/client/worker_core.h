@@ -61,6 +61,10 @@ class WorkerCore {
   /// What WorkerHost::Load has begun is over, well or not.
   void OnLoaded(TimePoint now, proto::Outbox* out);
 
+  /// One of the minibatches of a train task with local steps is done, and the task goes on: what
+  /// heartbeats tell of it keeps a long step from looking like no progress.
+  void OnLocalStep(uint64_t session, uint32_t samples);
+
   /// The gradient of `tensor` has its final value; optional, lets a push begin during backward.
   void OnTensorReady(uint64_t session, uint32_t tensor, TimePoint now, proto::Outbox* out);
   /// A train task is done, all of its gradient included.

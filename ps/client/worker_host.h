@@ -34,6 +34,9 @@ struct ComputeTask {
   uint32_t epoch = 0;
   uint64_t begin = 0;  // samples [begin, end)
   uint64_t end = 0;
+  uint32_t minibatch = 0;     // train: of so many samples, the last one of fewer
+  uint32_t local_steps = 1;   // above 1: the gradient is what the host has changed by as many steps
+  uint64_t samples_done = 0;  // of the whole job, about, when it begins
 };
 
 /// Training samples of an epoch's order.
@@ -49,6 +52,7 @@ struct ComputeResult {
   double loss_sum = 0;
   uint64_t correct = 0;
   double seconds = 0;
+  uint64_t samples = 0;  // the first ones of the task that it is of; 0: all
 };
 
 /// The world as a worker's core sees it, apart from messages. Implemented by the worker program and
@@ -89,10 +93,16 @@ class WorkerHost {
 
   /// Begins a task with the parameters handed over. Returns the gradient that a train task will
   /// fill, of the types that WorkerSettings says; null for an evaluation. An error ends the worker.
+  /// With local steps: the parameters less those that it has come to by training on its minibatches
+  /// in turn; of what is averaged the mean of what they have observed.
   virtual Result<GradientLoan> StartCompute(const ComputeTask& task) = 0;
 
-  /// The train task after the one under way will probably be of these samples, so that a host can
-  /// fetch them meanwhile. Nothing counts before StartCompute.
+  /// The task under way, of that step and with local steps, is to end with the minibatch in hand;
+  /// ComputeResult::samples says where it has. A host that can't goes on to its end.
+  virtual void EndStepEarly(Step /*step*/) {}
+
+  /// The train task after the one under way will probably begin with these samples, so that a host
+  /// can fetch them meanwhile. Nothing counts before StartCompute.
   virtual void OnSamplesAhead(const SamplesAhead& /*next*/) {}
 
   /// The core is finished: OK at the job's end, kRevoked after a notice, else why it can't go on.

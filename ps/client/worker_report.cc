@@ -24,6 +24,7 @@ void WorkerCore::SendHeartbeat(TimePoint now, proto::Outbox* out) {
   beat.waits = Waits(now);
   beat.placement = links_.placement();
   beat.is_at_risk = is_at_risk_;
+  beat.minibatches = times_.minibatches();
   coordinator_.Send(std::move(beat), out);
 }
 

@@ -42,6 +42,7 @@ CoordinatorCore::Parts::Parts(
       watch(
           {job.timing,
            FromSeconds(double{job.options.config.fleet.join_timeout_s}),
+           job.options.config.train.local_steps,
            job.evaluations,
            job.speed,
            job.shards_silent_at,
@@ -173,6 +174,7 @@ void CoordinatorCore::Dispatch(const Call& call, proto::Message&& message) {
           [&](const proto::JoinRequest& m) { parts_->joins.On(call, m); },
           [&](const proto::LeaseRequest& m) { OnLeaseRequest(call, m); },
           [&](const proto::StepReport& m) { parts_->leases.On(call, m); },
+          [&](const proto::CutLease& m) { parts_->leases.On(call, m); },
           [&](const proto::EvaluateReport& m) { parts_->leases.On(call, m); },
           [&](const proto::WorkerHeartbeat& m) { OnHeartbeat(call, m); },
           [&](const proto::Goodbye& m) { parts_->departures.On(call, m); },
@@ -246,6 +248,10 @@ void CoordinatorCore::OnHeartbeat(const Call& call, const proto::WorkerHeartbeat
   parts_->job.batches.Note(
       incarnation, member->record->minibatch, member->record->stats, message.stats);
   parts_->job.membership.NoteStats(*member, message.stats);
+  if (message.minibatches > member->minibatches) {
+    member->last_progress = call.now;  // within a step
+  }
+  member->minibatches = message.minibatches;
   if (message.state == proto::WorkerState::kDraining && !member->record->is_draining) {
     parts_->job.membership.Edit(*member).is_draining = true;
     parts_->leases.Track(incarnation);

@@ -23,6 +23,9 @@ inline constexpr size_t kTensorDimsMax = 8;
 inline constexpr size_t kChunksMax = 100'000;  // of all tensors
 inline constexpr int64_t kTensorElementsMax = int64_t{1} << 46;
 
+/// Samples of a worker's step, all its minibatches together.
+inline constexpr uint32_t kStepSamplesMax = 1U << 24;
+
 // Texts, in bytes. An encoder cuts longer ones, so that the peer can always read them.
 inline constexpr size_t kNameBytesMax = 256;               // node, host, tensor, state
 inline constexpr size_t kTextBytesMax = size_t{16} << 10;  // message, reason, wait

@@ -11,6 +11,7 @@
 #include "ps/proto/fleet_messages.h"
 #include "ps/proto/frame.h"
 #include "ps/proto/job/job_config.h"
+#include "ps/proto/lease_messages.h"
 #include "ps/proto/mode_messages.h"
 #include "ps/proto/move_messages.h"
 
@@ -384,89 +385,6 @@ struct JoinReply {
   std::string device;  // as in the config
 };
 
-/// What a worker trains on and tests with. Two workers whose fingerprints are equal read the same
-/// samples in the same order. The CRCs are CRC-32C of the bytes as they are in memory, so it does
-/// not matter whether the files are packed.
-struct DatasetFingerprint {
-  uint32_t channels = 0;
-  uint32_t height = 0;
-  uint32_t width = 0;
-  uint32_t classes = 0;
-  uint64_t train_count = 0;
-  uint64_t test_count = 0;
-  uint32_t train_images_crc = 0;
-  uint32_t train_labels_crc = 0;
-  uint32_t test_images_crc = 0;
-  uint32_t test_labels_crc = 0;
-
-  friend bool operator==(const DatasetFingerprint&, const DatasetFingerprint&) = default;
-};
-
-/// Asks for work beyond lease `newest`, the last one that the worker has seen granted. Answered
-/// when there is some. Sent again with the same effect: if a later lease was granted already, that
-/// grant is repeated. A worker may hold two leases: one whose last steps still travel, and the
-/// next. A worker whose `data` is not that of the run is refused as an invalid argument, and takes
-/// part no more.
-struct LeaseRequest {
-  Incarnation incarnation;
-  LeaseId newest;
-  DatasetFingerprint data{};
-  std::string device{};  // that the worker computes on: "cpu", "cuda:1"
-};
-
-enum class LeaseKind : uint8_t { kTrain = 0, kEvaluate = 1 };
-
-/// The right and duty to process samples [begin, end) of the epoch's order (train) or of the test
-/// set.
-struct LeaseGrant {
-  Incarnation incarnation;
-  LeaseId lease;
-  LeaseKind kind = LeaseKind::kTrain;
-  uint32_t epoch = 0;  // from 0
-  uint64_t begin = 0;
-  uint64_t end = 0;
-  uint64_t round = 0;        // bsp; else 0
-  uint32_t minibatch = 0;    // samples of its steps, the last one's may be fewer; 0: JoinReply's
-  Mode mode = Mode::kAsync;  // that its steps are made in
-};
-
-/// One step that every shard has acknowledged.
-struct StepDone {
-  Step step = 0;
-  LeaseId lease;
-  uint64_t begin = 0;  // samples [begin, end) of the lease
-  uint64_t end = 0;
-  double loss_sum = 0;
-  uint64_t correct = 0;
-  bool is_rejected = false;  // NaN or infinity: counted, not used
-  uint64_t lives = 0;        // sum of the lives in which the shards have acknowledged it
-  uint64_t placement = 0;    // when it was first sent to them
-};
-
-/// In step order, from the first that the coordinator has not acknowledged.
-struct StepReport {
-  Incarnation incarnation;
-  std::vector<StepDone> steps;
-};
-
-struct StepAck {
-  Incarnation incarnation;
-  Step last_step = 0;
-};
-
-struct EvaluateReport {
-  Incarnation incarnation;
-  LeaseId lease;
-  uint64_t samples = 0;
-  double loss_sum = 0;
-  uint64_t correct = 0;
-};
-
-struct EvaluateAck {
-  Incarnation incarnation;
-  LeaseId lease;
-};
-
 struct WorkerStats {
   uint64_t steps = 0;
   uint64_t samples = 0;
@@ -489,8 +407,9 @@ struct WorkerHeartbeat {
   WorkerState state = WorkerState::kJoining;
   WorkerStats stats;
   std::vector<Wait> waits;
-  uint64_t placement = 0;   // the newest that it knows
-  bool is_at_risk = false;  // its provider advises to move: the machine may go soon
+  uint64_t placement = 0;    // the newest that it knows
+  bool is_at_risk = false;   // its provider advises to move: the machine may go soon
+  uint64_t minibatches = 0;  // computed in local steps, those of the step under way included
 };
 
 /// Answer to both heartbeats.
@@ -730,7 +649,9 @@ using Message = std::variant<
     ChunksOffer,
     ChunkPart,
     ChunksTaken,
-    ServerNotice>;
+    ServerNotice,
+    CutLease,
+    LeaseCut>;
 
 /// A number per message, equal to its index in Message plus one.
 inline uint16_t MessageTypeOf(const Message& message) {

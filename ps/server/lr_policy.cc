@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ps/proto/job/optimizer_rules.h"
+
 namespace ps::server {
 
 LrPolicy::LrPolicy(const proto::JobConfig& config) : kind_(config.train.lr_policy) {
-  double workers = 0;
-  for (const proto::WorkerGroup& group : config.workers) {
-    workers += group.count;
-  }
-  reference_workers_ = std::max(workers, 1.0);
+  reference_workers_ = proto::WorkersListed(config);
   mode_ = config.train.mode;
   other_factor_ = config.train.switch_lr_factor;
   if (other_factor_ == 0) {

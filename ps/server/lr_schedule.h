@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ps/proto/job/job_config.h"
+#include "ps/proto/job/optimizer_rules.h"
 #include "ps/server/lr_policy.h"
 #include "ps/server/shard_settings.h"
 
@@ -19,7 +19,7 @@ class LrSchedule {
   void Begin(const ShardSettings& settings, uint64_t total_samples) {
     optimizer_ = settings.optimizer;
     policy_ = settings.lr_policy;
-    reference_minibatch_ = settings.reference_minibatch;
+    reference_samples_ = settings.reference_samples;
     total_samples_ = total_samples;
     Restore(0, 0);
   }
@@ -37,7 +37,7 @@ class LrSchedule {
   /// async, ssp: for a push of `samples` whose parameters had got `missed_steps` since they were
   /// read.
   float PushRate(proto::Mode mode, size_t workers, uint32_t samples, uint64_t missed_steps) const {
-    const double weight = static_cast<double>(samples) / reference_minibatch_;
+    const double weight = static_cast<double>(samples) / reference_samples_;
     return static_cast<float>(Scheduled() * weight * policy_.FactorOf(mode, workers, missed_steps));
   }
 
@@ -58,12 +58,12 @@ class LrSchedule {
     const double fraction = total_samples_ == 0 ? 0
                                                 : static_cast<double>(samples_done_) /
                                                       static_cast<double>(total_samples_);
-    return ScheduledLr(optimizer_, fraction);
+    return proto::ScheduledLr(optimizer_, fraction);
   }
 
   proto::OptimizerConfig optimizer_;
   LrPolicy policy_;
-  uint32_t reference_minibatch_ = 1;
+  uint32_t reference_samples_ = 1;
   uint64_t total_samples_ = 0;
   uint64_t samples_done_ = 0;
 };

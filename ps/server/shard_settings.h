@@ -18,7 +18,8 @@ struct ShardSettings {
   proto::OptimizerConfig optimizer;
   proto::GradientDtype gradient_dtype = proto::GradientDtype::kF32;  // as proto::PushDtypeOf takes
   LrPolicy lr_policy;                                                // before the first step
-  uint32_t reference_minibatch = 1;  // async, ssp: a push counts samples / reference_minibatch
+  uint32_t reference_samples = 1;  // async, ssp: a push counts samples / reference_samples
+  uint32_t local_steps = 1;        // minibatches behind a push
   uint64_t frame_bytes = 512U << 10;
   uint64_t queue_bytes = 64U << 20;
   uint64_t commit_slice_bytes = 8U << 20;  // bsp: of gradients, between two looks at the messages
@@ -34,10 +35,5 @@ struct ShardSettings {
 /// How a core gets its settings out of ShardSetup.config_json: ShardSettings::Read, but in tests
 /// and simulations that set what no config can say.
 using ReadSettings = std::function<Result<ShardSettings>(const std::string& config_json)>;
-
-/// The learning rate when `fraction` of the job's samples is done. Fractions outside [0, 1] count
-/// as the nearest end: samples that are done again after a loss may carry a shard's count over the
-/// total.
-float ScheduledLr(const proto::OptimizerConfig& config, double fraction);
 
 }  // namespace ps::server

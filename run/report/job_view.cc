@@ -8,6 +8,7 @@
 #include "kernels/optimizer_slots.h"
 #include "ps/base/host_port.h"
 #include "ps/base/text.h"
+#include "ps/proto/job/optimizer_rules.h"
 #include "ps/proto/timing.h"
 #include "worker/model/norm_batches.h"
 
@@ -137,7 +138,8 @@ std::string RenderDiskWarning(
   const uint64_t slot =
       config.checkpoint.slots == proto::CheckpointSlots::kBf16 ? model / 2 : model;
   const uint64_t checkpoint =
-      model + static_cast<uint64_t>(kernels::OptimizerSlotCount(config.optimizer)) * slot;
+      model +
+      static_cast<uint64_t>(kernels::OptimizerSlotCount(proto::ServerOptimizer(config))) * slot;
   const uint64_t count = config.checkpoint.enabled ? uint64_t{config.checkpoint.keep} + 1 : 0;
   const uint64_t need = model + count * checkpoint;
   if (need <= free_bytes) {

@@ -20,7 +20,17 @@ struct Totals {
   uint64_t bytes_pushed = 0;
   uint64_t bytes_pulled = 0;
   uint64_t retries = 0;
+  uint64_t samples = 0;  // behind those bytes
+  double compute_s = 0;
+  double wait_s = 0;
   double samples_per_s = 0;  // over the whole run
+
+  /// The share of the workers' time in which they computed; 0: there was none.
+  double computing() const { return compute_s > 0 ? compute_s / (compute_s + wait_s) : 0; }
+
+  double PerSample(uint64_t bytes) const {
+    return samples == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(samples);
+  }
 };
 
 double RatePerSecond(uint64_t n, double seconds) {
@@ -33,6 +43,9 @@ Totals TotalsOf(const proto::JobStatus& status) {
     totals.bytes_pushed += row.stats.bytes_pushed;
     totals.bytes_pulled += row.stats.bytes_pulled;
     totals.retries += row.stats.retries;
+    totals.samples += row.stats.samples;
+    totals.compute_s += row.stats.compute_s;
+    totals.wait_s += row.stats.wait_s;
   }
   totals.samples_per_s = RatePerSecond(status.samples_counted, status.elapsed_s);
   return totals;
@@ -189,6 +202,9 @@ void AddCounters(const proto::JobStatus& status, JsonWriter* json) {
   json->Field("bytes_pushed", totals.bytes_pushed);
   json->Field("bytes_pulled", totals.bytes_pulled);
   json->Field("retries", totals.retries);
+  json->Field("computing", totals.computing());
+  json->Field("bytes_pushed_per_sample", totals.PerSample(totals.bytes_pushed));
+  json->Field("bytes_pulled_per_sample", totals.PerSample(totals.bytes_pulled));
 }
 
 std::string RenderOutcome(const proto::JobStatus& status) {
@@ -287,7 +303,11 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
   pairs.emplace_back(
       "moved",
       FormatBytes(totals.bytes_pushed) + " pushed, " + FormatBytes(totals.bytes_pulled) +
-          " pulled");
+          " pulled; a sample " +
+          FormatBytes(static_cast<uint64_t>(totals.PerSample(totals.bytes_pushed))) + " and " +
+          FormatBytes(static_cast<uint64_t>(totals.PerSample(totals.bytes_pulled))));
+  pairs.emplace_back(
+      "computing", FormatFixed(100 * totals.computing(), 0) + " % of the workers' time");
   pairs.emplace_back("run directory", Printable(status.run_directory));
   if (!status.model_file.empty()) {
     const std::string& problem = status.model_problem;

@@ -148,8 +148,8 @@ function(ps_kind_texts enum folder pattern includes_result lines_result)
 endfunction()
 
 ps_make_job_values(
-  ENUMS LayerKind DatasetFormat OptimizerKind ScheduleKind
-  TABLES LayerConfig ScheduleConfig OptimizerConfig)
+  ENUMS LayerKind DatasetFormat OptimizerKind OuterKind ScheduleKind
+  TABLES LayerConfig ScheduleConfig OptimizerConfig OuterConfig)
 
 ps_kind_texts(OptimizerKind kernels/optimizers
   "    case OptimizerKind::kCAMEL:\n      return CAMEL::With(rule, step, use);" includes cases)

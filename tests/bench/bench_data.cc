@@ -55,7 +55,7 @@ class Steps {
         trainer_->Foresee({0, at_, at_ + kBatch});
       }
       const worker::TaskTensors tensors{parameters_.floats(), gradient_.floats()};
-      Require(trainer_->Step(task, tensors, [](uint32_t) {}).ok(), "a step was computed");
+      Require(trainer_->Step(task, tensors, {}).ok(), "a step was computed");
     }
     step_ms_ = (WallSeconds() - begin) / static_cast<double>(count) * 1e3;
     return (trainer_->data_figures().waited_s - waited) / static_cast<double>(count) * 1e3;

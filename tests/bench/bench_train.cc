@@ -62,7 +62,7 @@ double PlainLoop(uint64_t samples) {
     task.begin = begin;
     task.end = end;
     const worker::TaskTensors tensors{parameters.floats(), gradient.floats()};
-    PS_CHECK(trainer->Step(task, tensors, [](uint32_t) {}).ok()) << "a plain step failed";
+    PS_CHECK(trainer->Step(task, tensors, {}).ok()) << "a plain step failed";
     kernels::ApplyUpdate(
         {.momentum = 0.9F},
         {0.02F, 1e-4F, 1},

@@ -72,7 +72,7 @@ TEST_F(StepPipelineTest, NoStepBeginsWhenNoneMayAndWhatIsInHandIsFinished) {
   Values(3);
   Advance();
   EXPECT_TRUE(parts_.steps.HasStepToFinish());
-  parts_.steps.DropStepThatIsLate(parts_.now + seconds(10), parts_.now);
+  parts_.steps.ShortenStepThatIsLate(parts_.now + seconds(10), parts_.now);
   EXPECT_TRUE(parts_.steps.HasStepToFinish()) << "there is time";
   parts_.steps.DropTask();
   EXPECT_FALSE(parts_.steps.HasStepToFinish());
@@ -89,6 +89,94 @@ TEST_F(StepPipelineTest, AHostThatCanNotComputeIsAnError) {
   const Status status = parts_.steps.Advance(true, parts_.now, &parts_.out);
   EXPECT_EQ(status.code(), StatusCode::kIo);
   EXPECT_NE(status.message().find("begin a step"), std::string::npos);
+}
+
+/// A lease of 24 samples for a step of three minibatches.
+class LocalPipelineTest : public StepPipelineTest {
+ protected:
+  LocalPipelineTest() {
+    parts_.leases.Reset();
+    proto::LeaseGrant grant = parts_.Grant(2, 100, 124);
+    grant.local_steps = 3;
+    grant.samples_done = 1000;
+    parts_.leases.Take(grant);
+    Advance();
+    Values(3);
+    Advance();
+  }
+
+  size_t pushes() const { return parts_.out.All<proto::PushRequest>().size(); }
+
+  void ComputeSome(uint64_t samples) {
+    parts_.steps.OnHostFree();
+    const ComputeResult result{2.0, 3, 0.5, samples};
+    EXPECT_TRUE(parts_.steps.OnComputed(result, false, true, parts_.now, &parts_.out).ok());
+    Advance();
+  }
+};
+
+TEST_F(LocalPipelineTest, AStepIsAllMinibatchesAndTravelsWhenTheyAreDone) {
+  ASSERT_EQ(parts_.host.tasks.size(), 1U);
+  EXPECT_EQ(parts_.host.tasks[0].begin, 100U);
+  EXPECT_EQ(parts_.host.tasks[0].end, 124U);
+  EXPECT_EQ(parts_.host.tasks[0].minibatch, 8U);
+  EXPECT_EQ(parts_.host.tasks[0].local_steps, 3U);
+  EXPECT_EQ(parts_.host.tasks[0].samples_done, 1000U);
+  parts_.steps.OnTensorReady(0, parts_.now, &parts_.out);
+  EXPECT_EQ(pushes(), 0U);
+  ComputeSome(24);
+  EXPECT_EQ(pushes(), 2U) << "one to each shard";
+  EXPECT_EQ(parts_.out.All<proto::PushRequest>()[0].samples, 24U);
+  EXPECT_TRUE(parts_.out.All<proto::CutLease>().empty());
+}
+
+TEST_F(LocalPipelineTest, AStepThatEndsEarlyTravelsWhenTheCoordinatorKnows) {
+  parts_.steps.ShortenStepThatIsLate(parts_.now + seconds(10), parts_.now);
+  EXPECT_EQ(parts_.host.ended_early, 1U);
+  ComputeSome(16);
+  const auto cuts = parts_.out.All<proto::CutLease>();
+  ASSERT_EQ(cuts.size(), 1U);
+  EXPECT_EQ(cuts[0].lease, LeaseId(2));
+  EXPECT_EQ(cuts[0].end, 116U);
+  EXPECT_EQ(pushes(), 0U);
+  EXPECT_TRUE(parts_.steps.HasStepToFinish());
+  parts_.now += seconds(5);
+  parts_.leases.OnTick(parts_.now, &parts_.out);
+  EXPECT_EQ(parts_.out.All<proto::CutLease>().size(), 2U) << "told again";
+  parts_.leases.OnCut({Incarnation(4), LeaseId(2)});
+  Advance();
+  ASSERT_EQ(pushes(), 2U);
+  EXPECT_EQ(parts_.out.All<proto::PushRequest>()[0].samples, 16U);
+  for (const ShardId shard : kBoth) {
+    parts_.AnswerPush(shard, 1);
+  }
+  Advance();
+  const auto reports = parts_.out.All<proto::StepReport>();
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(reports[0].steps[0].end, 116U);
+}
+
+TEST_F(LocalPipelineTest, AStepOfWhichNotEvenOneMinibatchFitsIsDropped) {
+  ComputeSome(24);  // it took 0.5 s
+  for (const ShardId shard : kBoth) {
+    parts_.AnswerPush(shard, 1);
+    parts_.parameters.OnValues({parts_.AnswerPull(shard, 4), nullptr}, parts_.steps.is_host_busy());
+  }
+  proto::LeaseGrant grant = parts_.Grant(3, 200, 224);
+  grant.local_steps = 3;
+  parts_.leases.Take(grant);
+  Advance();
+  ASSERT_EQ(parts_.host.tasks.size(), 2U);
+  parts_.steps.ShortenStepThatIsLate(parts_.now + milliseconds(100), parts_.now);
+  EXPECT_EQ(parts_.host.ended_early, 0U);
+  EXPECT_EQ(parts_.times.counters().steps_dropped, 1U);
+}
+
+TEST_F(LocalPipelineTest, OnlyTheFirstMinibatchIsForeseen) {
+  proto::LeaseGrant grant = parts_.Grant(3, 200, 224);
+  grant.local_steps = 3;
+  parts_.leases.Take(grant);
+  EXPECT_EQ(parts_.leases.NewsAhead(), (SamplesAhead{0, 200, 208}));
 }
 
 class OverlapPipelineTest : public StepPipelineTest {

@@ -51,6 +51,8 @@ class FakeHost final : public WorkerHost {
     taken.push_back(fresh.key);
   }
 
+  void EndStepEarly(Step step) override { ended_early = step; }
+
   Result<GradientLoan> StartCompute(const ComputeTask& task) override {
     PS_TRY(compute_error);
     tasks.push_back(task);
@@ -83,6 +85,7 @@ class FakeHost final : public WorkerHost {
   WorkerSettings settings;
   std::vector<Incarnation> coordinator_connects;
   std::vector<ShardId> shard_connects;
+  Step ended_early = 0;
   std::vector<ComputeTask> tasks;
   std::vector<SamplesAhead> ahead;
   std::optional<HostTensors> tensors;

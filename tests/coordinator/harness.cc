@@ -385,7 +385,7 @@ proto::StepDone Harness::MakeStep(
   done.lease = grant.lease;
   done.begin = begin;
   const uint32_t minibatch = grant.minibatch > 0 ? grant.minibatch : worker->minibatch;
-  done.end = std::min<uint64_t>(begin + minibatch, grant.end);
+  done.end = std::min<uint64_t>(begin + uint64_t{minibatch} * grant.local_steps, grant.end);
   done.loss_sum = static_cast<double>(done.end - done.begin);
   done.correct = (done.end - done.begin) / 2;
   for (const FakeShard& shard : shards) {

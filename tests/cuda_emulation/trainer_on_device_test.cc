@@ -55,7 +55,8 @@ class TrainerRig {
     client::ComputeTask task;
     task.begin = begin;
     task.end = end;
-    return trainer_->Step(task, {Parameters(), gradient()}, [](uint32_t /*tensor*/) {})
+    return trainer_
+        ->Step(task, {Parameters(), gradient()}, {.on_ready = [](uint32_t /*tensor*/) {}})
         .value()
         .loss_sum;
   }

@@ -131,6 +131,18 @@ struct Reference {
         second = double{rule.momentum} * second + g / (std::sqrt(first) + double{rule.epsilon});
         w -= lr * second;
         break;
+      case OptimizerKind::kDelayedNesterov: {
+        const double every = rule.every;
+        second += g;
+        double step = g / every;
+        if (count % static_cast<int>(rule.every) == 0) {
+          first = double{rule.momentum} * first + second / every;
+          step += double{rule.momentum} * first;
+          second = 0;
+        }
+        w -= lr * step;
+        break;
+      }
     }
   }
 };
@@ -168,6 +180,10 @@ std::vector<RuleCase> AllRules() {
       cases.push_back({"rmsprop", rmsprop, decay});
       rmsprop.momentum = 0.9F;
       cases.push_back({"rmsprop with momentum", rmsprop, decay});
+      OptimizerRule delayed = other(OptimizerKind::kDelayedNesterov, clip);
+      delayed.momentum = 0.9F;
+      delayed.every = 3;
+      cases.push_back({"delayed nesterov", delayed, decay});
     }
   }
   return cases;
@@ -212,6 +228,25 @@ TEST(OptimizerTest, SlotsAreWhatEachRuleNeeds) {
   EXPECT_EQ(slots(OptimizerKind::kAdagrad, 0), 1);
   EXPECT_EQ(slots(OptimizerKind::kRmsprop, 0), 1);
   EXPECT_EQ(slots(OptimizerKind::kRmsprop, 0.9F), 2);
+  EXPECT_EQ(slots(OptimizerKind::kDelayedNesterov, 0.9F), 2);
+}
+
+TEST(OptimizerTest, DelayedNesterovOfEachUpdateIsNesterov) {
+  OptimizerRule nesterov;
+  nesterov.momentum = 0.9F;
+  nesterov.nesterov = true;
+  OptimizerRule delayed = nesterov;
+  delayed.kind = OptimizerKind::kDelayedNesterov;
+  delayed.every = 1;
+  Piece a(RandomValues(33, 1));
+  Piece b(a.w);
+  for (uint64_t step = 0; step < 4; ++step) {
+    a.Update(nesterov, RandomValues(33, 10 + step), 0.1F);
+    b.Update(delayed, RandomValues(33, 10 + step), 0.1F);
+    for (size_t i = 0; i < a.w.size(); ++i) {
+      ASSERT_NEAR(a.w[i], b.w[i], 1e-6);
+    }
+  }
 }
 
 TEST(OptimizerTest, AnUpdateTouchesNothingBesideItsBuffers) {

@@ -35,14 +35,16 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
   ExpectErrors({
       {WithLine(R"("train": {"epoch": 1})"),
        "job.json:2:11: unknown field \"epoch\" in train; allowed: epochs, seed, mode, "
-       "staleness_max, minibatch, micro_batch, precision, lease_steps, overlap, "
+       "staleness_max, minibatch, micro_batch, precision, lease_steps, local_steps, "
+       "local_steps_by_speed, overlap, "
        "evaluate_every_epochs, on_divergence, lr_policy, lr_ramp_steps, batch_policy, mode_policy, "
        "switch_at, "
        "switch_lr_factor, "
        "switch_momentum_factor, gradient_dtype; did "
        "you mean \"epochs\"?"},
       {WithLine(R"("trian": {})"),
-       "job.json:2:1: unknown field \"trian\"; allowed: name, model, data, optimizer, train, "
+       "job.json:2:1: unknown field \"trian\"; allowed: name, model, data, optimizer, outer, "
+       "train, "
        "servers, workers, faults, fleet, checkpoint, launch, run, goal, provisioner; did you mean "
        "\"train\"?"},
       {Replaced("{}", R"({}, {"batch_size": 8})"),
@@ -52,7 +54,8 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
        "mean "
        "\"minibatch\"?"},
       {WithLine(R"("lr": 1)"),
-       "job.json:2:1: unknown field \"lr\"; allowed: name, model, data, optimizer, train, servers, "
+       "job.json:2:1: unknown field \"lr\"; allowed: name, model, data, optimizer, outer, train, "
+       "servers, "
        "workers, faults, fleet, checkpoint, launch, run, goal, provisioner; did you mean "
        "\"optimizer.lr\"?"},
   });
@@ -302,7 +305,29 @@ TEST(JobConfigErrorTest, ImpossibleCombinationsAreExplained) {
        "\"bsp\""},
       {WithLine(R"("optimizer": {"kind": "adamw", "momentum": 0.9})"),
        "job.json:2:32: optimizer.momentum has no meaning for kind \"adamw\"; allowed for: sgd, "
-       "rmsprop"},
+       "rmsprop, delayed_nesterov"},
+      {WithLine(R"("train": {"local_steps": 8, "overlap": true})"),
+       "job.json:2:40: train.overlap is true with train.local_steps, whose change is known when "
+       "the last of them is done; allowed: false, or local_steps 1"},
+      {WithLine(R"("outer": {"lr": 0.5})"),
+       "job.json:2:10: outer is the servers' rule with local steps, and train.local_steps is 1; "
+       "allowed: train.local_steps above 1, or no outer"},
+      {WithLine(R"("train": {"local_steps_by_speed": true})"),
+       "job.json:2:35: train.local_steps_by_speed is true and train.local_steps is 1; allowed: "
+       "train.local_steps above 1, or false"},
+      {WithLine(R"("train": {"local_steps": 8, "mode": "bsp"}, "outer": {"every": 3})"),
+       "job.json:2:64: outer.every is of delayed_nesterov, and outer.kind is auto, which in mode "
+       "bsp is nesterov; allowed: \"kind\": \"delayed_nesterov\", or no every"},
+      {WithLine(R"("train": {"local_steps": 8}, "outer": {"momentum": 0})"),
+       "job.json:2:52: outer.momentum is 0 with delayed_nesterov; allowed: above 0, or \"kind\": "
+       "\"sgd\""},
+      {WithLine(R"("train": {"local_steps": 10000, "minibatch": 4096})"),
+       "job.json:2:26: train.local_steps is 10000 with minibatches of 4096, more than 16777216 "
+       "samples a step; allowed: up to 4096"},
+      {WithLine(R"("train": {"local_steps": 8, "local_steps_by_speed": true,)"
+                R"( "batch_policy": "by_speed"})"),
+       "job.json:2:53: train.local_steps_by_speed and train.batch_policy by_speed both make steps "
+       "equally long; allowed: one of the two"},
       {WithLine(R"("optimizer": {"schedule": {"kind": "step"}})"),
        "job.json:2:27: optimizer.schedule.milestones is missing; allowed: at least one number "
        "above 0 below 1"},

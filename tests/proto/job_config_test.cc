@@ -250,7 +250,7 @@ TEST(JobConfigTest, AJobOfEveryFormatIsReadAsItIsPrinted) {
 }
 
 TEST(JobConfigTest, EveryKindOfOptimizerAndModePrintsAndReadsBack) {
-  for (const std::string optimizer : {"sgd", "adam", "adamw", "adagrad"}) {
+  for (const std::string optimizer : {"sgd", "adam", "adamw", "adagrad", "delayed_nesterov"}) {
     for (const std::string mode : {"async", "ssp", "bsp"}) {
       const JobConfig config =
           ParseJobConfig(kSmall, "job.json", {{"optimizer.kind", optimizer}, {"train.mode", mode}})
@@ -286,6 +286,16 @@ TEST(JobConfigTest, CommentsAreAllowedEverywhere) {
 TEST(JobConfigTest, ClipNormTurnsOverlapOff) {
   const auto config = ParseJobConfig(kSmall, "job.json", {{"optimizer.clip_norm", "1"}});
   EXPECT_FALSE(config.value().train.overlap);
+}
+
+TEST(JobConfigTest, LocalStepsTurnOverlapOffAndPrintWithTheirRule) {
+  const JobConfig config =
+      ParseJobConfig(
+          kSmall, "job.json", {{"train.local_steps", "50"}, {"outer.kind", "delayed_nesterov"}})
+          .value();
+  EXPECT_FALSE(config.train.overlap);
+  EXPECT_EQ(config.outer.kind, OuterKind::kDelayedNesterov);
+  EXPECT_EQ(ParseJobConfig(PrintJobConfig(config), "printed.json").value(), config);
 }
 
 TEST(JobConfigTest, EscapesMeanTheirCharacters) {

@@ -117,6 +117,23 @@ TEST(ChunkStoreTest, ObservationsAreAveragedWithoutTheOptimizer) {
   ExpectValues(job, 0.75F, 0.5F);
 }
 
+TEST(ChunkStoreTest, WhatLocalStepsHaveObservedWeighsAsMuchAsAllOfThem) {
+  Job job = JobOf(proto::OptimizerKind::kSgd);
+  job.setup.tensors[0].rule = UpdateRule::kAverage;
+  job.setup.tensors[0].average_rate = 0.5F;
+  job.settings.local_steps = 2;  // 1 - 0.5 * 0.5
+  Job once = job;
+  once.settings.local_steps = 1;
+  once.setup.tensors[0].average_rate = 0.75F;
+  const auto after = [](const Job& of) {
+    ChunkStore store = of.MakeStore().value();
+    const std::vector<float> observed(store.ValuesOf(0).size(), 0.5F);
+    store.Apply(0, 0, observed, 1);
+    return store.ValuesOf(0)[0];
+  };
+  EXPECT_EQ(after(job), after(once));
+}
+
 TEST(ChunkStoreTest, InitialValuesAreThoseOfTheTensorWhateverTheChunking) {
   Job job;
   job.setup.tensors[0].init = InitKind::kNormal;

@@ -56,7 +56,7 @@ TEST_F(PushTest, ChunksAreAppliedAsTheyArriveAndTheAnswerComesWithTheLast) {
 
 TEST_F(PushTest, APushCountsInProportionToItsSamples) {
   ShardRig rig;
-  rig.settings.reference_minibatch = 4;
+  rig.settings.reference_samples = 4;
   rig.SetUp();
   proto::PushRequest push = rig.WholeStep(1, 1, 0.5F);
   push.samples = 2;

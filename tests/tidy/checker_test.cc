@@ -194,6 +194,7 @@ TEST(ShapeRuleTest, FilesOfMoreThanEightHundredLinesAreFound) {
   }
   EXPECT_THAT(Shape("ps/base/a.h", text), IsEmpty());
   EXPECT_EQ(Only(Shape("ps/base/a.h", text + "x\n")), "801 lines; split at 800");
+  EXPECT_THAT(Shape("configs/a.fbs", text + "x\n"), IsEmpty()) << "a manual";
 }
 
 TEST(DocumentRuleTest, LinesOfProseAreWrappedAt120) {

@@ -58,16 +58,18 @@ TakenStep TakeStep(
   task.end = 11;
   const TaskTensors tensors{parameters, taken.gradient};
   if (foreseen) {  // the first step makes room for what is fetched ahead
-    PS_CHECK((*trainer)->Step(task, tensors, [](uint32_t /*tensor*/) {}).ok()) << "the first step";
+    PS_CHECK((*trainer)->Step(task, tensors, {.on_ready = [](uint32_t /*tensor*/) {}}).ok())
+        << "the first step";
     (*trainer)->Foresee(*foreseen);
   }
   if (is_watched) {
     (*trainer)->WatchForward([&](bool is_done) { taken.told += is_done ? "]" : "["; });
   }
-  const auto done = (*trainer)->Step(task, tensors, [&](uint32_t /*tensor*/) {
+  const auto on_ready = [&](uint32_t /*tensor*/) {
     ++taken.ready_count;
     taken.told += "r";
-  });
+  };
+  const auto done = (*trainer)->Step(task, tensors, {.on_ready = on_ready});
   PS_CHECK(done.ok()) << done.status();
   return taken;
 }
@@ -139,8 +141,9 @@ TEST(TrainerTest, OneSampleBeforeABatchNormChangesNothing) {
   task.begin = 19;
   task.end = 20;
   std::vector<uint32_t> ready;
-  const auto done = trainer->Step(
-      task, {parameters, gradient}, [&](uint32_t tensor) { ready.push_back(tensor); });
+  const auto done = trainer->Step(task, {parameters, gradient}, {.on_ready = [&](uint32_t tensor) {
+                                    ready.push_back(tensor);
+                                  }});
   ASSERT_TRUE(done.ok()) << done.status();
   EXPECT_GT(done->loss_sum, 0);
   EXPECT_EQ(ready, (std::vector<uint32_t>{5, 4, 3, 2, 1, 0}));
@@ -210,7 +213,7 @@ TEST(TrainerTest, AGptLearnsARepeatedTextFromItsFile) {
   task.end = 16;
   const TaskTensors tensors{parameters, gradient};
   for (int step = 0; step < 60; ++step) {
-    ASSERT_TRUE((*trainer)->Step(task, tensors, [](uint32_t /*tensor*/) {}).ok());
+    ASSERT_TRUE((*trainer)->Step(task, tensors, {.on_ready = [](uint32_t /*tensor*/) {}}).ok());
     for (size_t i = 0; i < parameters.size(); ++i) {
       parameters[i] -= 0.5F * gradient[i];
     }

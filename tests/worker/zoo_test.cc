@@ -58,7 +58,8 @@ std::vector<double> Learn(
       task.epoch = static_cast<uint32_t>(epoch);
       task.begin = at;
       task.end = at + batch;
-      const auto done = trainer->Step(task, {parameters, gradient}, [](uint32_t /*tensor*/) {});
+      const auto done =
+          trainer->Step(task, {parameters, gradient}, {.on_ready = [](uint32_t /*tensor*/) {}});
       PS_CHECK(done.ok()) << done.status();
       loss += done->loss_sum / static_cast<double>(samples);
       const double fraction = (epoch + static_cast<double>(at) / static_cast<double>(samples)) /

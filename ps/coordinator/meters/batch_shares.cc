@@ -30,6 +30,7 @@ void BatchShares::Note(
       old == 0 ? speed : (1 - kNewest) * static_cast<double>(old) + kNewest * speed;
   share.speed = std::max<int64_t>(std::llround(smooth), 1);
   speed_sum_ += share.speed - old;
+  Replace(old, share.speed);
   base_sum_ += int64_t{base} - int64_t{share.base};
   share.base = base;
 }
@@ -40,8 +41,26 @@ void BatchShares::Remove(Incarnation incarnation) {
     return;
   }
   speed_sum_ -= it->second.speed;
+  Replace(it->second.speed, 0);
   base_sum_ -= it->second.base;
   shares_.erase(it);
+}
+
+/// 0 is no speed.
+void BatchShares::Replace(int64_t old, int64_t speed) {
+  if (const auto it = speeds_.find(old); it != speeds_.end()) {
+    speeds_.erase(it);
+  }
+  if (speed > 0) {
+    speeds_.insert(speed);
+  }
+}
+
+double BatchShares::SpeedOf(Incarnation incarnation) const {
+  const auto it = shares_.find(incarnation);
+  return it == shares_.end()
+             ? 1
+             : static_cast<double>(it->second.speed) / static_cast<double>(*speeds_.rbegin());
 }
 
 uint32_t BatchShares::BatchOf(Incarnation incarnation, uint32_t current) const {

@@ -2,15 +2,17 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 
 #include "ps/base/ids.h"
 #include "ps/proto/messages.h"
 
 namespace ps::coordinator {
 
+/// The samples that each member computes in a second, and what follows from it.
 /// train.batch_policy by_speed: what the members' minibatches are in all is shared in proportion to
-/// the samples that each computes in a second, so that their steps take equally long. Speeds are
-/// kept in whole numbers, so their sum does not depend on who came and went.
+/// that, so that their steps take equally long. Speeds are kept in whole numbers, so their sum does
+/// not depend on who came and went.
 class BatchShares {
  public:
   /// A heartbeat of a member whose own minibatch is `base`: what it has done, before and now.
@@ -28,6 +30,9 @@ class BatchShares {
   /// with it. Requires: current > 0.
   uint32_t BatchOf(Incarnation incarnation, uint32_t current) const;
 
+  /// Its speed as a share of the fastest one's, above 0. 1 while it is not known.
+  double SpeedOf(Incarnation incarnation) const;
+
   static constexpr int kChangeMax = 4;
 
  private:
@@ -36,7 +41,10 @@ class BatchShares {
     int64_t speed = 0;  // 1e-6 samples/s, smoothed
   };
 
+  void Replace(int64_t old, int64_t speed);
+
   std::map<Incarnation, Share> shares_;
+  std::multiset<int64_t> speeds_;  // of shares_
   int64_t base_sum_ = 0;
   int64_t speed_sum_ = 0;
 };

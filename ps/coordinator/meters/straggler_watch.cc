@@ -13,15 +13,15 @@ constexpr uint32_t kStepsToKnow = 3;  // the first one has work that is only don
 }  // namespace
 
 void StragglerWatch::NoteStep(
-    Incarnation incarnation, uint32_t minibatch, double seconds, bool is_bsp) {
+    Incarnation incarnation, uint32_t samples, double seconds, bool is_bsp) {
   Pace& pace = paces_[incarnation];
   if (pace.part == Part::kAside) {
     return;  // a step that it had begun before
   }
-  if (pace.minibatch != minibatch) {
-    const bool is_restored = pace.minibatch == 0;
+  if (pace.samples != samples) {
+    const bool is_restored = pace.samples == 0;
     pace = {
-        .minibatch = minibatch,
+        .samples = samples,
         .steps = is_restored ? pace.steps : 0,
         .least_bsp = is_restored ? pace.least_bsp : 0,
         .part = pace.part};
@@ -126,7 +126,7 @@ std::optional<double> StragglerWatch::TrialSlowdown(Incarnation incarnation) con
     return std::nullopt;
   }
   const Pace& pace = found->second;
-  // With another minibatch it has no usual pace any more, so that it is as one that is new.
+  // With steps of another size it has no usual pace any more, so that it is as one that is new.
   return pace.least_bsp == 0
              ? 0
              : pace.trial_s / fleet.growth / std::max(fleet.usual_s, pace.least_bsp);

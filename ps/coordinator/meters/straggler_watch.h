@@ -22,9 +22,9 @@ class StragglerWatch {
   /// So many looks in a row have to say so. There is at most one look a second.
   static constexpr uint32_t kLooks = 3;
 
-  /// The worker made a step of `minibatch` samples, from the lease or the step before to its
+  /// The worker made a step of `samples`, from the lease or the step before to its
   /// report. Requires: seconds > 0.
-  void NoteStep(Incarnation incarnation, uint32_t minibatch, double seconds, bool is_bsp);
+  void NoteStep(Incarnation incarnation, uint32_t samples, double seconds, bool is_bsp);
 
   void Remove(Incarnation incarnation) { paces_.erase(incarnation); }
 
@@ -59,8 +59,8 @@ class StragglerWatch {
   enum class Part : uint8_t { kIn, kAside, kOnTrial };
 
   struct Pace {
-    uint32_t minibatch = 0;
-    uint32_t steps = 0;    // of that minibatch
+    uint32_t samples = 0;
+    uint32_t steps = 0;    // of so many samples
     double seconds = 0;    // of a step, smoothed
     double least_bsp = 0;  // of these, in bsp; 0: too few steps yet
     Part part = Part::kIn;

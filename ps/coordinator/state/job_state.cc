@@ -40,7 +40,7 @@ bool IsSane(Duration duration) {
 
 bool IsSane(const MemberRecord& member) {
   return member.seat.value < kSeatsMax && member.minibatch > 0 &&
-         member.minibatch <= kMinibatchMax && std::isfinite(member.slowdown) &&
+         member.minibatch <= proto::kStepSamplesMax && std::isfinite(member.slowdown) &&
          member.step_seconds >= 0 && member.step_seconds <= kStepSecondsMax &&
          member.last_grant.end >= member.last_grant.begin;
 }
@@ -76,7 +76,7 @@ Status CheckHolders(const JobState& state) {
     if (!IsHolder(state, lease.holder)) {
       return Status::Corruption(fmt::format("lease {} has no holder", id.value));
     }
-    if (lease.minibatch == 0 || lease.minibatch > kMinibatchMax) {
+    if (lease.minibatch == 0 || lease.minibatch > proto::kStepSamplesMax) {
       return Status::Corruption(
           fmt::format("lease {} has steps of {} samples", id.value, lease.minibatch));
     }

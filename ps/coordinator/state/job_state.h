@@ -45,9 +45,6 @@ struct CoordinatorOptions {
   std::optional<ResumeFrom> resume;
 };
 
-/// Samples of a worker's step.
-inline constexpr uint32_t kMinibatchMax = 1U << 24;
-
 /// The state of a job that has not begun.
 JobState MakeJobState(const CoordinatorOptions& options);
 

@@ -179,6 +179,30 @@ void SampleLedger::Close(TrainLease* lease) {
   state_->leases.erase(lease->lease);
 }
 
+Status SampleLedger::Cut(LeaseId lease, uint64_t end) {
+  TrainLease* const open = lease_index_.Find(lease);
+  if (open == nullptr || end <= open->next || end > open->end) {
+    return Status::InvalidArgument(fmt::format(
+        "lease {} can't end at sample {}: {}",
+        lease.value,
+        end,
+        open == nullptr ? "it is not open"
+                        : "it has " + RangeText(open->next, open->end) + " left"));
+  }
+  if (end == open->end) {
+    return Status::Ok();
+  }
+  EpochRecord& record = state_->epochs[open->epoch];
+  touched_->Mark(RowKind::kEpoch, open->epoch);
+  touched_->Mark(RowKind::kLease, lease.value);
+  record.returned.Insert(end, open->end);
+  record.samples_returned += open->end - end;
+  samples_queued_ += open->end - end;
+  NoteQueue(open->epoch);
+  open->end = end;
+  return Status::Ok();
+}
+
 void SampleLedger::Return(LeaseId lease) {
   TrainLease* const open = lease_index_.Find(lease);
   PS_CHECK(open != nullptr) << "lease " << lease;

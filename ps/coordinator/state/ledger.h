@@ -39,6 +39,9 @@ class SampleLedger {
   /// Samples [begin, end) of `lease` were trained on. Errors: kInvalidArgument when the lease is
   /// not open or these are not its next samples; nothing has changed then.
   Status Count(LeaseId lease, uint64_t begin, uint64_t end);
+  /// The lease ends at `end`, and what is behind goes back to the queue. Errors: kInvalidArgument
+  /// when the lease is not open, or has nothing left before `end`, or ends before it.
+  Status Cut(LeaseId lease, uint64_t end);
   /// What is left of the lease goes back to the queue. Requires: the lease is open.
   void Return(LeaseId lease);
   /// A number for a lease that is kept elsewhere (evaluation), from the same sequence.

@@ -41,8 +41,10 @@ struct Member {
   TimePoint since{};       // the join
   TimePoint last_heard{};  // or when its connection was lost
   TimePoint last_heartbeat{};
-  TimePoint last_progress{};  // lease granted to idle hands, or a step or evaluation reported
-  TimePoint last_step{};      // reported, or the first lease's grant
+  TimePoint
+      last_progress{};       // lease granted to idle hands, a minibatch or step done, an evaluation
+  TimePoint last_step{};     // reported, or the first lease's grant
+  uint64_t minibatches = 0;  // of local steps, as its last heartbeat said
 
  private:
   friend class Membership;

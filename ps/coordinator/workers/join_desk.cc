@@ -23,7 +23,7 @@ bool IsSane(const proto::JoinRequest& request) {
   const bool is_seat_ok = !names_seat || request.seat.value < kSeatsMax;
   const bool is_slowdown_ok =
       request.slowdown == 0 || (request.slowdown >= 1 && request.slowdown <= kSlowdownMax);
-  return is_seat_ok && is_slowdown_ok && request.minibatch <= kMinibatchMax;
+  return is_seat_ok && is_slowdown_ok && request.minibatch <= proto::kStepSamplesMax;
 }
 
 /// "its training labels differ", "it has 100 test samples and not 200": what `own` has and `run`
@@ -137,7 +137,7 @@ void JoinDesk::On(const Call& call, const proto::JoinRequest& message) {
         fmt::format(
             "a seat is below {}, a slowdown 0 or at least 1, and a minibatch at most {}",
             kSeatsMax,
-            kMinibatchMax));
+            proto::kStepSamplesMax));
     return;
   }
   const Incarnation incarnation = job_->peers.At(call.from).incarnation;

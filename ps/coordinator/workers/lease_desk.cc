@@ -171,8 +171,10 @@ bool LeaseDesk::ServeTraining(Member* member, const Call& call) {
     }
   }
   const uint32_t minibatch = BatchOf(*record);
+  const uint32_t local_steps = LocalStepsOf(*record);
+  const uint32_t step_samples = minibatch * local_steps;
   const std::optional<TrainLease> lease =
-      job_->ledger.Grant(incarnation, LeaseSamples(minibatch), epochs_ahead(), minibatch);
+      job_->ledger.Grant(incarnation, LeaseSamples(step_samples), epochs_ahead(), step_samples);
   PS_CHECK(lease.has_value()) << "the ledger has work";
   if (open == 0) {
     member->last_progress = call.now;
@@ -194,6 +196,8 @@ bool LeaseDesk::ServeTraining(Member* member, const Call& call) {
   grant.end = lease->end;
   grant.round = job_->is_bsp() ? job_->rounds.open_round() : 0;
   grant.minibatch = minibatch;
+  grant.local_steps = local_steps;
+  grant.samples_done = job_->ledger.samples_counted();
   SendGrant(member, grant, call);
   return true;
 }
@@ -219,19 +223,29 @@ uint32_t LeaseDesk::BatchOf(const MemberRecord& member) const {
   return job_->batches.BatchOf(member.incarnation, current > 0 ? current : member.minibatch);
 }
 
-/// Towards the end of an epoch leases get smaller, down to one minibatch, so that nobody is left
-/// alone with a long one.
-uint64_t LeaseDesk::LeaseSamples(uint32_t minibatch) const {
+uint32_t LeaseDesk::LocalStepsOf(const MemberRecord& member) const {
+  const proto::TrainConfig& train = job_->options.config.train;
+  if (!train.local_steps_by_speed) {
+    return train.local_steps;
+  }
+  const double steps = train.local_steps * job_->batches.SpeedOf(member.incarnation);
+  return std::max(static_cast<uint32_t>(steps), 1U);
+}
+
+/// Towards the end of an epoch leases get smaller, down to one step, so that nobody is left alone
+/// with a long one.
+uint64_t LeaseDesk::LeaseSamples(uint32_t step_samples) const {
   if (job_->is_bsp()) {
-    return minibatch;
+    return step_samples;
   }
   const SampleLedger& ledger = job_->ledger;
   const uint64_t queued =
       ledger.samples_queued() == 0 ? ledger.samples_per_epoch() : ledger.samples_queued();
-  const uint64_t fair = queued / (2 * job_->membership.members().size()) / minibatch;
+  const uint64_t fair = queued / (2 * job_->membership.members().size()) / step_samples;
+  const proto::TrainConfig& train = job_->options.config.train;
   const uint64_t steps =
-      std::clamp<uint64_t>(fair, 1, std::max<uint32_t>(job_->options.config.train.lease_steps, 1));
-  return steps * minibatch;
+      std::clamp<uint64_t>(fair, 1, std::max<uint32_t>(train.lease_steps / train.local_steps, 1));
+  return steps * step_samples;
 }
 
 void LeaseDesk::On(const Call& call, const proto::StepReport& message) {
@@ -272,7 +286,7 @@ void LeaseDesk::On(const Call& call, const proto::StepReport& message) {
     if (looks_at_paces_) {
       job_->stragglers.NoteStep(
           record->incarnation,
-          record->last_grant.minibatch,
+          static_cast<uint32_t>(record->last_grant.step_samples()),
           std::max(seconds, kStepSecondsMin),
           job_->is_bsp());
     }
@@ -288,6 +302,31 @@ void LeaseDesk::On(const Call& call, const proto::StepReport& message) {
   }
   Track(record->incarnation);  // it may have room for another lease
   job_->Reply(call, proto::StepAck{record->incarnation, record->reported});
+}
+
+void LeaseDesk::On(const Call& call, const proto::CutLease& message) {
+  const Member* const member = job_->MemberOf(call, message.incarnation);
+  if (member == nullptr) {
+    return;
+  }
+  const TrainLease* const open = job_->ledger.Find(message.lease);
+  const bool is_own = open != nullptr && open->holder == message.incarnation;
+  const bool is_over = open == nullptr && message.lease <= member->record->last_grant.lease;
+  if (!is_over) {  // else it was cut, and its last step has been counted since
+    const Status cut =
+        is_own ? job_->ledger.Cut(message.lease, message.end)
+               : Status::InvalidArgument(fmt::format("lease {} is not yours", message.lease.value));
+    if (!cut.ok()) {
+      job_->Refuse(call, cut.code(), std::string(cut.message()));
+      return;
+    }
+    job_->log->Info(
+        "lease_cut",
+        {{"worker", member->record->seat.value},
+         {"lease", message.lease.value},
+         {"end", message.end}});
+  }
+  job_->Reply(call, proto::LeaseCut{message.incarnation, message.lease});
 }
 
 Status LeaseDesk::CountStep(

@@ -23,6 +23,7 @@ class LeaseDesk {
 
   void On(const Call& call, const proto::LeaseRequest& message);
   void On(const Call& call, const proto::StepReport& message);
+  void On(const Call& call, const proto::CutLease& message);
   void On(const Call& call, const proto::EvaluateReport& message);
 
   /// Takes note of what has become of a member: draining, or none any more.
@@ -67,7 +68,8 @@ class LeaseDesk {
   void SendGrant(Member* member, proto::LeaseGrant grant, const Call& call);
   /// Samples of the steps of its next lease.
   uint32_t BatchOf(const MemberRecord& member) const;
-  uint64_t LeaseSamples(uint32_t minibatch) const;
+  uint32_t LocalStepsOf(const MemberRecord& member) const;
+  uint64_t LeaseSamples(uint32_t step_samples) const;
   void NoteRejection(const MemberRecord& member, Step step, uint64_t samples);
 
   uint32_t epochs_ahead() const { return job_->is_bsp() ? 0 : 1; }

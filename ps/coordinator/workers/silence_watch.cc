@@ -41,8 +41,12 @@ Duration SilenceWatch::ProgressLimit(const Member& member) const {
   if (uses_.speed.is_anybody_warming_up()) {
     limit = std::max(limit, uses_.join_timeout);
   }
-  limit = std::min(limit, kLimitMax);
-  return member.state == proto::WorkerState::kWaiting ? limit * 2 : limit;
+  if (member.state != proto::WorkerState::kWaiting) {
+    return std::min(limit, kLimitMax);
+  }
+  // Whom it waits for makes a first step of so many minibatches, and tells of each.
+  const auto factor = uses_.speed.is_anybody_warming_up() ? uses_.local_steps : 1;
+  return std::min<Duration>(limit * 2 * factor, kLimitMax);
 }
 
 SilenceWatch::Verdict SilenceWatch::Judge(const Member& member, TimePoint now) const {

@@ -93,7 +93,9 @@ using Tables = std::tuple<
     wire::ChunksOffer,
     wire::ChunkPart,
     wire::ChunksTaken,
-    wire::ServerNotice>;
+    wire::ServerNotice,
+    wire::CutLease,
+    wire::LeaseCut>;
 static_assert(std::tuple_size_v<Tables> == kMessageTypeMax);
 
 template <typename T>

@@ -124,13 +124,28 @@ auto ListFields(M& m, auto&& list) {
       Field<"end">(m.end),
       Field<"round">(m.round),
       Field<"minibatch">(m.minibatch),
-      Field<"mode">(m.mode));
+      Field<"mode">(m.mode),
+      Field<"local_steps">(m.local_steps),
+      Field<"samples_done">(m.samples_done));
 }
 
 void Check(auto& d, const LeaseGrant& m) {
   if (m.end < m.begin) {
     d.Fail("the lease ends before it begins");
   }
+  if (m.local_steps == 0 || m.step_samples() > kStepSamplesMax) {
+    d.Fail("a lease's steps have no minibatch, or too many");
+  }
+}
+
+template <MaybeConst<CutLease> M>
+auto ListFields(M& m, auto&& list) {
+  return list(Field<"incarnation">(m.incarnation), Field<"lease">(m.lease), Field<"end">(m.end));
+}
+
+template <MaybeConst<LeaseCut> M>
+auto ListFields(M& m, auto&& list) {
+  return list(Field<"incarnation">(m.incarnation), Field<"lease">(m.lease));
 }
 
 template <MaybeConst<StepReport> M>
@@ -167,7 +182,8 @@ auto ListFields(M& m, auto&& list) {
       First<"waits", kWaitsPerPeerMax>(m.waits),
       Field<"steps_late">(m.stats.steps_late),
       Field<"placement">(m.placement),
-      Field<"is_at_risk">(m.is_at_risk));
+      Field<"is_at_risk">(m.is_at_risk),
+      Field<"minibatches">(m.minibatches));
 }
 
 template <MaybeConst<HeartbeatReply> M>

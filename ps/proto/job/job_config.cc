@@ -19,12 +19,13 @@ namespace {
 
 constexpr size_t kFileBytesMax = kConfigBytesMax;
 
-/// ssp, bsp and clip_norm need the whole step before anything moves on; to ask for overlap with
-/// them is an error, not to mention it is not.
+/// ssp, bsp, clip_norm and local steps need the whole step before anything moves on; to ask for
+/// overlap with them is an error, not to mention it is not.
 void ResolveOverlap(JobConfig& config) {
   const bool is_ever_async =
       config.train.mode == Mode::kAsync || config.train.mode_policy != ModePolicy::kFixed;
-  config.train.overlap = config.train.overlap && is_ever_async && config.optimizer.clip_norm == 0;
+  config.train.overlap = config.train.overlap && is_ever_async && config.optimizer.clip_norm == 0 &&
+                         config.train.local_steps == 1;
 }
 
 Result<std::string> ReadJobFile(const std::string& path) {

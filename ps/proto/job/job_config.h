@@ -21,6 +21,8 @@ using config::LayerConfig;
 using config::LayerKind;
 using config::OptimizerConfig;
 using config::OptimizerKind;
+using config::OuterConfig;
+using config::OuterKind;
 using config::ScheduleConfig;
 using config::ScheduleKind;
 
@@ -109,7 +111,9 @@ struct TrainConfig {
   uint32_t micro_batch = 0;    // worker: samples computed at a time; 0 = the minibatch
   Precision precision = Precision::kF32;  // worker: what the factors of products are rounded to
   uint32_t lease_steps = 8;               // async, ssp: minibatches per lease
-  bool overlap = true;                    // async: compute the next step while this one travels
+  uint32_t local_steps = 1;           // minibatches of a step; above 1 optimizer is the worker's
+  bool local_steps_by_speed = false;  // fewer of them for slow workers
+  bool overlap = true;                // async: compute the next step while this one travels
   uint32_t evaluate_every_epochs = 1;
   Divergence on_divergence = Divergence::kStop;
   LrPolicy lr_policy = LrPolicy::kFixed;
@@ -308,6 +312,7 @@ struct JobConfig {
   ModelConfig model;
   DataConfig data;
   OptimizerConfig optimizer;
+  OuterConfig outer;  // of the servers, with local steps
   TrainConfig train;
   ServerConfig servers;
   std::vector<WorkerGroup> workers;

@@ -53,6 +53,8 @@ void VisitFields(C& c, V&& visit) {
   visit("micro_batch", c.micro_batch);
   visit("precision", c.precision);
   visit("lease_steps", c.lease_steps);
+  visit("local_steps", c.local_steps);
+  visit("local_steps_by_speed", c.local_steps_by_speed);
   visit("overlap", c.overlap);
   visit("evaluate_every_epochs", c.evaluate_every_epochs);
   visit("on_divergence", c.on_divergence);
@@ -203,6 +205,7 @@ void VisitFields(C& c, V&& visit) {
   visit("model", c.model);
   visit("data", c.data);
   visit("optimizer", c.optimizer);
+  visit("outer", c.outer);
   visit("train", c.train);
   visit("servers", c.servers);
   visit("workers", c.workers);

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "ps/proto/job/job_rules.h"
+#include "ps/proto/job/optimizer_rules.h"
+#include "ps/proto/limits.h"
 
 namespace ps::proto {
 namespace {
@@ -127,6 +129,79 @@ Status Train(const JobInFile& job) {
         "train.overlap is true with optimizer.clip_norm, which needs the whole gradient first; "
         "allowed: false, or no clip_norm");
   }
+  if (train.local_steps > 1) {
+    return job.Error(
+        "train.overlap",
+        "train.overlap is true with train.local_steps, whose change is known when the last of them "
+        "is done; allowed: false, or local_steps 1");
+  }
+  return Status::Ok();
+}
+
+Status StepSamples(const JobInFile& job) {
+  const TrainConfig& train = job.config.train;
+  uint64_t minibatch = train.minibatch;
+  for (const WorkerGroup& group : job.config.workers) {
+    minibatch = std::max<uint64_t>(minibatch, group.minibatch);
+  }
+  if (minibatch * train.local_steps <= kStepSamplesMax) {
+    return Status::Ok();
+  }
+  return job.Error(
+      "train.local_steps",
+      fmt::format(
+          "train.local_steps is {} with minibatches of {}, more than {} samples a step; allowed: "
+          "up "
+          "to {}",
+          train.local_steps,
+          minibatch,
+          kStepSamplesMax,
+          kStepSamplesMax / minibatch));
+}
+
+/// What belongs to local steps is an error without them: whoever asks for it thinks that it counts.
+Status Outer(const JobInFile& job) {
+  const TrainConfig& train = job.config.train;
+  const OuterConfig& outer = job.config.outer;
+  if (train.local_steps == 1) {
+    if (job.root.At("outer") != nullptr && !(outer == OuterConfig{})) {
+      return job.Error(
+          "outer",
+          "outer is the servers' rule with local steps, and train.local_steps is 1; allowed: "
+          "train.local_steps above 1, or no outer");
+    }
+    if (train.local_steps_by_speed) {
+      return job.Error(
+          "train.local_steps_by_speed",
+          "train.local_steps_by_speed is true and train.local_steps is 1; allowed: "
+          "train.local_steps above 1, or false");
+    }
+    return Status::Ok();
+  }
+  const OuterKind kind = OuterKindOf(job.config);
+  if (outer.every > 0 && kind != OuterKind::kDelayedNesterov) {
+    return job.Error(
+        "outer.every",
+        fmt::format(
+            "outer.every is of delayed_nesterov, and outer.kind is {}{}; allowed: "
+            "\"kind\": \"delayed_nesterov\", or no every",
+            config::kOuterKindNames[static_cast<size_t>(outer.kind)],
+            outer.kind == OuterKind::kAuto ? ", which in mode bsp is nesterov" : ""));
+  }
+  if (outer.momentum == 0 && kind != OuterKind::kSgd) {
+    return job.Error(
+        "outer.momentum",
+        fmt::format(
+            "outer.momentum is 0 with {}; allowed: above 0, or \"kind\": \"sgd\"",
+            config::kOuterKindNames[static_cast<size_t>(kind)]));
+  }
+  PS_TRY(StepSamples(job));
+  if (train.local_steps_by_speed && train.batch_policy == BatchPolicy::kBySpeed) {
+    return job.Error(
+        "train.local_steps_by_speed",
+        "train.local_steps_by_speed and train.batch_policy by_speed both make steps equally long; "
+        "allowed: one of the two");
+  }
   return Status::Ok();
 }
 
@@ -135,6 +210,7 @@ Status Train(const JobInFile& job) {
 Status CheckTraining(const JobInFile& job) {
   PS_TRY(Model(job));
   PS_TRY(Optimizer(job));
+  PS_TRY(Outer(job));
   return Train(job);
 }
 

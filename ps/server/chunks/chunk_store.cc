@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <utility>
@@ -18,6 +19,11 @@ Buffer MakeZeros(int64_t element_count) {
   return buffer;
 }
 
+/// The weight of `steps` observations together, each of which has the weight `rate` when it comes.
+float RateOver(float rate, uint32_t steps) {
+  return steps == 1 ? rate : static_cast<float>(1 - std::pow(1 - double{rate}, steps));
+}
+
 }  // namespace
 
 Result<ChunkStore> ChunkStore::Make(
@@ -28,6 +34,7 @@ Result<ChunkStore> ChunkStore::Make(
   store.momentum_ = settings.optimizer.momentum;
   store.slot_count_ = kernels::OptimizerSlotCount(store.rule_);
   store.weight_decay_ = settings.optimizer.weight_decay;
+  store.local_steps_ = settings.local_steps;
   store.tensors_ = setup.tensors;
   store.model_ = setup.placement.chunks;
   store.placement_ = setup.placement.version;
@@ -72,7 +79,7 @@ Chunk ChunkStore::Describe(const proto::ChunkAssignment& assignment) const {
   chunk.key = assignment.key;
   chunk.element_count = assignment.element_count;
   chunk.rule = spec.rule;
-  chunk.average_rate = spec.average_rate;
+  chunk.average_rate = RateOver(spec.average_rate, local_steps_);
   chunk.weight_decay = spec.has_weight_decay ? weight_decay_ : 0;
   chunk.part_count = parts_.CountOf(assignment.element_count);
   return chunk;

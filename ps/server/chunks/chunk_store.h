@@ -26,7 +26,7 @@ struct Chunk {
   ChunkKey key;
   int64_t element_count = 0;
   UpdateRule rule = UpdateRule::kOptimizer;
-  float average_rate = 0;
+  float average_rate = 0;  // of what a push has observed
   float weight_decay = 0;  // 0 where the tensor has none
   size_t first_part = 0;   // of the parts of all chunks, in order: those it travels in
   uint32_t part_count = 1;
@@ -156,6 +156,7 @@ class ChunkStore {
   std::vector<TensorSpec> tensors_;            // of the model
   std::vector<proto::ChunkAssignment> model_;  // all chunks, by key
   float weight_decay_ = 0;
+  uint32_t local_steps_ = 1;
   int slot_count_ = 0;  // of a chunk that the optimizer updates
   size_t part_count_ = 0;
   kernels::OptimizerRule rule_;

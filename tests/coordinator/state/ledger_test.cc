@@ -39,6 +39,24 @@ TEST(LedgerTest, OnlyTheNextSamplesOfAnOpenLeaseCount) {
   EXPECT_EQ(ledger.samples_counted(), 30U);
 }
 
+TEST(LedgerTest, ALeaseThatIsCutGivesTheRestBack) {
+  LedgerState state;
+  TouchedRows touched;
+  SampleLedger ledger(&state, 100, 1, &touched);
+  const LeaseId lease = ledger.Grant(Incarnation(1), 30, 0, 30)->lease;
+  EXPECT_EQ(ledger.Cut(lease, 0).code(), StatusCode::kInvalidArgument) << "nothing is left";
+  EXPECT_EQ(ledger.Cut(lease, 31).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(ledger.Cut(LeaseId(9), 10).code(), StatusCode::kInvalidArgument);
+  ASSERT_TRUE(ledger.Cut(lease, 12).ok());
+  EXPECT_TRUE(ledger.Cut(lease, 12).ok()) << "told again";
+  EXPECT_TRUE(ledger.Check().ok()) << ledger.Check();
+  EXPECT_EQ(ledger.Count(lease, 0, 30).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(ledger.Grant(Incarnation(2), 30, 0)->begin, 12U) << "before fresh ones";
+  EXPECT_TRUE(ledger.Count(lease, 0, 12).ok());
+  EXPECT_FALSE(ledger.HasLease(Incarnation(1)));
+  EXPECT_TRUE(ledger.Check().ok()) << ledger.Check();
+}
+
 TEST(LedgerTest, AnEpochBeginsOnlySoFarAheadOfUnfinishedOnes) {
   LedgerState state;
   TouchedRows touched;

@@ -66,6 +66,17 @@ TEST(BatchSharesTest, WhoIsGoneLeavesNothingBehind) {
   EXPECT_EQ(shares.BatchOf(Incarnation(1), 48), 32U);
 }
 
+TEST(BatchSharesTest, SpeedsAreSharesOfTheFastest) {
+  BatchShares shares;
+  EXPECT_EQ(shares.SpeedOf(Incarnation(1)), 1) << "not known";
+  shares.Note(Incarnation(1), 32, {}, Done(32, 1));
+  shares.Note(Incarnation(2), 32, {}, Done(32, 4));
+  EXPECT_EQ(shares.SpeedOf(Incarnation(1)), 1);
+  EXPECT_EQ(shares.SpeedOf(Incarnation(2)), 0.25);
+  shares.Remove(Incarnation(1));
+  EXPECT_EQ(shares.SpeedOf(Incarnation(2)), 1);
+}
+
 CoordinatorOptions BySpeed() {
   CoordinatorOptions options = SmallJob();
   options.config.workers = {{2, 0, 1, 1}};

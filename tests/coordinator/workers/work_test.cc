@@ -29,6 +29,80 @@ TEST(WorkTest, LeasesAreSomeMinibatchesAndGetSmallTowardsTheEnd) {
   EXPECT_EQ(harness.status().samples_counted, 200U);
 }
 
+/// Steps of three minibatches of 10.
+CoordinatorOptions LocalSteps(proto::Mode mode = proto::Mode::kAsync) {
+  CoordinatorOptions options = OneWorker(mode);
+  options.config.train.local_steps = 3;
+  options.config.train.lease_steps = 8;
+  return options;
+}
+
+TEST(WorkTest, StepsHaveAllTheirLocalMinibatches) {
+  Harness harness(LocalSteps());
+  FakeWorker worker = harness.StartWithWorkers()[0];
+  const auto grant = harness.Ask(&worker);
+  ASSERT_TRUE(grant.has_value());
+  EXPECT_EQ(grant->minibatch, 10U);
+  EXPECT_EQ(grant->local_steps, 3U);
+  EXPECT_EQ(grant->end - grant->begin, 60U) << "two steps: 8 minibatches are not three";
+  harness.Work(&worker, *grant);
+  EXPECT_EQ(harness.status().steps_counted, 2U);
+  EXPECT_EQ(harness.Ask(&worker)->samples_done, 60U);
+}
+
+TEST(WorkTest, AStepThatEndsEarlyIsCountedAsFarAsItHasCome) {
+  Harness harness(LocalSteps());
+  FakeWorker worker = harness.StartWithWorkers()[0];
+  proto::LeaseGrant grant = *harness.Ask(&worker);
+  harness.Give(worker.peer, proto::CutLease{worker.incarnation, grant.lease, grant.begin + 20});
+  ASSERT_TRUE(harness.Take<proto::LeaseCut>(worker.peer).has_value());
+  grant.end = grant.begin + 20;
+  harness.Work(&worker, grant);
+  EXPECT_EQ(harness.status().samples_counted, 20U);
+  harness.Give(worker.peer, proto::CutLease{worker.incarnation, grant.lease, grant.begin + 20});
+  EXPECT_TRUE(harness.Take<proto::LeaseCut>(worker.peer).has_value()) << "a late repetition";
+  EXPECT_EQ(harness.Ask(&worker)->begin, 20U) << "the rest is handed out again";
+}
+
+TEST(WorkTest, AWorkerThatIsLostAfterItsPushCountsWhatItHasCut) {
+  Harness harness(LocalSteps());
+  FakeWorker worker = harness.StartWithWorkers()[0];
+  const proto::LeaseGrant grant = *harness.Ask(&worker);
+  harness.Give(worker.peer, proto::CutLease{worker.incarnation, grant.lease, grant.begin + 20});
+  harness.Complete(worker, 1);  // at the shards, and nobody is told
+  harness.Close(worker.peer);
+  harness.Wait(seconds(10));
+  EXPECT_EQ(harness.status().samples_counted, 20U);
+}
+
+TEST(WorkTest, ACutOfWhatIsNotOnesOwnIsRefused) {
+  Harness harness(LocalSteps());
+  FakeWorker worker = harness.StartWithWorkers()[0];
+  const proto::LeaseGrant grant = *harness.Ask(&worker);
+  harness.Give(worker.peer, proto::CutLease{worker.incarnation, grant.lease, grant.end + 1});
+  EXPECT_THAT(harness.Take<proto::Refusal>(worker.peer)->message, HasSubstr("can't end at sample"));
+  harness.Give(worker.peer, proto::CutLease{worker.incarnation, LeaseId(77), 5});
+  EXPECT_THAT(harness.Take<proto::Refusal>(worker.peer)->message, HasSubstr("not yours"));
+}
+
+TEST(WorkTest, MinibatchesOfALongStepAreProgress) {
+  Harness harness(LocalSteps());
+  FakeWorker worker = harness.StartWithWorkers()[0];
+  harness.Work(&worker, *harness.Ask(&worker));  // its speed is known
+  ASSERT_TRUE(harness.Ask(&worker).has_value());
+  proto::WorkerHeartbeat beat;
+  beat.incarnation = worker.incarnation;
+  beat.state = proto::WorkerState::kComputing;
+  for (int minibatch = 1; minibatch < 40; ++minibatch) {
+    harness.Wait(seconds(10), {worker});
+    beat.minibatches = static_cast<uint64_t>(minibatch);
+    harness.Give(worker.peer, beat);
+  }
+  EXPECT_EQ(harness.status().workers.size(), 1U);
+  harness.Wait(seconds(400), {worker});
+  EXPECT_THAT(harness.status().workers[0].reason, HasSubstr("no progress"));
+}
+
 TEST(WorkTest, ARepeatedLeaseRequestGetsTheSameGrant) {
   Harness harness(OneWorker());
   FakeWorker worker = harness.StartWithWorkers()[0];

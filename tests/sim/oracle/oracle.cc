@@ -292,7 +292,7 @@ float Oracle::RateAt(uint64_t samples, uint64_t weight) const {
   const double total = static_cast<double>(options_.epochs * options_.train_samples);
   const double done = static_cast<double>(samples) / total;
   return static_cast<float>(
-      server::ScheduledLr(options_.optimizer, done) * static_cast<double>(weight));
+      proto::ScheduledLr(options_.optimizer, done) * static_cast<double>(weight));
 }
 
 /// The chunk is on the shard with these bits.

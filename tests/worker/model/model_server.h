@@ -24,8 +24,8 @@ class ModelServer {
   /// A tensor's part of a push of `samples` in async, when `fraction` of the training is done: the
   /// config's lr is for its minibatch.
   void Apply(size_t tensor, std::span<const float> gradient, uint64_t samples, double fraction) {
-    const float lr = server::ScheduledLr(config_.optimizer, fraction) *
-                     static_cast<float>(samples) / static_cast<float>(config_.train.minibatch);
+    const float lr = proto::ScheduledLr(config_.optimizer, fraction) * static_cast<float>(samples) /
+                     static_cast<float>(config_.train.minibatch);
     PS_CHECK(store_.Apply(tensor, 0, gradient, lr)) << "a gradient that is not finite";
     store_.FinishUpdate(tensor);
   }

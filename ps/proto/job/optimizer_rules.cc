@@ -1,0 +1,92 @@
+#include "ps/proto/job/optimizer_rules.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace ps::proto {
+namespace {
+
+/// DiLoCo's (arXiv 2311.08105), with Nesterov momentum of 0.9.
+constexpr float kOuterLr = 0.7F;
+
+uint32_t EveryOf(uint32_t every, const JobConfig& config) {
+  return every > 0 ? every : WorkersListed(config);
+}
+
+}  // namespace
+
+uint32_t WorkersListed(const JobConfig& config) {
+  uint32_t workers = 0;
+  for (const WorkerGroup& group : config.workers) {
+    workers += group.count;
+  }
+  return std::max(workers, 1U);
+}
+
+OuterKind OuterKindOf(const JobConfig& config) {
+  if (config.outer.kind != OuterKind::kAuto) {
+    return config.outer.kind;
+  }
+  return config.train.mode == Mode::kBsp ? OuterKind::kNesterov : OuterKind::kDelayedNesterov;
+}
+
+OptimizerConfig LocalOptimizer(const JobConfig& config) {
+  OptimizerConfig rule = config.optimizer;
+  if (rule.kind == OptimizerKind::kDelayedNesterov) {
+    rule.every = EveryOf(rule.every, config);
+  }
+  return rule;
+}
+
+OptimizerConfig ServerOptimizer(const JobConfig& config) {
+  if (config.train.local_steps == 1) {
+    return LocalOptimizer(config);
+  }
+  const OuterConfig& outer = config.outer;
+  const OuterKind kind = OuterKindOf(config);
+  OptimizerConfig rule;
+  rule.momentum = outer.momentum;
+  rule.lr = outer.lr;
+  if (rule.lr == 0) {
+    rule.lr = kind == OuterKind::kSgd && outer.momentum == 0 ? 1.0F : kOuterLr;
+  }
+  if (kind == OuterKind::kDelayedNesterov) {
+    rule.kind = OptimizerKind::kDelayedNesterov;
+    rule.every = EveryOf(outer.every, config);
+  } else {
+    rule.kind = OptimizerKind::kSgd;
+    rule.nesterov = kind == OuterKind::kNesterov;
+  }
+  return rule;
+}
+
+float ScheduledLr(const OptimizerConfig& config, double fraction) {
+  const ScheduleConfig& schedule = config.schedule;
+  const double done = std::clamp(fraction, 0.0, 1.0);
+  const double warmup = schedule.warmup;
+  if (done < warmup) {
+    return static_cast<float>(config.lr * (done / warmup));
+  }
+  const double progress = warmup < 1 ? (done - warmup) / (1 - warmup) : 1;
+  const double end = schedule.final_factor;
+  double factor = 1;
+  switch (schedule.kind) {
+    case ScheduleKind::kConstant:
+      return config.lr;
+    case ScheduleKind::kStep:
+      for (const float milestone : schedule.milestones) {
+        factor *= done >= milestone ? schedule.step_factor : 1;
+      }
+      break;
+    case ScheduleKind::kCosine:
+      factor = end + (1 - end) * 0.5 * (1 + std::cos(std::numbers::pi * progress));
+      break;
+    case ScheduleKind::kLinear:
+      factor = 1 + (end - 1) * progress;
+      break;
+  }
+  return static_cast<float>(config.lr * factor);
+}
+
+}  // namespace ps::proto

@@ -1,0 +1,196 @@
+// What local steps and smaller encodings make of thin links: a small gpt on four unequal workers,
+// real processes of this build, each worker with a link of a few Mbit/s. And what they cost: the
+// loss after equal samples, without limits of links.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/base/temporary_folder.h"
+#include "tests/bench/harness.h"
+#include "tests/e2e/support/train_run.h"
+
+namespace ps::bench {
+namespace {
+
+namespace fs = std::filesystem;
+using e2e::Job;
+using e2e::Json;
+using e2e::TrainRun;
+
+struct Sizes {
+  double rate_s = 0;          // of training, of a run that is timed
+  uint64_t loss_samples = 0;  // an epoch of a run whose loss counts
+  uint32_t width = 0;         // of the gpt
+  double step_ms = 0;         // of the fastest worker, for a minibatch
+};
+
+/// How workers and servers exchange.
+struct Way {
+  std::string name;
+  uint32_t local_steps = 1;
+  std::string mode = "async";
+  std::string fields = {};  // more sections of the job
+};
+
+std::vector<Way> Ways() {
+  return {
+      {"each step"},
+      {"8 local steps", 8},
+      {"50 local steps", 50},
+      {"50 by speed", 50},
+      {"each step, bsp", 1, "bsp"},
+      {"50 local steps, bsp", 50, "bsp"},
+  };
+}
+
+/// Bytes of this repository's documents as text.
+void WriteText(const std::string& folder) {
+  uint64_t count = 0;
+  for (const auto& entry : fs::recursive_directory_iterator("docs")) {
+    if (entry.path().extension() == ".md") {
+      const std::string name = entry.path().filename().string();
+      fs::copy_file(entry.path(), folder + "/" + std::to_string(count++) + name + ".txt");
+    }
+  }
+  Require(count > 0, "documents were found; run it in the repository's folder");
+}
+
+Job MakeJob(const std::string& folder, const Sizes& sizes, const Way& way, uint64_t seed) {
+  Job job(folder);
+  WriteText(folder);
+  const bool is_by_speed = way.name.find("by speed") != std::string::npos;
+  std::string train = R"({"epochs": 1, "minibatch": 8, "mode": ")" + way.mode + R"(", "seed": )" +
+                      std::to_string(seed) + R"(, "local_steps": )" +
+                      std::to_string(way.local_steps);
+  train += is_by_speed ? R"(, "local_steps_by_speed": true})" : "}";
+  job.Set(
+         "model",
+         R"({"name": "gpt", "depth": 4, "heads": 4, "width": )" + std::to_string(sizes.width) + "}")
+      .Set("optimizer", R"({"kind": "adamw", "lr": 0.001, "beta2": 0.95, "weight_decay": 0.1})")
+      .Set("train", train)
+      .Set("servers", R"({"count": 1})");
+  return job;
+}
+
+std::string DataIn(const std::string& folder, uint64_t samples) {
+  return R"({"format": "text", "directory": ")" + folder +
+         R"(", "context": 64, "train_samples": )" + std::to_string(samples) +
+         R"(, "test_samples": 200})";
+}
+
+/// Four workers of speeds 1 : 1.3 : 2.6 : 5.7, each behind a link; 0: behind none.
+std::string Workers(double step_ms, double link_mbit_per_s) {
+  std::string workers;
+  for (const double slower : {1.0, 1.3, 2.6, 5.7}) {
+    workers += (workers.empty() ? "[" : ", ") + std::string(R"({"count": 1, "step_ms": )") +
+               Fixed(step_ms * slower, 0) + R"(, "link_mbit_per_s": )" + Fixed(link_mbit_per_s, 1) +
+               "}";
+  }
+  return workers + "]";
+}
+
+Json RunOf(const Job& job) {
+  TrainRun run(job);
+  const auto end = run.WaitForEnd(std::chrono::hours(2));
+  Require(end.code == 0 && end.signal == 0, "the run went well:\n" + run.psctl().Err());
+  return run.Summary();
+}
+
+/// A run of `rate_s` seconds behind links.
+Json RateOf(const Sizes& sizes, const Way& way, double link_mbit_per_s) {
+  const TemporaryFolder folder;
+  Job job = MakeJob(folder.path(), sizes, way, 1);
+  job.Set("data", DataIn(folder.path(), 0))
+      .Set("workers", Workers(sizes.step_ms, link_mbit_per_s))
+      .Set("checkpoint", R"({"enabled": false})")
+      .Set(
+          "run",
+          R"({"directory": ")" + job.runs() + R"(", "seconds_max": )" + Fixed(sizes.rate_s, 0) +
+              "}");
+  return RunOf(job);
+}
+
+/// Loss on the test samples after an epoch, without limits.
+double LossOf(const Sizes& sizes, const Way& way, uint64_t seed) {
+  const TemporaryFolder folder;
+  Job job = MakeJob(folder.path(), sizes, way, seed);
+  job.Set("data", DataIn(folder.path(), sizes.loss_samples))
+      .Set("workers", Workers(0, 0))
+      .Set("checkpoint", R"({"enabled": false})");
+  return RunOf(job)["test_loss"].number();
+}
+
+std::string Percent(double share) {
+  return Fixed(100 * share, 0) + " %";
+}
+
+void PrintRates(const BenchArguments& arguments, const Sizes& sizes, double link) {
+  Table table(
+      {"behind " + Fixed(link, 0) + " Mbit/s",
+       "samples/s",
+       "times",
+       "computing",
+       "pushed B/sample",
+       "pulled B/sample",
+       "bytes, 1/n"});
+  double first_rate = 0;
+  double first_bytes = 0;
+  for (const Way& way : Ways()) {
+    const std::string row = "rate " + Fixed(link, 0) + ", " + way.name;
+    if (!arguments.Wants(row)) {
+      continue;
+    }
+    const Json summary = RateOf(sizes, way, link);
+    const double rate = summary["samples_per_s"].number();
+    const double pushed = summary["bytes_pushed_per_sample"].number();
+    const double pulled = summary["bytes_pulled_per_sample"].number();
+    first_rate = first_rate == 0 ? rate : first_rate;
+    first_bytes = first_bytes == 0 ? pushed + pulled : first_bytes;
+    table.Add(
+        {way.name,
+         Fixed(rate, 1),
+         Fixed(first_rate == 0 ? 0 : rate / first_rate, 2),
+         Percent(summary["computing"].number()),
+         Fixed(pushed, 0),
+         Fixed(pulled, 0),
+         Fixed(pushed + pulled == 0 ? 0 : first_bytes / (pushed + pulled), 1)});
+  }
+  table.Print();
+}
+
+void PrintLosses(const BenchArguments& arguments, const Sizes& sizes) {
+  SampleTable table;
+  for (const Way& way : Ways()) {
+    if (!arguments.Wants("loss, " + way.name)) {
+      continue;
+    }
+    Samples losses;
+    for (uint64_t seed = 1; seed <= arguments.runs; ++seed) {
+      losses.values.push_back(LossOf(sizes, way, seed));
+    }
+    table.Add("loss, " + way.name, losses, "nats");
+  }
+  table.Print();
+}
+
+int Run(const BenchArguments& arguments) {
+  const Sizes sizes = arguments.is_tiny ? Sizes{2, 400, 32, 20} : Sizes{60, 8000, 128, 300};
+  for (const double link : {20.0, 5.0}) {
+    PrintRates(arguments, sizes, link);
+  }
+  PrintLosses(arguments, sizes);
+  return testing::Test::HasFailure() ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace ps::bench
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest();
+  return ps::bench::Run(ps::bench::ReadBenchArguments(argc, argv, {.has_rows = true}));
+}
