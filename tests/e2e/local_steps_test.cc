@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cmath>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -15,10 +16,9 @@ namespace {
 
 class LocalStepsTest : public E2eTest, public testing::WithParamInterface<std::string> {
  protected:
-  /// Steps of ten minibatches of 32, each of 50 ms at least.
+  /// Steps of forty minibatches of 32, each of 50 ms at least.
   Job& LocalJob() {
-    return job_
-        .SetEndless(R"("local_steps": 10, "mode": ")" + GetParam() + R"(")")
+    return job_.SetEndless(R"("local_steps": 40, "mode": ")" + GetParam() + R"(")")
         .Set("workers", R"([{"count": 3, "step_ms": 50}])")
         .Set("optimizer", R"({"kind": "adam", "lr": 0.001})");
   }
@@ -35,34 +35,34 @@ TEST_P(LocalStepsTest, TheModelTravelsOnceForAllOfThemAndLearns) {
   run.ExpectExactLedger();
   const Json summary = run.Summary();
   EXPECT_EQ(summary["steps_counted"].number(), 3 * 16) << "of 256 samples";
-  const auto model_bytes = static_cast<double>(
-      std::filesystem::file_size(run.Root() + "/model.safetensors"));
+  const auto model_bytes =
+      static_cast<double>(std::filesystem::file_size(run.Root() + "/model.safetensors"));
   EXPECT_LT(summary["bytes_pushed_per_sample"].number(), 1.05 * model_bytes / 256);
-  EXPECT_GT(summary["test_accuracy"].number(), 0.6);
+  EXPECT_GT(summary["test_accuracy"].number(), 0.5);
 }
 
 TEST_P(LocalStepsTest, AKilledWorkerCostsItsStepAndANoticeWhatItHasNotDoneOfIt) {
   TrainRun run(LocalJob());
   // In their second step or later: nobody knows how long the first takes.
   const auto training = run.WaitFor([](const proto::JobStatus& status) {
-    return Alive(status).size() == 3 && status.steps_counted > 6;
+    return Alive(status).size() == 3 && status.steps_counted > 3;
   });
   ASSERT_TRUE(training.has_value());
   const std::vector<proto::WorkerRow> rows = Alive(*training);
   ::kill(static_cast<pid_t>(rows[0].pid), SIGKILL);
-  // 0.5 s are shorter than a step, and longer than a minibatch and its push.
+  // A second is shorter than a step, and longer than a minibatch and its push.
   const std::string name = std::to_string(rows[1].worker.value);
-  const Output told = Psctl({"notice", "--grace", "450ms", name, run.Root()});
+  const Output told = Psctl({"notice", "--grace", "1s", name, run.Root()});
   EXPECT_EQ(told.end, ProcessEnd{}) << told.err;
-  const auto alone = run.WaitFor(
-      [](const proto::JobStatus& status) { return Alive(status).size() == 1; });
+  const auto alone =
+      run.WaitFor([](const proto::JobStatus& status) { return Alive(status).size() == 1; });
   ASSERT_TRUE(alone.has_value());
-  EXPECT_TRUE(run.WaitForSamples(alone->samples_counted + 640).has_value());
+  EXPECT_TRUE(run.WaitForSamples(alone->samples_counted + 1280).has_value());
   const Json summary = StopCleanly(&run);
   for (size_t i = 0; i < summary["workers"].size(); ++i) {
     const Json& row = summary["workers"][i];
     if (row["worker"].number() == rows[1].worker.value) {
-      EXPECT_EQ(row["samples_counted"].number(), row["samples"].number());
+      EXPECT_NE(std::fmod(row["samples_counted"].number(), 40 * 32), 0) << "a part of a step";
     }
   }
 }

@@ -242,7 +242,7 @@ TEST(JobConfigErrorTest, UnknownEnumValuesNameTheNearest) {
        "\"resnet20\"?"},
       {WithLine(R"("optimizer": {"kind": "SGD"})"),
        "job.json:2:23: optimizer.kind is \"SGD\"; allowed: one of sgd, adam, adamw, adagrad, "
-       "rmsprop"},
+       "rmsprop, delayed_nesterov"},
   });
 }
 

@@ -147,6 +147,7 @@ TEST(EventLogTest, EveryEventOfACoordinatorIsToldOrNamedHere) {
       "step_rejected",        // training_diverged says when these are many
       "departure_resolved",   // worker_lost and worker_left count the steps
       "steps_without_lease",  // likewise
+      "lease_cut",            // worker_left says what it has done
       "policy_interval",      // for the policy itself, after a restart
       "model_of_checkpoint",  // psctl prints it at the end
       "stop",                 // stop_requested has the reason
