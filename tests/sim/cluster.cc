@@ -403,6 +403,8 @@ void Cluster::OnSend(const Network::Passage& passage, const proto::Message& mess
           [this, node = passage.from, to, reply = *push] { oracle_.OnPushReply(node, to, reply); });
     } else if (passage.to != node_ && std::holds_alternative<proto::PullReply>(message)) {
       answers_.emplace_back([this, node = passage.from, to] { oracle_.OnPullReply(node, to); });
+    } else if (const auto* offer = std::get_if<proto::ChunksOffer>(&message)) {
+      oracle_.OnOfferSent(passage.from, passage.request_id, *offer);
     }
   }
   if (const auto* commit = std::get_if<proto::CommitRound>(&message)) {
@@ -431,8 +433,8 @@ void Cluster::BeforeDelivery(const Network::Passage& passage, const proto::Messa
     oracle_.OnMembership(passage.to, *membership);
   } else if (const auto* setup = std::get_if<proto::ShardSetup>(&message)) {
     oracle_.OnSetup(passage.to, *setup);
-  } else if (const auto* offer = std::get_if<proto::ChunksOffer>(&message)) {
-    oracle_.OnOffer(passage.to, *offer);
+  } else if (std::holds_alternative<proto::ChunksOffer>(message)) {
+    oracle_.OnOffer(passage.to, passage.from, passage.request_id);
   }
 }
 

@@ -126,7 +126,7 @@ void Network::Send(int from, proto::PeerId peer, uint64_t request_id, proto::Mes
   End& end = it->second;
   PS_CHECK(end.node == from) << "node " << from << " uses a connection of node " << end.node;
   if (observer_ != nullptr) {
-    observer_->OnSend({from, end.other_node, peer, end.hello}, message);
+    observer_->OnSend({from, end.other_node, peer, request_id, end.hello}, message);
   }
   if (!is_alive(from)) {
     return;  // the observer killed it in the act of sending
@@ -171,7 +171,7 @@ void Network::Deliver(proto::PeerId to, uint64_t request_id, const std::vector<s
          {"message", proto::MessageTypeName(proto::MessageTypeOf(message))}});
   }
   if (observer_ != nullptr) {
-    observer_->BeforeDelivery({end.other_node, end.node, to, end.hello}, message);
+    observer_->BeforeDelivery({end.other_node, end.node, to, request_id, end.hello}, message);
   }
   if (!is_alive(end.node)) {
     return;  // the observer killed it just before
@@ -182,7 +182,7 @@ void Network::Deliver(proto::PeerId to, uint64_t request_id, const std::vector<s
   }
   nodes_[static_cast<size_t>(end.node)]->OnMessage(to, request_id, std::move(taken));
   if (observer_ != nullptr) {
-    observer_->AfterDelivery({end.other_node, end.node, to, end.hello}, message);
+    observer_->AfterDelivery({end.other_node, end.node, to, request_id, end.hello}, message);
   }
 }
 

@@ -48,7 +48,8 @@ class Network {
   struct Passage {
     int from = -1;
     int to = -1;
-    proto::PeerId end;          // the one's own
+    proto::PeerId end;  // the one's own
+    uint64_t request_id = 0;
     const proto::Hello& hello;  // of whoever connected
   };
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -117,18 +118,44 @@ class OracleMoveTest : public ::testing::Test {
     oracle_.AfterPush(node, push);
   }
 
-  void Move(ChunkKey key, int from, ShardId from_shard, int to, uint64_t placement) {
+  /// From one shard to another, which has not taken anything yet. `active`: on the one that offers.
+  void Offer(
+      int from,
+      ShardId from_shard,
+      int to,
+      uint64_t placement,
+      const std::set<Incarnation>& active = {kAhead, kBehind}) {
     proto::ChunksOffer offer;
     offer.from = from_shard;
     offer.version = placement;
-    offer.members.resize(2);
-    offer.members[0].incarnation = kAhead;
-    offer.members[1].incarnation = kBehind;
-    oracle_.OnOffer(to, offer);
+    for (const Incarnation who : {kAhead, kBehind}) {
+      proto::OfferedMember& member = offer.members.emplace_back();
+      member.incarnation = who;
+      member.is_active = active.contains(who);
+    }
+    oracle_.OnOfferSent(from, placement, offer);
+    oracle_.OnOffer(to, from, placement);
+  }
+
+  void Move(ChunkKey key, int from, ShardId from_shard, int to, uint64_t placement) {
+    Offer(from, from_shard, to, placement);
+    Take(key, from, to);
+  }
+
+  void Take(ChunkKey key, int from, int to) {
     shards_[to].versions[key] = shards_[from].versions.at(key);
     oracle_.NoteChunks(to);
     shards_[from].versions.erase(key);
     oracle_.NoteChunks(from);
+  }
+
+  void TakeMembership(int node, uint64_t generation, const std::set<Incarnation>& active) {
+    proto::Membership membership = Setup(1).membership;
+    membership.generation = Generation(generation);
+    for (proto::Member& member : membership.members) {
+      member.is_active = active.contains(member.incarnation);
+    }
+    oracle_.OnMembership(node, membership);
   }
 
   /// The first shard gives its only chunk away, and gets one back.
@@ -168,12 +195,35 @@ TEST_F(OracleMoveTest, OnlyTheNewestStepMayBeMadeAgain) {
   EXPECT_THAT(oracle_.violations(), IsEmpty()) << "one has made four steps, the other one three";
 }
 
+/// Meanwhile the slowest one there makes a step and becomes idle, so who is idle would start one
+/// step later there. Who took the chunks can't know.
+TEST_F(OracleMoveTest, ClocksThatComeAreThoseOfTheOffer) {
+  Move(kMoved, kLostsNext, ShardId(0), kOther, 2);
+  TakeMembership(kOther, 2, {kBehind});
+  Start(kBehind, 4);
+  Push(kOther, kBehind, 4, kMoved);
+  Offer(kOther, ShardId(1), kLostsNext, 3, {kBehind});
+  Push(kOther, kBehind, 4, kStays);
+  TakeMembership(kOther, 3, {});
+  TakeMembership(kLostsNext, 3, {});
+  Take(kMoved, kOther, kLostsNext);
+  TakeMembership(kLostsNext, 4, {kAhead, kBehind});
+  for (Step step = 4; step <= 5; ++step) {
+    Start(kAhead, step);
+    Push(kLostsNext, kAhead, step, kMoved);
+  }
+  oracle_.OnPullReply(kLostsNext, kAhead);
+  EXPECT_THAT(oracle_.violations(), IsEmpty()) << "five steps here, and four of the other one";
+  Start(kAhead, 6);
+  Push(kLostsNext, kAhead, 6, kMoved);
+  oracle_.OnPullReply(kLostsNext, kAhead);
+  EXPECT_THAT(
+      oracle_.violations(), ElementsAre("incarnation 1 was served by shard 0 while 2 steps ahead"));
+}
+
 /// The shard that took them has clocks that come from a life of which no other is left.
 TEST_F(OracleMoveTest, ClocksThatCameFromALifeThatIsOverAreNotKnown) {
-  proto::ChunksOffer offer;
-  offer.from = ShardId(0);
-  offer.version = 2;
-  oracle_.OnOffer(kOther, offer);
+  Offer(kLostsNext, ShardId(0), kOther, 2);
   shards_[kOther].versions[kMoved] = shards_[kLost].versions.at(kMoved);
   oracle_.NoteChunks(kOther);
   for (Step step = 4; step <= 5; ++step) {

@@ -136,7 +136,10 @@ class Oracle {
   void OnSetup(int node, const proto::ShardSetup& setup);
   void OnMembership(int node, const proto::Membership& membership);
   void AfterCommit(int node, const proto::CommitRound& commit);
-  void OnOffer(int node, const proto::ChunksOffer& offer);
+  /// The process offers chunks, by a number of its own.
+  void OnOfferSent(int node, uint64_t offer_id, const proto::ChunksOffer& offer);
+  /// What the process `from` has offered comes to `node`.
+  void OnOffer(int node, int from, uint64_t offer_id);
   /// After anything else than a push: chunks may have come to it, or left.
   void NoteChunks(int node);
   /// The coordinator sends the commit; `job` is its state.
@@ -222,13 +225,27 @@ class Oracle {
     std::map<uint64_t, Parameters> snapshots;   // by checkpoint, on their way to the disk
   };
 
+  /// What a shard had of everybody's steps when it offered chunks. Who takes them goes by this: a
+  /// membership that comes meanwhile changes clocks where they come from alone.
+  struct Offer {
+    ShardId from;
+    uint64_t placement = 0;  // that the chunks are of
+    const Life* life = nullptr;
+    std::set<Incarnation> members;
+    std::set<Incarnation> active;
+    std::map<Incarnation, uint64_t> clocks;  // where each is, or would start
+    bool are_known = true;
+    std::set<StepId> complete;
+    std::set<StepId> again;    // as Life::again
+    std::set<StepId> to_come;  // those of them that the clocks do not count
+  };
+
   struct Process {
     ShardId shard;
     const ShardView* view = nullptr;
     Life* life = nullptr;
-    ShardId giver;                        // that has offered chunks to it last
-    uint64_t offered = 0;                 // the placement that they are of
-    std::set<Incarnation> were_active{};  // there, when it offered them
+    std::map<uint64_t, std::shared_ptr<const Offer>> offers{};  // that it has made
+    std::shared_ptr<const Offer> offered{};                     // to it, the last one that came
   };
 
   /// Where a chunk is in its tensor.
@@ -275,7 +292,7 @@ class Oracle {
   void TakeChunks(const Process& process, const std::vector<ChunkKey>& keys);
   void ForgetChunks(const Process& process, const std::vector<ChunkKey>& keys);
   static bool IsToComeAgain(const Life& life, const StepId& step);
-  static void TakeClocks(const Life& from, const std::set<Incarnation>& active, Life* life);
+  static void SetClocks(const Life& from, Offer* offer);
   static void LevelClocks(
       const std::set<Incarnation>& members, const std::set<Incarnation>& active, Life* life);
   void Complete(Life* life, const StepId& step);

@@ -7,16 +7,29 @@
 
 namespace ps::sim {
 
-void Oracle::OnOffer(int node, const proto::ChunksOffer& offer) {
+void Oracle::OnOfferSent(int node, uint64_t offer_id, const proto::ChunksOffer& offer) {
   Process& process = processes_.at(node);
-  process.giver = offer.from;
-  process.offered = offer.version;
-  process.were_active.clear();
+  if (process.life == nullptr) {
+    return;
+  }
+  auto made = std::make_shared<Offer>();
+  made->from = offer.from;
+  made->placement = offer.version;
+  made->life = process.life;
+  made->members = process.life->members;
+  made->complete = process.life->parameters.complete;
+  made->again = process.life->again;
   for (const proto::OfferedMember& member : offer.members) {
     if (member.is_active) {
-      process.were_active.insert(member.incarnation);
+      made->active.insert(member.incarnation);
     }
   }
+  SetClocks(*process.life, made.get());
+  process.offers[offer_id] = std::move(made);
+}
+
+void Oracle::OnOffer(int node, int from, uint64_t offer_id) {
+  processes_.at(node).offered = processes_.at(from).offers.at(offer_id);
 }
 
 void Oracle::NoteChunks(int node) {
@@ -47,7 +60,8 @@ void Oracle::NoteChunks(int node) {
 void Oracle::TakeChunks(const Process& process, const std::vector<ChunkKey>& keys) {
   Life& life = *process.life;
   Parameters& to = life.parameters;
-  Life& giver = *lives_.at(process.giver).back();
+  const Offer& offer = *process.offered;
+  Life& giver = *lives_.at(offer.from).back();
   const Parameters& from = giver.parameters;
   // A process that has slept may take what was sent to it long ago; nobody asks it any more. All
   // servers have gone back since, so the giver may lose the chunks: it begins a new life, too.
@@ -74,7 +88,8 @@ void Oracle::TakeChunks(const Process& process, const std::vector<ChunkKey>& key
     to.complete.clear();
     to.under_way.clear();
     life.again.clear();
-    TakeClocks(giver, process.were_active, &life);
+    life.clocks = offer.clocks;
+    life.has_strayed = life.has_strayed || !offer.are_known || offer.life != &giver;
     for (const auto& [incarnation, step] : giver.counted) {
       life.counted[incarnation] = std::max(life.counted[incarnation], step);
     }
@@ -123,7 +138,7 @@ void Oracle::TakeChunks(const Process& process, const std::vector<ChunkKey>& key
     life.begin[key] = giver.begin.at(key);
     places_.at(key).shard = process.shard;
   }
-  placement_ = std::max(placement_, process.offered);
+  placement_ = std::max(placement_, offer.placement);
   for (const auto& [who, version] : from.own) {
     if (std::ranges::find(keys, who.second) != keys.end()) {
       to.own[who] = version;
@@ -131,17 +146,17 @@ void Oracle::TakeChunks(const Process& process, const std::vector<ChunkKey>& key
   }
   std::vector<StepId> complete;  // here, and not where they come from: the clocks lack them
   for (auto& [step, chunks] : applied) {
-    const bool is_again = was_empty && giver.again.contains(step);
+    const bool is_again = was_empty && offer.again.contains(step);
     if (chunks.size() < to.history.size()) {
       to.under_way[step] = std::move(chunks);
-      if (is_again && !IsToComeAgain(giver, step)) {
+      if (is_again && !offer.to_come.contains(step)) {
         life.again.insert(step);  // it is in the clocks that have come
       }
-    } else if (from.complete.contains(step)) {
+    } else if (was_empty ? offer.complete.contains(step) : from.complete.contains(step)) {
       to.complete.insert(step);
     } else if (is_again) {
       to.complete.insert(step);
-      life.clocks[step.first] += IsToComeAgain(giver, step) ? 1 : 0;
+      life.clocks[step.first] += offer.to_come.contains(step) ? 1 : 0;
     } else {
       complete.push_back(step);
     }
@@ -150,7 +165,7 @@ void Oracle::TakeChunks(const Process& process, const std::vector<ChunkKey>& key
     Complete(&life, step);
   }
   if (was_empty) {
-    LevelClocks(giver.members, process.were_active, &life);
+    LevelClocks(offer.members, offer.active, &life);
   }
   for (const ChunkKey key : keys) {
     CheckChunk(process.shard, life, key);
@@ -167,20 +182,20 @@ bool Oracle::IsToComeAgain(const Life& life, const StepId& step) {
          (under_way == life.parameters.under_way.end() || under_way->first.first != step.first);
 }
 
-/// Where each is, or would start, where the chunks come from. `active`: there, at the offer.
-void Oracle::TakeClocks(const Life& from, const std::set<Incarnation>& active, Life* life) {
-  life->clocks = from.clocks;
+void Oracle::SetClocks(const Life& from, Offer* offer) {
+  offer->clocks = from.clocks;
   for (const StepId& step : from.again) {
     if (!IsToComeAgain(from, step)) {
       continue;
     }
-    uint64_t& clock = life->clocks[step.first];
-    life->has_strayed = life->has_strayed || clock == 0;  // it was in no clock that is known here
-    clock -= clock > 0 ? 1 : 0;                           // it counts when it is complete
+    offer->to_come.insert(step);
+    uint64_t& clock = offer->clocks[step.first];
+    offer->are_known = offer->are_known && clock > 0;  // else it was in no clock that is known here
+    clock -= clock > 0 ? 1 : 0;                        // it counts when it is complete
   }
   for (const Incarnation i : from.members) {
-    uint64_t& clock = life->clocks[i];
-    clock = active.contains(i) ? clock : std::max(clock, from.floor);
+    uint64_t& clock = offer->clocks[i];
+    clock = offer->active.contains(i) ? clock : std::max(clock, from.floor);
   }
 }
 

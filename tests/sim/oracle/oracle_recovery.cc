@@ -17,7 +17,7 @@ bool Oracle::HasAll(const proto::JobState& job) const {
 }
 
 void Oracle::AddProcess(int node, ShardId shard, const ShardView* view) {
-  processes_[node] = {shard, view, nullptr, ShardId(), 0};
+  processes_[node] = {shard, view, nullptr};
   lives_.try_emplace(shard);
 }
 
