@@ -118,6 +118,9 @@ TEST_F(CommandTest, WhySaysWhoWaitsForWhom) {
 
 TEST_F(CommandTest, StopEndsTheRunAndReturnsWhenItHasEnded) {
   MakeEndless();
+  // On a busy machine a step of the slow worker takes longer than the 2 * fleet.max_detect_s that a
+  // stop waits for it, and is lost then.
+  job_.Set("workers", R"([{"count": 2}])");
   TrainRun run(job_);
   ASSERT_TRUE(run.WaitForSamples(256).has_value());
   const Output output = Psctl({"stop", job_.name()});
