@@ -8,6 +8,7 @@
 #include "ps/base/text.h"
 #include "ps/base/time.h"
 #include "ps/proto/timing.h"
+#include "run/report/exchange.h"
 #include "run/report/run_events.h"
 #include "run/report/tables.h"
 
@@ -22,6 +23,13 @@ std::string FleetText(const std::vector<proto::FleetRow>& fleet) {
         "{}{} {} of {}", text.empty() ? "" : ", ", Printable(row.type), row.present, row.wanted);
   }
   return text;
+}
+
+/// The share of a worker's time in which it computes: little behind a thin link.
+std::string ComputingText(const proto::WorkerStats& stats) {
+  run::ExchangeTotals totals;
+  totals.Add(stats);
+  return stats.compute_s > 0 ? FormatPercent(totals.computing(), 0) : "-";
 }
 
 constexpr double kMiB = 1024.0 * 1024.0;
@@ -114,6 +122,9 @@ std::string RenderHead(const proto::JobStatus& status) {
       "steps",
       FormatCount(status.steps_counted) + " counted, " + FormatCount(status.steps_lost) +
           " lost (" + FormatCount(status.steps_partial) + " of them partial)");
+  if (status.steps_counted > 0) {
+    pairs.emplace_back("moved", run::ExchangeText(run::ExchangeOf(status)));
+  }
   if (std::string undone = run::UndoneText(status.checkpoints); !undone.empty()) {
     pairs.emplace_back("undone", std::move(undone));
   }
@@ -195,6 +206,7 @@ std::string RenderWorkers(const proto::JobStatus& status, size_t width_max) {
       {{"worker"},
        {"state", run::Align::kLeft},
        {"samples/s"},
+       {"computing", run::Align::kRight, 2},
        {"clock", run::Align::kRight, 3},
        {"lease", run::Align::kRight, 6},
        {"silent s", run::Align::kRight, 1},
@@ -211,6 +223,7 @@ std::string RenderWorkers(const proto::JobStatus& status, size_t width_max) {
         {std::to_string(row.worker.value),
          Printable(row.state),
          is_gone ? "-" : FormatRate(row.stats.samples_per_s),
+         ComputingText(row.stats),
          std::to_string(row.clock),
          is_gone ? "-" : NumberOrDash(row.lease.value),
          is_gone ? "-" : FormatFixed(row.silent_s, 1),

@@ -8,6 +8,7 @@
 #include "ps/base/text.h"
 #include "ps/json/json_writer.h"
 #include "run/report/console.h"
+#include "run/report/exchange.h"
 #include "run/report/run_events.h"
 #include "run/report/tables.h"
 
@@ -17,20 +18,9 @@ namespace {
 constexpr size_t kGoneTotalsMax = 16;
 
 struct Totals {
-  uint64_t bytes_pushed = 0;
-  uint64_t bytes_pulled = 0;
+  ExchangeTotals exchange;
   uint64_t retries = 0;
-  uint64_t samples = 0;  // behind those bytes
-  double compute_s = 0;
-  double wait_s = 0;
   double samples_per_s = 0;  // over the whole run
-
-  /// The share of the workers' time in which they computed; 0: there was none.
-  double computing() const { return compute_s > 0 ? compute_s / (compute_s + wait_s) : 0; }
-
-  double PerSample(uint64_t bytes) const {
-    return samples == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(samples);
-  }
 };
 
 double RatePerSecond(uint64_t n, double seconds) {
@@ -39,13 +29,9 @@ double RatePerSecond(uint64_t n, double seconds) {
 
 Totals TotalsOf(const proto::JobStatus& status) {
   Totals totals;
+  totals.exchange = ExchangeOf(status);
   for (const proto::WorkerRow& row : status.workers) {
-    totals.bytes_pushed += row.stats.bytes_pushed;
-    totals.bytes_pulled += row.stats.bytes_pulled;
     totals.retries += row.stats.retries;
-    totals.samples += row.stats.samples;
-    totals.compute_s += row.stats.compute_s;
-    totals.wait_s += row.stats.wait_s;
   }
   totals.samples_per_s = RatePerSecond(status.samples_counted, status.elapsed_s);
   return totals;
@@ -199,12 +185,13 @@ void AddCounters(const proto::JobStatus& status, JsonWriter* json) {
   json->Field("copies_failed", status.copies.failed);
   json->Field("bytes_copied", status.copies.sent_bytes);
   json->Field("coordinator_restarts", status.journal.restarts);
-  json->Field("bytes_pushed", totals.bytes_pushed);
-  json->Field("bytes_pulled", totals.bytes_pulled);
+  const ExchangeTotals& exchange = totals.exchange;
+  json->Field("bytes_pushed", exchange.bytes_pushed);
+  json->Field("bytes_pulled", exchange.bytes_pulled);
   json->Field("retries", totals.retries);
-  json->Field("computing", totals.computing());
-  json->Field("bytes_pushed_per_sample", totals.PerSample(totals.bytes_pushed));
-  json->Field("bytes_pulled_per_sample", totals.PerSample(totals.bytes_pulled));
+  json->Field("computing", exchange.computing());
+  json->Field("bytes_pushed_per_sample", exchange.PerSample(exchange.bytes_pushed));
+  json->Field("bytes_pulled_per_sample", exchange.PerSample(exchange.bytes_pulled));
 }
 
 std::string RenderOutcome(const proto::JobStatus& status) {
@@ -300,14 +287,9 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
             FormatBytes(copies.sent_bytes) + " sent, " + FormatCount(copies.failed) + " failed" +
             (copies.trouble.empty() ? "" : ", the last one too: " + Printable(copies.trouble)));
   }
+  pairs.emplace_back("moved", ExchangeText(totals.exchange));
   pairs.emplace_back(
-      "moved",
-      FormatBytes(totals.bytes_pushed) + " pushed, " + FormatBytes(totals.bytes_pulled) +
-          " pulled; a sample " +
-          FormatBytes(static_cast<uint64_t>(totals.PerSample(totals.bytes_pushed))) + " and " +
-          FormatBytes(static_cast<uint64_t>(totals.PerSample(totals.bytes_pulled))));
-  pairs.emplace_back(
-      "computing", FormatFixed(100 * totals.computing(), 0) + " % of the workers' time");
+      "computing", FormatPercent(totals.exchange.computing(), 0) + " of the workers' time");
   pairs.emplace_back("run directory", Printable(status.run_directory));
   if (!status.model_file.empty()) {
     const std::string& problem = status.model_problem;

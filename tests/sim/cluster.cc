@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ps/base/logger.h"
+#include "ps/proto/job/optimizer_rules.h"
 #include "tests/sim/coordinator_node.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/event_queue.h"
@@ -144,7 +145,8 @@ Cluster::Cluster(const Scenario& scenario)
            scenario.mode == proto::Mode::kBsp && !scenario.changes_mode(),
            scenario.shards_per_server,
            scenario.not_finite_every,
-           SimulatedJob(scenario).optimizer,
+           proto::ServerOptimizer(SimulatedJob(scenario)),
+           scenario.local_steps,
            scenario.has_bf16_slots,
            [this](uint32_t tensor, int64_t element) {
              return SimulatedValue(scenario_, tensor, element);

@@ -94,6 +94,7 @@ void Fleet::Run(Process* process) {
   }
   options.step_time = std::chrono::milliseconds(20 + 25 * speed);
   options.coordinator_node = world_.coordinator_node;
+  options.hides_cuts = scenario.sabotage == Sabotage::kWholeStep;
   options.clock_ahead = ClockAheadOf(scenario, static_cast<uint64_t>(process->pid));
   options.on_exit = [this, process](const Status& status) {
     world_.log->Info("worker_exited", {{"pid", process->pid}, {"status", status}});

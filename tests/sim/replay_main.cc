@@ -22,10 +22,13 @@ constexpr const char* kUsage =
     "       sim_replay --from SEED --count N [--jobs K] [--keep-going]\n"
     "         runs N seeds in K processes; stops at the first one that breaks a promise,\n"
     "         or counts the violations by kind\n"
-    "       --only moves|resumes|frozen: scenarios that all have that\n";
+    "       --only moves|resumes|frozen|local: scenarios that all have that\n";
 
 const std::map<std::string, Only> kOnly = {
-    {"moves", Only::kMoves}, {"resumes", Only::kResumes}, {"frozen", Only::kFrozen}};
+    {"moves", Only::kMoves},
+    {"resumes", Only::kResumes},
+    {"frozen", Only::kFrozen},
+    {"local", Only::kLocal}};
 
 struct Arguments {
   std::optional<uint64_t> seed;

@@ -73,6 +73,19 @@ Scenario NotFiniteInRounds(uint64_t seed) {
   return scenario;
 }
 
+/// One of long steps whose workers are told to leave.
+Scenario Local(uint64_t seed) {
+  Scenario scenario = Quiet(proto::Mode::kAsync);
+  scenario.seed = seed;
+  scenario.local_steps = 4;
+  scenario.overlap = false;
+  scenario.train_samples = 600;
+  scenario.several_notices = 6;
+  scenario.disturbed_for = std::chrono::seconds(2);
+  scenario.time_limit = std::chrono::seconds(60);
+  return scenario;
+}
+
 /// One with optimizer state and a schedule, both of which survive servers and move with chunks.
 Scenario Stateful(uint64_t seed) {
   Scenario scenario = Rough(seed);
@@ -187,6 +200,7 @@ TEST(SabotageTest, NothingIsFoundWhereNothingIsBroken) {
     ExpectOk(Switching(seed));
     ExpectOk(Cut(seed));
     ExpectOk(NotFinite(seed));
+    ExpectOk(Local(seed));
     ExpectOk(NotFiniteInRounds(seed));
     ExpectOk(Stateful(seed));
     ExpectOk(StatefulAndMoving(seed));
@@ -292,6 +306,10 @@ TEST(SabotageTest, AStepThatAChunkHasAndItsTakerDoesNotKnowOfIsFound) {
 
 TEST(SabotageTest, AStepThatATakerCountsAndItsChunksLackIsFound) {
   EXPECT_TRUE(Finds(Sabotage::kStepTooMany, "before it was applied in full", Moving));
+}
+
+TEST(SabotageTest, AStepThatEndedEarlyAndIsPassedOffAsAWholeOneIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kWholeStep, "samples, and is of", Local));
 }
 
 TEST(SabotageTest, ALossThatIsNotReportedIsFound) {

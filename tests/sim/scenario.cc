@@ -290,6 +290,14 @@ void Force(Random* random, Only only, Scenario* s) {
       s->kills += 1;
       s->coordinator_freezes = 1 + static_cast<uint32_t>(random->Below(3));
       break;
+    case Only::kLocal:
+      s->local_steps = 2U << random->Below(2);
+      s->optimizer = static_cast<uint32_t>(random->Below(3));
+      s->has_schedule = false;
+      s->overlap = false;
+      s->train_samples *= 3;
+      s->notices += 1 + static_cast<uint32_t>(random->Below(3));
+      break;
     case Only::kAny:
       break;
   }
@@ -360,6 +368,15 @@ proto::JobConfig SimulatedJob(const Scenario& scenario) {
   config.model.name = "mlp";
   config.data.directory = ".";
   config.optimizer = SimulatedOptimizer(scenario);
+  config.train.local_steps = scenario.local_steps;
+  if (scenario.local_steps > 1) {
+    config.outer.kind = scenario.optimizer != 2              ? proto::OuterKind::kSgd
+                        : scenario.mode == proto::Mode::kBsp ? proto::OuterKind::kNesterov
+                                                             : proto::OuterKind::kDelayedNesterov;
+    config.outer.every = config.outer.kind == proto::OuterKind::kDelayedNesterov ? 2 : 0;
+    config.outer.lr = config.optimizer.lr;
+    config.outer.momentum = config.optimizer.momentum;
+  }
   config.train.epochs = scenario.epochs;
   config.train.seed = scenario.seed;
   config.train.mode = scenario.mode;

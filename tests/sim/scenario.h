@@ -47,6 +47,7 @@ enum class Sabotage : uint8_t {
   kLivesNotSeen,     // it takes every step for one of the present lives of the shards
   kOlderState,       // a resumed job goes on as it was at the checkpoint before
   kUsedNumbers,      // it gives incarnations that were given
+  kWholeStep,        // a worker passes off a step that it has ended early as a whole one
   kSpeaksInVain,     // a coordinator wakes before it is killed, and writes nothing down
 };
 
@@ -68,6 +69,7 @@ struct Scenario {
   bool is_rounded = false;      // gradients travel as bf16, which has the oracle's exactly
   uint32_t optimizer = 0;       // 0: sgd, 1: with momentum, 2: with Nesterov's, 3: adam, 4: adagrad
   bool has_schedule = false;    // the learning rate falls with every sample
+  uint32_t local_steps = 1;     // minibatches of a step; then optimizer is the outer one, 0 to 2
   bool has_bf16_slots = false;  // the optimizer's, in checkpoints
   uint32_t not_finite_every = 0;  // of so many steps one has NaN in some chunks; 0: none
   NetworkFaults network;
@@ -201,6 +203,7 @@ void ForEachField(S& s, const Visit& visit) {
   visit("is_rounded", s.is_rounded);
   visit("optimizer", s.optimizer);
   visit("has_schedule", s.has_schedule);
+  visit("local_steps", s.local_steps);
   visit("has_bf16_slots", s.has_bf16_slots);
   visit("not_finite_every", s.not_finite_every);
   visit("network.loss", s.network.loss);
@@ -285,6 +288,7 @@ enum class Only : uint8_t {
   kMoves,    // many moves of chunks, in a third of them to servers with hardly any room (bsp)
   kResumes,  // runs that are resumed
   kFrozen,   // coordinators that stand still
+  kLocal,    // steps of several minibatches, some of which end early
 };
 
 /// A scenario drawn from the seed: any mode, any mix of faults.

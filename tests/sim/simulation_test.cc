@@ -39,6 +39,12 @@ TEST(SimulationTest, RoundedGradientsAreAppliedAsWhatTheyStandFor) {
   }
 }
 
+TEST(SimulationTest, StepsOfSeveralMinibatchesCountOnceThoughSomeEndEarly) {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    ExpectOk(RandomScenario(seed, Only::kLocal));
+  }
+}
+
 TEST(SimulationTest, TheSameSeedGivesTheSameLog) {
   for (uint64_t seed = 900; seed < 906; ++seed) {
     const Outcome first = Simulate(RandomScenario(seed));

@@ -1,5 +1,6 @@
 #include "tests/sim/worker_node.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -135,6 +136,15 @@ Result<client::GradientLoan> WorkerNode::StartCompute(const client::ComputeTask&
   return client::GradientLoan(gradient);
 }
 
+/// Of a step that is to end early some of its minibatches.
+uint64_t WorkerNode::SamplesDone(const client::ComputeTask& task) const {
+  const uint64_t samples = task.end - task.begin;
+  if (ended_early_ != task.step) {
+    return samples;
+  }
+  return std::min<uint64_t>(samples, task.minibatch * (1 + Mix64(task.begin) % task.local_steps));
+}
+
 /// Backward: the last tensor is ready first, each after its part of the step's time.
 void WorkerNode::FinishTensor(
     const client::ComputeTask& task, std::span<float> gradient, size_t tensor) {
@@ -142,7 +152,12 @@ void WorkerNode::FinishTensor(
   const Duration share = options_.step_time * slowdown_ / static_cast<int64_t>(count + 1);
   Schedule(share, [this, task, gradient, tensor] {
     if (tensor == 0) {
-      core_.OnComputed(task.session, {1.0, 1, Seconds(options_.step_time)}, clock_.Now(), &out_);
+      client::ComputeResult result{1.0, 1, Seconds(options_.step_time), SamplesDone(task)};
+      if (result.samples < task.end - task.begin) {
+        oracle_->OnStepCut(core_.incarnation(), task.step, task.begin + result.samples);
+        result.samples = options_.hides_cuts ? 0 : result.samples;
+      }
+      core_.OnComputed(task.session, result, clock_.Now(), &out_);
       return;
     }
     FillTensor(task, gradient, static_cast<uint32_t>(tensor - 1));

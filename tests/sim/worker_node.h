@@ -25,6 +25,7 @@ class WorkerNode final : public Node, public client::WorkerHost {
     client::WorkerSettings settings;
     Duration step_time = std::chrono::milliseconds(10);
     int coordinator_node = 0;
+    bool hides_cuts = false;  // Sabotage::kWholeStep
     Duration clock_ahead{};
     /// The process ends by itself.
     std::function<void(const Status&)> on_exit;
@@ -60,12 +61,16 @@ class WorkerNode final : public Node, public client::WorkerHost {
   Status Prepare(const client::ChunkLayout& layout, size_t gradients) override;
   void TakeChunk(const client::PullIntake::Fresh& fresh) override;
   Result<client::GradientLoan> StartCompute(const client::ComputeTask& task) override;
+
+  void EndStepEarly(Step step) override { ended_early_ = step; }
+
   void Exit(const Status& status) override;
 
  private:
   void Schedule(Duration delay, std::function<void()> action);
   void Tick();
   void FillTensor(const client::ComputeTask& task, std::span<float> gradient, uint32_t tensor);
+  uint64_t SamplesDone(const client::ComputeTask& task) const;
   void FinishTensor(const client::ComputeTask& task, std::span<float> gradient, size_t tensor);
 
   Options options_;
@@ -80,6 +85,7 @@ class WorkerNode final : public Node, public client::WorkerHost {
   size_t gradients_ = 0;  // that the core may have at a time
   bool is_alive_ = true;
   int64_t slowdown_ = 1;
+  Step ended_early_ = 0;
   proto::PeerId coordinator_;
   uint64_t attempt_ = 0;  // to connect to it; the newest counts
   std::map<ShardId, uint64_t> shard_attempts_;

@@ -9,11 +9,12 @@
 namespace ps::sim {
 
 ChunkState OptimizerModel::Begin(std::vector<float> value) const {
-  const bool is_adam =
-      config_.kind == proto::OptimizerKind::kAdam || config_.kind == proto::OptimizerKind::kAdamw;
+  const bool has_two = config_.kind == proto::OptimizerKind::kAdam ||
+                       config_.kind == proto::OptimizerKind::kAdamw ||
+                       config_.kind == proto::OptimizerKind::kDelayedNesterov;
   const bool is_plain = config_.kind == proto::OptimizerKind::kSgd && config_.momentum == 0;
   ChunkState state;
-  for (size_t slot = 0; slot < (is_adam ? 2U : is_plain ? 0U : 1U); ++slot) {
+  for (size_t slot = 0; slot < (has_two ? 2U : is_plain ? 0U : 1U); ++slot) {
     state.slots[slot].resize(value.size());
   }
   state.value = std::move(value);
@@ -55,6 +56,18 @@ void OptimizerModel::Apply(
         first[i] = config_.alpha * first[i] + (1 - config_.alpha) * (g * g);
         w[i] -= lr * (g / (std::sqrt(first[i]) + config_.epsilon));
         break;
+      case proto::OptimizerKind::kDelayedNesterov: {
+        const auto every = static_cast<float>(config_.every);
+        second[i] += g;
+        float step = g / every;
+        if (version % config_.every == 0) {
+          first[i] = momentum * first[i] + second[i] / every;
+          step = momentum * first[i] + step;
+          second[i] = 0;
+        }
+        w[i] -= lr * step;
+        break;
+      }
     }
   }
 }

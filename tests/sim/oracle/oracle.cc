@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ps/proto/chunks.h"
+#include "ps/proto/job/optimizer_rules.h"
 #include "ps/proto/membership.h"
 #include "ps/server/shard_settings.h"
 
@@ -27,6 +28,10 @@ void Oracle::OnStepStarted(Incarnation incarnation, Step step, const StepRecord&
   has_steps_ = true;
   started_[incarnation] = step;
   steps_[{incarnation, step}].mode = ModeOfStep(incarnation);
+}
+
+void Oracle::OnStepCut(Incarnation incarnation, Step step, uint64_t end) {
+  steps_[{incarnation, step}].end = end;
 }
 
 bool Oracle::IsFinite(ChunkKey key, uint32_t epoch, uint64_t begin) const {
@@ -272,7 +277,7 @@ void Oracle::BeforePush(int node, const proto::PushRequest& push) {
     return;
   }
   // It is fixed with the first frame that is taken.
-  const float rate = RateAt(process.view->SamplesDone(), push.samples);
+  const float rate = RateAt(process.view->SamplesDone(), WeightOf(push));
   std::vector<float>& rates = life.rates[{push.incarnation, push.step}];
   if (std::ranges::find(rates, rate) == rates.end()) {
     rates.push_back(rate);
@@ -288,11 +293,15 @@ void Oracle::BeforeCommit(int node) {
 }
 
 /// The learning rate of an update that stands for so many samples, or for a round.
-float Oracle::RateAt(uint64_t samples, uint64_t weight) const {
+float Oracle::RateAt(uint64_t samples, double weight) const {
   const double total = static_cast<double>(options_.epochs * options_.train_samples);
   const double done = static_cast<double>(samples) / total;
-  return static_cast<float>(
-      proto::ScheduledLr(options_.optimizer, done) * static_cast<double>(weight));
+  return static_cast<float>(proto::ScheduledLr(options_.optimizer, done) * weight);
+}
+
+/// How much a push counts.
+double Oracle::WeightOf(const proto::PushRequest& push) const {
+  return static_cast<double>(push.samples) / options_.local_steps;
 }
 
 /// The chunk is on the shard with these bits.
@@ -352,7 +361,8 @@ void Oracle::CheckClock(ShardId shard, const Life& life) {
   constexpr uint64_t kMinibatchMax = 8;
   const uint64_t actual = life.view->SamplesDone();
   const uint64_t expected = life.parameters.samples;
-  const uint64_t most = life.parameters.moves * kMinibatchMax * started_.size();
+  const uint64_t most =
+      life.parameters.moves * kMinibatchMax * options_.local_steps * started_.size();
   if (std::max(actual, expected) - std::min(actual, expected) > most) {
     Violation(
         "the schedule of shard " + std::to_string(shard.value) + " is at sample " +
@@ -405,6 +415,11 @@ void Oracle::AfterPush(int node, const proto::PushRequest& push) {
       Violation(Name(id) + " was applied though all servers have gone back since");
     }
     ever_applied_[id].insert(chunk.key);
+    if (const StepRecord& record = RecordOf(id); push.samples != record.end - record.begin) {
+      Violation(
+          Name(id) + " was pushed as " + std::to_string(push.samples) + " samples, and is of " +
+          std::to_string(record.end - record.begin));
+    }
     const auto history = parameters.history.find(chunk.key);
     if (history == parameters.history.end()) {
       if (!life.has_strayed) {
@@ -413,7 +428,7 @@ void Oracle::AfterPush(int node, const proto::PushRequest& push) {
       continue;
     }
     parameters.own[{push.incarnation, chunk.key}] = history->second.size();
-    const std::vector<float> usual = {RateAt(0, push.samples)};
+    const std::vector<float> usual = {RateAt(0, WeightOf(push))};
     Update(&life, chunk.key, GradientOf(id, chunk.key), HasSchedule() ? life.rates[id] : usual);
     CheckChunk(process.shard, life, chunk.key);
   }

@@ -102,9 +102,10 @@ class Oracle {
     bool goes_back = false;    // all servers together, whenever one is lost
     bool is_only_bsp = false;  // no other mode is ever in force
     uint32_t shards_per_server = 1;
-    uint32_t not_finite_every = 0;  // of so many steps one has NaN in some chunks; 0: none
-    proto::OptimizerConfig optimizer;
-    bool has_bf16_slots = false;  // in checkpoints
+    uint32_t not_finite_every = 0;     // of so many steps one has NaN in some chunks; 0: none
+    proto::OptimizerConfig optimizer;  // of the servers
+    uint32_t local_steps = 1;          // minibatches of a step, each of one sample at least
+    bool has_bf16_slots = false;       // in checkpoints
     std::function<float(uint32_t tensor, int64_t element)> initial_value;
   };
 
@@ -121,6 +122,8 @@ class Oracle {
 
   // A worker's process.
   void OnStepStarted(Incarnation incarnation, Step step, const StepRecord& record);
+  /// It was ended early, before sample `end`.
+  void OnStepCut(Incarnation incarnation, Step step, uint64_t end);
   void CheckParameters(
       Incarnation incarnation,
       const client::ChunkLayout& layout,
@@ -270,7 +273,8 @@ class Oracle {
   static bool IsHere(const Life& life, ChunkKey key, const ChunkState& state);
   static void TakeRestoredSlots(Life* life);
   std::vector<float> GradientOf(const StepId& id, ChunkKey key);
-  float RateAt(uint64_t samples, uint64_t weight) const;
+  float RateAt(uint64_t samples, double weight) const;
+  double WeightOf(const proto::PushRequest& push) const;
 
   bool HasSchedule() const {
     return options_.optimizer.schedule.kind != proto::ScheduleKind::kConstant;
