@@ -20,7 +20,7 @@ struct ExchangeTotals {
 
   /// The share of the time in which they computed; 0 before the first step.
   double computing() const;
-  /// Of bytes_pushed or bytes_pulled.
+  /// `bytes`: bytes_pushed or bytes_pulled.
   double PerSample(uint64_t bytes) const;
 };
 
