@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cpu/optimizer_clones.h"
+#include "ps/base/vector_clones.h"
 
 namespace ps::kernels {
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/cpu/optimizer_clones.h"
 #include "kernels/optimizers_generated.h"
+#include "ps/base/vector_clones.h"
 
 namespace ps::kernels {
 namespace {

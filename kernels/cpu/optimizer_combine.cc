@@ -7,8 +7,8 @@
 #include <cstring>
 #include <limits>
 
-#include "kernels/cpu/optimizer_clones.h"
 #include "ps/base/check.h"
+#include "ps/base/vector_clones.h"
 
 namespace ps::kernels {
 namespace {

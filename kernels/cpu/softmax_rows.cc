@@ -5,7 +5,7 @@
 #include <bit>
 #include <cmath>
 
-#include "kernels/cpu/optimizer_clones.h"
+#include "ps/base/vector_clones.h"
 
 namespace ps::kernels {
 namespace {

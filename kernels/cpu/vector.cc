@@ -4,17 +4,9 @@
 #include <bit>
 #include <cstddef>
 
+#include "ps/base/bf16.h"
+
 namespace ps::kernels {
-namespace {
-
-/// The bits of x rounded to bfloat16, in the upper half; the lower one has no meaning.
-inline uint32_t Bf16Bits(float x) {
-  const auto bits = std::bit_cast<uint32_t>(x);
-  const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;
-  return is_nan ? bits | 0x400000U : bits + 0x7fffU + ((bits >> 16U) & 1U);
-}
-
-}  // namespace
 
 void Add(const float* a, const float* b, float* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
@@ -52,19 +44,19 @@ double SquaredNorm(std::span<const float> x) {
 
 void PackBf16(const float* x, uint16_t* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
-    y[i] = static_cast<uint16_t>(Bf16Bits(x[i]) >> 16U);
+    y[i] = ToBf16(x[i]);
   }
 }
 
 void UnpackBf16(const uint16_t* x, float* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
-    y[i] = std::bit_cast<float>(uint32_t{x[i]} << 16U);
+    y[i] = FromBf16(x[i]);
   }
 }
 
 void RoundToBf16(const float* x, float* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
-    y[i] = std::bit_cast<float>(Bf16Bits(x[i]) & 0xffff0000U);
+    y[i] = std::bit_cast<float>(ToBf16InUpperHalf(x[i]) & 0xffff0000U);
   }
 }
 

@@ -77,6 +77,9 @@ bool FuzzNotice(std::span<const uint8_t> input);
 /// A safetensors file. The first two bytes say how many bytes of data follow the header.
 bool FuzzSafetensors(std::span<const uint8_t> input);
 
+/// A part of a gradient as it travels. The first bytes say how it is encoded and how long it is.
+bool FuzzEncodings(std::span<const uint8_t> input);
+
 bool FuzzHostPort(std::span<const uint8_t> input);
 /// The words of a command line, a line each.
 bool FuzzFlags(std::span<const uint8_t> input);

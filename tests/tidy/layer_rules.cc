@@ -21,6 +21,7 @@ const std::vector<Layer>& Layers() {
       {"configs", {}},
       {"ps/base", {}},
       {"ps/process", {"ps/base"}},
+      {"ps/codec", {"ps/base"}},
       {"ps/json", {"ps/base"}},
       {"ps/proto", {"ps/base", "ps/json", "configs"}},
       {"ps/emulation", {"ps/base", "ps/proto"}},

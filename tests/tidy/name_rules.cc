@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::string_view kJoinedCommands[] = {"ps_library", "ps_program", "ps_test"};
 /// Their sources are compiled one by one.
-constexpr std::string_view kNotJoined[] = {"kernels_cpu", "kernels_cuda", "kernels_cuda_emulated"};
+constexpr std::string_view kNotJoined[] = {
+    "kernels_cpu", "kernels_cuda", "kernels_cuda_emulated", "ps_codec"};
 
 bool IsWord(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
