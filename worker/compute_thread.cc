@@ -29,6 +29,12 @@ void ComputeThread::SetDevice(int threads, const std::optional<emulation::Device
   emulated_ = emulated;
 }
 
+void ComputeThread::SetEncoder(std::optional<client::GradientEncoder> encoder) {
+  const std::lock_guard lock(mutex_);
+  PS_CHECK(!task_) << "another encoder while a task is under way";
+  encoder_ = std::move(encoder);
+}
+
 void ComputeThread::SetProbe(StepProbe probe) {
   const std::lock_guard lock(mutex_);
   PS_CHECK(trainer_ != nullptr && !task_) << "a probe without a trainer, or during a task";
@@ -163,14 +169,23 @@ Result<client::ComputeResult> ComputeThread::Step(
     }
     return EndMinibatch();
   };
-  watch.on_ready = [this, session = task.session](uint32_t tensor) {
+  watch.on_ready = [this, &tensors, session = task.session](uint32_t tensor) {
+    if (encoder_) {
+      encoder_->Encode(tensor, tensors.gradient);
+    }
     if (probe_) {
       probe_->OnReady(tensor, SystemTime().Now());
     }
     loop_->Post([this, session, tensor] { callbacks_.on_tensor_ready(session, tensor); })
         .Ignore("the push begins when the step is done instead");
   };
-  return trainer_->Step(task, tensors, watch);
+  Result<client::ComputeResult> result = trainer_->Step(task, tensors, watch);
+  if (result.ok() && task.local_steps > 1 && encoder_) {  // no tensor was ready before
+    for (uint32_t tensor = 0; tensor < trainer_->TensorElements().size(); ++tensor) {
+      encoder_->Encode(tensor, tensors.gradient);
+    }
+  }
+  return result;
 }
 
 void ComputeThread::RunTask(const client::ComputeTask& task, const TaskTensors& tensors) {

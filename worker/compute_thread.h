@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "ps/client/gradient_encoder.h"
 #include "ps/client/worker_core.h"
 #include "ps/emulation/device.h"
 #include "ps/net/loop.h"
@@ -41,6 +42,9 @@ class ComputeThread {
   /// How many threads compute, and the device that they are to look like, if another than this
   /// machine. Requires: no task is under way.
   void SetDevice(int threads, const std::optional<emulation::Device>& emulated);
+  /// Gradients are encoded by it from now on, as soon as they are final; nothing: they stay f32, or
+  /// as the device leaves them. Requires: no task is under way.
+  void SetEncoder(std::optional<client::GradientEncoder> encoder);
   /// Times the passes of steps from now on. Requires: a trainer is set and no task is under way.
   void SetProbe(StepProbe probe);
 
@@ -91,6 +95,7 @@ class ComputeThread {
   std::unique_ptr<Trainer> trainer_;
   int threads_ = 1;
   std::optional<emulation::Device> emulated_;
+  std::optional<client::GradientEncoder> encoder_;
   std::optional<StepProbe> probe_;
 
   // The thread's: the minibatch under way.

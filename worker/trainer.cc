@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/vector.h"
 #include "ps/proto/chunks.h"
+#include "ps/proto/exchange.h"
 #include "worker/model/norm_batches.h"
 
 namespace ps::worker {
@@ -61,12 +62,13 @@ Trainer::Trainer(
   }
 }
 
-std::vector<proto::GradientDtype> Trainer::TensorDtypes() const {
-  std::vector<proto::GradientDtype> dtypes;
+std::vector<codec::Encoding> Trainer::TensorEncodings() const {
+  const codec::Encoding push = proto::PushEncodingOf(config_);
+  std::vector<codec::Encoding> encodings;
   for (const TensorSpec& tensor : model_.tensors) {
-    dtypes.push_back(proto::PushDtypeOf(config_.train.gradient_dtype, tensor.rule));
+    encodings.push_back(proto::PushEncodingOf(push, tensor.rule));
   }
-  return dtypes;
+  return encodings;
 }
 
 Result<Buffer> Trainer::MakeBuffer(size_t size_bytes) const {
@@ -188,11 +190,11 @@ double Trainer::FractionOf(uint64_t samples) const {
   return total > 0 ? static_cast<double>(samples) / total : 0;
 }
 
-/// To what TensorDtypes says.
+/// As the device leaves those of a minibatch.
 void Trainer::PackGradients() {
-  const std::vector<proto::GradientDtype> dtypes = TensorDtypes();
+  const bool is_bf16 = config_.train.gradient_dtype == proto::GradientDtype::kBf16;
   for (size_t i = 0; i < gradients_.size(); ++i) {
-    if (dtypes[i] == proto::GradientDtype::kBf16) {
+    if (is_bf16 && model_.tensors[i].rule == UpdateRule::kOptimizer) {
       float* const values = gradients_[i].data();  // packing writes behind what it reads
       kernels::PackBf16(
           values, reinterpret_cast<uint16_t*>(values), static_cast<int64_t>(gradients_[i].size()));

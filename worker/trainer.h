@@ -14,6 +14,7 @@
 #include "ps/base/buffer.h"
 #include "ps/base/status.h"
 #include "ps/client/worker_core.h"
+#include "ps/codec/encoding.h"
 #include "ps/proto/job/job_config.h"
 #include "worker/data/dataset.h"
 #include "worker/data/load_progress.h"
@@ -51,8 +52,9 @@ class Trainer {
   /// Elements of each tensor, in tensor order.
   const std::vector<int64_t>& TensorElements() const { return elements_; }
 
-  /// The type of each tensor's gradient, which lies in its place as client::ChunkLayout says.
-  std::vector<proto::GradientDtype> TensorDtypes() const;
+  /// What each tensor's gradient travels as. Step leaves it so where the device encodes it
+  /// (proto::IsEncodedByDevice), as client::ChunkLayout says, else as f32.
+  std::vector<codec::Encoding> TensorEncodings() const;
 
   const proto::DatasetFingerprint& data() const { return dataset_.fingerprint(); }
 

@@ -9,6 +9,7 @@
 
 #include "ps/crypto/certificates.h"
 #include "ps/net/addresses.h"
+#include "ps/proto/exchange.h"
 #include "ps/proto/job/device_choice.h"
 #include "worker/trainer.h"
 
@@ -96,7 +97,7 @@ void WorkerProgram::TellProbes() const {
   const StepProbe::Figures step = compute_->probe().figures();
   for (size_t i = 0; i < step.ready.size(); ++i) {
     const auto elements = static_cast<size_t>(settings_.tensor_elements[i]);
-    const size_t bytes = elements * proto::BytesOf(settings_.tensor_dtypes[i]);
+    const uint64_t bytes = settings_.tensor_encodings[i].SizeOf(elements);
     log_->Info("probe_tensor", {{"tensor", i}, {"bytes", bytes}, {"ready", step.ready[i]}});
   }
   log_->Info(
@@ -241,7 +242,9 @@ Status WorkerProgram::TakeTrainer(const proto::JobConfig& config) {
   settings_.frame_bytes = size_t{config.servers.frame_kib} << 10;
   settings_.timing = proto::Timing::Of(config);
   settings_.tensor_elements = trainer->TensorElements();
-  settings_.tensor_dtypes = trainer->TensorDtypes();
+  settings_.tensor_encodings = trainer->TensorEncodings();
+  is_encoding_ = !proto::IsEncodedByDevice(config);
+  has_error_feedback_ = proto::HasErrorFeedback(config);
   settings_.data = trainer->data();
   uint64_t model_bytes = 0;
   for (const int64_t elements : settings_.tensor_elements) {
@@ -347,6 +350,10 @@ Status WorkerProgram::Prepare(const client::ChunkLayout& layout, size_t gradient
   tensors_.reset();  // there may not be room for both
   const auto make = [this](size_t size_bytes) { return trainer_->MakeBuffer(size_bytes); };
   PS_ASSIGN(tensors_, client::HostTensors::Make(layout, gradients, make));
+  compute_->SetEncoder(
+      is_encoding_ ? std::optional<client::GradientEncoder>(
+                         std::in_place, layout, settings_.frame_bytes, has_error_feedback_)
+                   : std::nullopt);
   return Status::Ok();
 }
 

@@ -124,6 +124,8 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
   std::optional<client::HostTensors> tensors_;
   std::string name_;
   client::WorkerSettings settings_;
+  bool is_encoding_ = false;  // the compute thread, of gradients
+  bool has_error_feedback_ = false;
   // At most one connection to the coordinator and to each shard, made or under way: those of an
   // earlier session are given up before the next begins.
   net::ConnectId coordinator_connect_;

@@ -9,7 +9,7 @@ namespace ps::client {
 Result<ChunkLayout> ChunkLayout::Make(
     const std::vector<int64_t>& tensor_elements,
     const proto::Placement& placement,
-    std::span<const proto::GradientDtype> dtypes) {
+    std::span<const codec::Encoding> encodings) {
   const Status status = proto::CheckPlacement(placement, tensor_elements);
   if (!status.ok()) {
     return Status::InvalidArgument(
@@ -21,15 +21,17 @@ Result<ChunkLayout> ChunkLayout::Make(
   for (const proto::ChunkAssignment& chunk : placement.chunks) {
     const uint32_t tensor = TensorOf(chunk.key);
     const int64_t tensor_offset = layout.tensors_.OffsetOf(tensor);
-    const proto::GradientDtype dtype = dtypes.empty() ? proto::GradientDtype::kF32 : dtypes[tensor];
+    const codec::Encoding encoding = encodings.empty() ? codec::Encoding() : encodings[tensor];
+    const size_t stride = encoding.kind == codec::EncodingKind::kBf16 ? 2 : sizeof(float);
     layout.chunks_.push_back(
         {chunk.key,
          chunk.shard,
          chunk.element_count,
          tensor_offset + chunk.element_begin,
-         dtype,
+         encoding,
          static_cast<size_t>(tensor_offset) * sizeof(float) +
-             static_cast<size_t>(chunk.element_begin) * proto::BytesOf(dtype)});
+             static_cast<size_t>(chunk.element_begin) * stride,
+         stride});
   }
   return layout;
 }

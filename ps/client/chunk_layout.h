@@ -5,33 +5,41 @@
 #include <vector>
 
 #include "ps/base/status.h"
+#include "ps/codec/encoding.h"
 #include "ps/proto/chunks.h"
 #include "ps/proto/messages.h"
 
 namespace ps::client {
 
 /// Where each chunk of a model lies in the flat f32 buffer of proto::TensorLayout. Parameters and
-/// gradients share the layout. A tensor whose gradient travels as bf16 has it in the first half of
-/// its place in a gradient, its values back to back.
+/// gradients share the layout. A gradient that is to travel in another encoding than f32 lies in
+/// the same memory when it is final: each part of a chunk encoded where its f32 values were. As
+/// bf16, all of a tensor is back to back in the first half of its place, as devices leave it.
 class ChunkLayout {
  public:
   struct Chunk {
     ChunkKey key;
     ShardId shard;
     uint32_t element_count = 0;
-    int64_t offset = 0;  // in elements from the start of the flat buffer
-    proto::GradientDtype dtype = proto::GradientDtype::kF32;  // of its gradient
-    size_t gradient_begin = 0;  // of that, in bytes from the start of a flat gradient
+    int64_t offset = 0;          // in elements from the start of the flat buffer
+    codec::Encoding encoding{};  // of its gradient
+    size_t gradient_begin = 0;   // of that, in bytes from the start of a flat gradient
+    size_t gradient_stride = 4;  // bytes between the places of two elements, of which parts begin
+
+    /// Where the part that begins with this element is in a flat gradient, encoded, in bytes.
+    size_t GradientAt(uint32_t element_begin) const {
+      return gradient_begin + element_begin * gradient_stride;
+    }
   };
 
   ChunkLayout() = default;
 
-  /// `dtypes`: the type of each tensor's gradient; empty: all are f32. Errors: kInvalidArgument as
-  /// proto::CheckPlacement says: the two programs disagree about the model.
+  /// `encodings`: what each tensor's gradient travels as; empty: all as f32. Errors:
+  /// kInvalidArgument as proto::CheckPlacement says: the two programs disagree about the model.
   static Result<ChunkLayout> Make(
       const std::vector<int64_t>& tensor_elements,
       const proto::Placement& placement,
-      std::span<const proto::GradientDtype> dtypes = {});
+      std::span<const codec::Encoding> encodings = {});
 
   const std::vector<Chunk>& chunks() const { return chunks_; }
 

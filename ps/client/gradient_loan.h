@@ -14,8 +14,8 @@ class StepGradient {
  public:
   virtual ~StepGradient() = default;
 
-  /// Elements [begin, begin + count) of a chunk, of chunk.dtype, back to back. Final once the
-  /// chunk's tensor is ready.
+  /// Elements [begin, begin + count) of a chunk, which are a part of it, in chunk.encoding. Final
+  /// once the chunk's tensor is ready: asked again, it gives the same bytes.
   virtual std::span<const std::byte> Piece(
       const ChunkLayout::Chunk& chunk, uint32_t begin, uint32_t count) const = 0;
 };

@@ -1,7 +1,6 @@
 #include "ps/client/host_tensors.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "ps/proto/messages.h"
 
@@ -9,8 +8,7 @@ namespace ps::client {
 
 std::span<const std::byte> FlatGradient::Piece(
     const ChunkLayout::Chunk& chunk, uint32_t begin, uint32_t count) const {
-  const size_t value_bytes = proto::BytesOf(chunk.dtype);
-  return memory_.bytes().subspan(chunk.gradient_begin + begin * value_bytes, count * value_bytes);
+  return memory_.bytes().subspan(chunk.GradientAt(begin), chunk.encoding.SizeOf(count));
 }
 
 Result<HostTensors> HostTensors::Make(
@@ -24,9 +22,10 @@ Result<HostTensors> HostTensors::Make(
 }
 
 std::span<const float> HostTensors::Take(const PullIntake::Fresh& fresh) {
-  const std::span<float> place = parameters_.floats().subspan(
-      static_cast<size_t>(fresh.offset), fresh.bytes.size() / sizeof(float));
-  std::memcpy(place.data(), fresh.bytes.data(), fresh.bytes.size());
+  const std::span<float> place =
+      parameters_.floats().subspan(static_cast<size_t>(fresh.offset), fresh.element_count);
+  const Status status = codec::Decode(fresh.encoding, fresh.bytes, place);
+  PS_CHECK(status.ok()) << status;  // PullIntake takes no encoding in which bytes may be wrong
   return place;
 }
 

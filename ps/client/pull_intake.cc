@@ -39,10 +39,10 @@ bool PullIntake::CountUnknown(uint64_t request_id, ChunkKey key) {
   return unknown_.insert(key).second;
 }
 
-std::vector<proto::ChunkVersion> PullIntake::Held() const {
+std::vector<proto::ChunkVersion> PullIntake::Held(bool exact) const {
   std::vector<proto::ChunkVersion> held;
   for (size_t i = 0; i < chunks_.size(); ++i) {
-    if (states_[i].is_held) {
+    if (states_[i].is_held && !(exact && states_[i].is_rounded)) {
       held.push_back({chunks_[i].key, states_[i].version});
     }
   }
@@ -62,7 +62,12 @@ std::optional<PullIntake::Place> PullIntake::PlaceOf(const proto::PullReply::Chu
 }
 
 bool PullIntake::TakePart(
-    uint64_t request_id, size_t index, uint32_t part, Version version, bool* is_used) {
+    uint64_t request_id,
+    size_t index,
+    uint32_t part,
+    Version version,
+    bool is_rounded,
+    bool* is_used) {
   State& state = states_[index];
   *is_used = false;
   const uint32_t part_count = parts_.CountOf(chunks_[index].element_count);
@@ -75,22 +80,26 @@ bool PullIntake::TakePart(
       state.has_come.assign(part_count, false);
       state.parts_left = part_count;
       state.coming_version = version;
+      state.is_coming_rounded = false;
     }
     if (state.has_come[part]) {
       return false;
     }
     state.has_come[part] = true;
     state.coming_version = std::min(state.coming_version, version);
-    *is_used = state.IsOlderThan(version);
+    state.is_coming_rounded = state.is_coming_rounded || is_rounded;
+    *is_used = state.IsOlderThan(version, is_rounded);
     if (--state.parts_left > 0) {
       return false;
     }
     version = state.coming_version;
+    is_rounded = state.is_coming_rounded;
   } else {
-    *is_used = state.IsOlderThan(version);
+    *is_used = state.IsOlderThan(version, is_rounded);
   }
-  if (state.IsOlderThan(version)) {
+  if (state.IsOlderThan(version, is_rounded)) {
     state.is_held = true;
+    state.is_rounded = is_rounded;
     state.version = version;
   }
   const bool is_first = request_id != state.completed_by;
@@ -101,6 +110,13 @@ bool PullIntake::TakePart(
 Result<PullIntake::Taken> PullIntake::Take(
     uint64_t request_id, const proto::PullReply& reply, uint64_t known) {
   const std::span<const std::byte> bytes = reply.payload.bytes();
+  const codec::Encoding& encoding = reply.encoding;
+  if (encoding.is_lossy() && encoding.kind != codec::EncodingKind::kBf16) {
+    return Status::InvalidArgument(fmt::format(
+        "shard {} sent values as {}, and they travel as f32 or bf16",
+        shard_.value,
+        encoding.ToText()));
+  }
   Taken taken;
   if (reply.life < life_) {
     return taken;  // it was on its way when the shard began anew
@@ -112,7 +128,7 @@ Result<PullIntake::Taken> PullIntake::Take(
   size_t offset = 0;
   for (const proto::PullReply::Chunk& chunk : reply.chunks) {
     const std::optional<Place> place = PlaceOf(chunk);
-    const size_t size = chunk.element_count * sizeof(float);
+    const size_t size = encoding.SizeOf(chunk.element_count);
     const bool is_new = reply.placement > known;
     if (!place && (is_new || gone_.contains(chunk.key)) && size <= bytes.size() - offset) {
       taken.completed_chunks += is_new && CountUnknown(request_id, chunk.key) ? 1 : 0;
@@ -133,13 +149,18 @@ Result<PullIntake::Taken> PullIntake::Take(
     }
     bool is_used = false;
     taken.completed_chunks +=
-        TakePart(request_id, place->index, place->part, chunk.version, &is_used) ? 1 : 0;
+        TakePart(
+            request_id, place->index, place->part, chunk.version, encoding.is_lossy(), &is_used)
+            ? 1
+            : 0;
     if (is_used) {
       taken.fresh.push_back(
           {chunk.key,
            chunk.element_begin,
            chunks_[place->index].offset + chunk.element_begin,
-           bytes.subspan(offset, size)});
+           bytes.subspan(offset, size),
+           chunk.element_count,
+           encoding});
     }
     offset += size;
   }

@@ -8,6 +8,7 @@
 
 #include "ps/base/status.h"
 #include "ps/client/chunk_layout.h"
+#include "ps/codec/encoding.h"
 #include "ps/proto/chunks.h"
 #include "ps/proto/messages.h"
 
@@ -30,7 +31,9 @@ class PullIntake {
     ChunkKey key;
     uint32_t element_begin = 0;        // within the chunk
     int64_t offset = 0;                // in elements, where ChunkLayout lays out parameters
-    std::span<const std::byte> bytes;  // f32
+    std::span<const std::byte> bytes;  // as they came
+    uint32_t element_count = 0;
+    codec::Encoding encoding{};  // f32 or bf16
   };
 
   struct Taken {
@@ -48,8 +51,8 @@ class PullIntake {
   /// The chunk is this shard's now; nothing of it is held.
   void Add(const ChunkLayout::Chunk& chunk);
 
-  /// For a pull.
-  std::vector<proto::ChunkVersion> Held() const;
+  /// For a pull. `exact`: chunks whose values were rounded on their way don't count.
+  std::vector<proto::ChunkVersion> Held(bool exact = false) const;
 
   /// The shard's life that the versions held are of; 0 before any has come.
   uint64_t life() const { return life_; }
@@ -59,15 +62,20 @@ class PullIntake {
  private:
   struct State {
     bool is_held = false;
+    bool is_rounded = false;  // what is held
     Version version = 0;
     uint64_t completed_by = 0;  // the newest answer that was complete for this chunk
     // A chunk of several parts: the newest answer that brought some.
     uint64_t coming_by = 0;
     std::vector<bool> has_come;
     uint32_t parts_left = 0;
-    Version coming_version = 0;  // the oldest of its parts
+    Version coming_version = 0;      // the oldest of its parts
+    bool is_coming_rounded = false;  // one of its parts
 
-    bool IsOlderThan(Version v) const { return !is_held || version < v; }
+    /// Exact values are used where rounded ones of the same version are held.
+    bool IsOlderThan(Version v, bool v_is_rounded) const {
+      return !is_held || version < v || (version == v && is_rounded && !v_is_rounded);
+    }
   };
 
   /// The chunk of the entry and the number of the part; nothing when the entry fits none.
@@ -79,7 +87,13 @@ class PullIntake {
   std::optional<Place> PlaceOf(const proto::PullReply::Chunk& entry) const;
 
   /// Whether the answer has brought all of the chunk with this part. `is_used`: it is to be stored.
-  bool TakePart(uint64_t request_id, size_t index, uint32_t part, Version version, bool* is_used);
+  bool TakePart(
+      uint64_t request_id,
+      size_t index,
+      uint32_t part,
+      Version version,
+      bool is_rounded,
+      bool* is_used);
 
   /// The answer has brought a chunk that is not this shard's. Returns whether for the first time.
   bool CountUnknown(uint64_t request_id, ChunkKey key);

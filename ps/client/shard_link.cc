@@ -54,7 +54,7 @@ ShardLink::ShardLink(
 void ShardLink::SetRetries() {
   uint64_t bytes = 0;
   for (const ChunkLayout::Chunk& chunk : chunks()) {
-    bytes += chunk.element_count * proto::BytesOf(chunk.dtype);
+    bytes += chunk.encoding.SizeOf(chunk.element_count);
   }
   // A repetition of data that is still on its way would only delay it.
   const Duration transfer = FromSeconds(static_cast<double>(bytes) / kSlowLinkBytesPerSecond);
@@ -183,20 +183,23 @@ void ShardLink::SendReady(bool is_flush, TimePoint now, proto::Outbox* out) {
   if (peer_ == proto::PeerId()) {
     return;  // goes out on connection
   }
-  std::array<OpenFrame, 2> frames;  // by type
+  std::array<OpenFrame, 2> frames;  // of f32, and of what the job encodes
   // Backward finishes the last tensors first, so they leave first.
   for (size_t n = chunks().size(); n > 0; --n) {
     const size_t i = n - 1;
     if (states_[i] != ChunkState::kReady) {
       continue;
     }
-    OpenFrame& frame = frames[chunks()[i].dtype == proto::GradientDtype::kBf16 ? 1 : 0];
-    const size_t size = chunks()[i].element_count * proto::BytesOf(chunks()[i].dtype);
+    const ChunkLayout::Chunk& chunk = chunks()[i];
+    OpenFrame& frame = frames[chunk.encoding.is_lossy() ? 1 : 0];
+    // A frame is decoded to twice its size at most.
+    const size_t size = std::max<size_t>(
+        chunk.encoding.SizeOf(chunk.element_count), chunk.element_count * sizeof(float) / 2);
     if (!frame.pieces.empty() && frame.bytes + size > frame_bytes_) {
       SendFrame(frame.pieces, out);
       frame = {};
     }
-    const uint32_t part_count = parts_.CountOf(chunks()[i].element_count);
+    const uint32_t part_count = parts_.CountOf(chunk.element_count);
     if (part_count > 1) {
       for (uint32_t part = 0; part < part_count; ++part) {
         SendFrame(std::array{Piece{i, part}}, out);
@@ -227,8 +230,7 @@ void ShardLink::SendFrame(std::span<const Piece> pieces, proto::Outbox* out) {
   push.round = job_.round;
   push.samples = job_.samples;
   push.chunk_count = static_cast<uint32_t>(chunks().size());
-  push.dtype = chunks()[pieces.front().chunk].dtype;
-  const size_t value_bytes = proto::BytesOf(push.dtype);
+  push.encoding = chunks()[pieces.front().chunk].encoding;
   for (const auto& [i, part] : pieces) {
     const ChunkLayout::Chunk& chunk = chunks()[i];
     const auto [begin, count] = parts_.At(chunk.element_count, part);
@@ -237,7 +239,7 @@ void ShardLink::SendFrame(std::span<const Piece> pieces, proto::Outbox* out) {
     if (begin + count == chunk.element_count) {
       states_[i] = ChunkState::kSent;
     }
-    bytes_pushed_ += count * value_bytes;
+    bytes_pushed_ += push.payload.parts.back().size();
   }
   push.payload.owner = job_.gradient;
   bool is_last = true;
@@ -307,7 +309,7 @@ void ShardLink::SendPull(proto::Outbox* out) {
   pull.incarnation = identity_.incarnation;
   pull.min_round = min_round_;
   pull.is_evaluation = is_evaluation_;
-  pull.held = intake_.Held();
+  pull.held = intake_.Held(is_evaluation_);
   pull.held_life = intake_.life();
   pull.placement = placement_;
   ExpectPull(++last_request_id_);

@@ -142,7 +142,7 @@ class ShardLink {
     uint32_t part = 0;
   };
 
-  /// Chunks of one type that will leave together.
+  /// Chunks of one encoding that will leave together.
   struct OpenFrame {
     std::vector<Piece> pieces;
     size_t bytes = 0;

@@ -20,10 +20,10 @@ struct WorkerSettings {
   bool overlap = true;  // async: compute the next step while this one travels
   size_t frame_bytes = 512U << 10;
   proto::Timing timing;
-  std::vector<int64_t> tensor_elements;             // of the model as this program builds it
-  std::vector<proto::GradientDtype> tensor_dtypes;  // of each one's gradient; none: all f32
-  proto::DatasetFingerprint data;                   // as this program has read it
-  std::string device;                               // that it computes on, for people
+  std::vector<int64_t> tensor_elements;           // of the model as this program builds it
+  std::vector<codec::Encoding> tensor_encodings;  // of each one's gradient; none: all f32
+  proto::DatasetFingerprint data;                 // as this program has read it
+  std::string device;                             // that it computes on, for people
 };
 
 /// One piece of arithmetic for the host.

@@ -54,7 +54,7 @@ Status WorkerCore::Configure(const proto::JoinReply& reply) {
   }
   PS_ASSIGN(
       ChunkLayout layout,
-      ChunkLayout::Make(settings->tensor_elements, reply.placement, settings->tensor_dtypes));
+      ChunkLayout::Make(settings->tensor_elements, reply.placement, settings->tensor_encodings));
   session_.settings = std::move(settings).value();
   session_.minibatch = std::max<uint32_t>(reply.minibatch, 1);
   links_.SetLayout(std::move(layout));

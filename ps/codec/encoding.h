@@ -59,8 +59,8 @@ std::vector<std::string_view> EncodingNames();
 ///   residual  [n] f32, read and written, or empty: what earlier calls held back. It is added to
 ///             the values, and what the bytes lack of the sum is left in it. Of a block that is not
 ///             finite it stays as it was.
-///   out       [SizeOf(n)] bytes. They may begin where the values begin, which are lost then; else
-///             the two don't overlap.
+///   out       [SizeOf(n)] bytes. They may overlap the values, which are lost then, where they
+///             begin with them or before.
 /// Requires: CheckEncoding is Ok. Thread: any. Allocates nothing.
 void Encode(
     const Encoding& encoding,

@@ -8,6 +8,8 @@
 #include "ps/base/ids.h"
 #include "ps/base/status.h"
 #include "ps/base/tensor_spec.h"
+#include "ps/codec/encoding.h"
+#include "ps/proto/exchange.h"
 #include "ps/proto/fleet_messages.h"
 #include "ps/proto/frame.h"
 #include "ps/proto/job/job_config.h"
@@ -59,7 +61,8 @@ struct ChunkVersion {
 /// has come. The shard answers once, with PushReply, when all are in. Sent again after a lost
 /// connection or a timeout: what is there already is not applied twice. Chunks that have moved away
 /// since `placement` are left out without a word, and those that have come are waited for.
-/// Payload: mean gradients over `samples`, chunks back to back, all of one type.
+/// Payload: mean gradients over `samples`, chunks or parts back to back, each encoded by itself,
+/// all in one encoding.
 struct PushRequest {
   WorkerId worker;
   Incarnation incarnation;
@@ -73,15 +76,9 @@ struct PushRequest {
   std::vector<ChunkVersion> held;  // with wants_pull, as in PullRequest
   uint64_t held_life = 0;
   uint64_t placement = 0;  // the newest that the worker knows
-  GradientDtype dtype = GradientDtype::kF32;
+  Encoding encoding;
   Payload payload;
 };
-
-/// What pushes to tensors of this rule travel as in a job of that type. Observations stay as they
-/// are: they are averaged over many steps, where small differences count.
-constexpr GradientDtype PushDtypeOf(GradientDtype job, UpdateRule rule) {
-  return rule == UpdateRule::kOptimizer ? job : GradientDtype::kF32;
-}
 
 enum class PushOutcome : uint8_t {
   kApplied = 0,
@@ -117,7 +114,8 @@ struct PullRequest {
 };
 
 /// Values of some chunks; several frames may answer one pull. The request id is the pull's
-/// (or the fused push's). Payload: f32 values, chunks back to back.
+/// (or the fused push's). Payload: values, chunks or parts back to back, each encoded by itself,
+/// all in one encoding: f32, or bf16 where the job says so and the pull is for training.
 struct PullReply {
   struct Chunk {
     ChunkKey key;
@@ -133,6 +131,7 @@ struct PullReply {
   uint64_t staleness_steps = 0;  // this worker's lead over the slowest active one
   uint64_t life = 0;             // the shard's, that the versions are of
   uint64_t placement = 0;        // as in PushReply
+  Encoding encoding;
   Payload payload;
 };
 

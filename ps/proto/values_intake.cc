@@ -19,6 +19,11 @@ ValuesIntake::ValuesIntake(std::vector<ChunkAssignment> chunks, uint64_t frame_b
 }
 
 Result<bool> ValuesIntake::Take(const PullReply& reply, const TakePart& take) {
+  if (reply.encoding.is_lossy()) {
+    return Status::InvalidArgument(fmt::format(
+        "values come as {}; between coordinator and shard they travel as f32",
+        reply.encoding.ToText()));
+  }
   const std::span<const std::byte> bytes = reply.payload.bytes();
   const std::span<const float> values(
       reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float));

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <utility>
+
+#include "ps/base/buffer.h"
 
 namespace ps::server {
 namespace {
@@ -13,6 +16,28 @@ namespace {
 // are.
 constexpr size_t kWaitsMax = 64;
 constexpr uint64_t kNamesPerWaitMax = 8;
+
+/// f32 values stay where they are; others are encoded into memory of the frame.
+proto::Payload PayloadOf(
+    const std::vector<std::span<const float>>& values,
+    const codec::Encoding& encoding,
+    uint64_t size_bytes) {
+  if (encoding.is_lossy()) {
+    auto buffer = std::make_shared<Buffer>(size_bytes);
+    std::span<std::byte> rest = buffer->bytes();
+    for (const std::span<const float> part : values) {
+      const uint64_t size = encoding.SizeOf(part.size());
+      codec::Encode(encoding, part, {}, rest.first(size));
+      rest = rest.subspan(size);
+    }
+    return proto::Payload::Own(std::move(buffer), size_bytes);
+  }
+  proto::Payload payload;
+  for (const std::span<const float> part : values) {
+    payload.parts.push_back(std::as_bytes(part));
+  }
+  return payload;
+}
 
 }  // namespace
 
@@ -148,6 +173,7 @@ void PullQueue::BeginAnswer(const Member& member, const Pull& pull, proto::Outbo
   PullAnswer answer = MakeAnswer(pull);
   answer.staleness_steps = roster_.LeadOf(member);
   if (!pull.is_evaluation) {
+    answer.encoding = life_.settings.pull_encoding;
     const uint64_t bucket = std::min<uint64_t>(answer.staleness_steps, kStalenessBuckets - 1);
     ++counters_.staleness_histogram[bucket];
     state.read_at = {counters_.steps_applied, state.read_at[0]};
@@ -232,22 +258,25 @@ void PullQueue::SendFrame(PullAnswer* answer, proto::Outbox* out) {
   reply.staleness_steps = answer->staleness_steps;
   reply.life = life_.number;
   reply.placement = store_.placement();
+  reply.encoding = answer->encoding;
   uint64_t reply_bytes = 0;
+  std::vector<std::span<const float>> values;
   while (answer->next < answer->chunks.size()) {
     const Chunk& chunk = store_.chunks()[answer->chunks[answer->next]];
     const auto [begin, count] = store_.RangeOf(chunk, answer->next_part);
-    const auto bytes = std::as_bytes(chunk.value.floats().subspan(begin, count));
-    if (!reply.chunks.empty() && reply_bytes + bytes.size() > life_.settings.frame_bytes) {
+    const uint64_t bytes = answer->encoding.SizeOf(count);
+    if (!reply.chunks.empty() && reply_bytes + bytes > life_.settings.frame_bytes) {
       break;
     }
     reply.chunks.push_back({chunk.key, chunk.version, count, begin});
-    reply.payload.parts.push_back(bytes);
-    reply_bytes += bytes.size();
+    values.push_back(chunk.value.floats().subspan(begin, count));
+    reply_bytes += bytes;
     if (++answer->next_part == chunk.part_count) {
       answer->next_part = 0;
       ++answer->next;
     }
   }
+  reply.payload = PayloadOf(values, answer->encoding, reply_bytes);
   counters_.bytes_sent += reply_bytes;
   out->Send(answer->peer, answer->request_id, std::move(reply));
 }

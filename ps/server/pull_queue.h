@@ -13,6 +13,7 @@
 #include "ps/base/ids.h"
 #include "ps/base/status.h"
 #include "ps/base/time.h"
+#include "ps/codec/encoding.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
 #include "ps/server/call.h"
@@ -94,6 +95,7 @@ class PullQueue {
     proto::PeerId peer;
     uint64_t request_id = 0;
     uint64_t staleness_steps = 0;
+    codec::Encoding encoding;
     std::vector<uint32_t> chunks;  // by index, fixed when the answer began, less those that left
     uint32_t total = 0;            // when it began: the worker has counted those that left
     size_t next = 0;               // the first of them that was not sent in full

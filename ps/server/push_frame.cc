@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "kernels/cpu/vector.h"
+#include "ps/codec/encoding.h"
 
 namespace ps::server {
 namespace {
@@ -36,16 +36,14 @@ Status NoSuchPart(const proto::PushRequest& push, const proto::ChunkRef& ref, co
       StepText(push)));
 }
 
-Status WrongDtype(
-    const proto::PushRequest& push, const proto::ChunkRef& ref, proto::GradientDtype expected) {
-  const auto name = [](proto::GradientDtype dtype) {
-    return dtype == proto::GradientDtype::kBf16 ? "bf16" : "f32";
-  };
+Status WrongEncoding(
+    const proto::PushRequest& push, const proto::ChunkRef& ref, const codec::Encoding& expected) {
   return Status::InvalidArgument(fmt::format(
-      "chunk {} comes as {}, and in this job (train.gradient_dtype) it travels as {}; {}",
+      "chunk {} comes as {}, and in this job (exchange.push, train.gradient_dtype) it travels as "
+      "{}; {}",
       ref.key.value,
-      name(push.dtype),
-      name(expected),
+      push.encoding.ToText(),
+      expected.ToText(),
       StepText(push)));
 }
 
@@ -82,30 +80,10 @@ Status TooManyUnfinished(const proto::PushRequest& push, uint32_t unfinished) {
 
 }  // namespace
 
-/// The values of a frame, and owner_, which keeps them.
-const float* PushFrame::Unpack(const proto::PushRequest& push) {
-  const std::span<const std::byte> bytes = push.payload.bytes();
-  if (push.dtype == proto::GradientDtype::kF32) {
-    owner_ = push.payload.owner;
-    return reinterpret_cast<const float*>(bytes.data());
-  }
-  const size_t count = bytes.size() / proto::BytesOf(push.dtype);
-  // The memory of the frame before is taken again, unless a part of that frame is kept.
-  const bool is_free = unpacked_ != nullptr && unpacked_.use_count() == 1;
-  if (!is_free || unpacked_->size() < count * sizeof(float)) {
-    unpacked_ = std::make_shared<Buffer>(count * sizeof(float));
-  }
-  kernels::UnpackBf16(
-      reinterpret_cast<const uint16_t*>(bytes.data()),
-      unpacked_->floats().data(),
-      static_cast<int64_t>(count));
-  owner_ = unpacked_;
-  return unpacked_->floats().data();
-}
-
 Status PushFrame::Read(const proto::PushRequest& push) {
   PS_TRY(CheckHeader(push));
-  return ReadParts(push);
+  PS_TRY(ReadParts(push));
+  return Decode(push);
 }
 
 Status PushFrame::CheckHeader(const proto::PushRequest& push) const {
@@ -133,15 +111,18 @@ Status PushFrame::CheckHeader(const proto::PushRequest& push) const {
   return Status::Ok();
 }
 
+/// Which parts the frame has, and where: their values are as they came.
 Status PushFrame::ReadParts(const proto::PushRequest& push) {
   parts_.clear();
+  encoded_.clear();
   sorted_.clear();
-  const float* const values = Unpack(push);
-  const uint64_t value_count = push.payload.size() / proto::BytesOf(push.dtype);
-  uint64_t offset = 0;  // in values
+  value_count_ = 0;
+  const std::span<const std::byte> bytes = push.payload.bytes();
+  uint64_t offset = 0;
   for (const proto::ChunkRef& ref : push.chunks) {
     const std::optional<size_t> index = store_.IndexOf(ref.key);
-    if (ref.element_count > value_count - offset) {
+    const uint64_t size = push.encoding.SizeOf(ref.element_count);
+    if (size > bytes.size() - offset) {
       return Status::InvalidArgument(
           fmt::format("the payload of {} ends within chunk {}", StepText(push), ref.key.value));
     }
@@ -149,36 +130,68 @@ Status PushFrame::ReadParts(const proto::PushRequest& push) {
       return NoSuchChunk(push, ref, life_.shard);
     }
     if (!index || store_.chunks()[*index].is_leaving) {
-      offset += ref.element_count;
+      offset += size;
       continue;
     }
     const Chunk& chunk = store_.chunks()[*index];
-    const proto::GradientDtype dtype =
-        proto::PushDtypeOf(life_.settings.gradient_dtype, chunk.rule);
-    if (push.dtype != dtype) {
-      return WrongDtype(push, ref, dtype);
+    const codec::Encoding encoding =
+        proto::PushEncodingOf(life_.settings.push_encoding, chunk.rule);
+    if (push.encoding != encoding) {
+      return WrongEncoding(push, ref, encoding);
     }
     const std::optional<uint32_t> part = store_.parts().IndexOf(
         static_cast<uint64_t>(chunk.element_count), {ref.element_begin, ref.element_count});
     if (!part) {
       return NoSuchPart(push, ref, chunk);
     }
-    parts_.push_back({*index, *part, {values + offset, ref.element_count}});
+    const auto* const values = reinterpret_cast<const float*>(bytes.data() + offset);
+    parts_.push_back({*index, *part, {values, ref.element_count}});
+    encoded_.push_back(bytes.subspan(offset, size));
     sorted_.push_back(chunk.first_part + *part);
-    offset += ref.element_count;
+    value_count_ += ref.element_count;
+    offset += size;
   }
   std::sort(sorted_.begin(), sorted_.end());
   const bool has_twice = std::adjacent_find(sorted_.begin(), sorted_.end()) != sorted_.end();
-  const uint64_t named_bytes = offset * proto::BytesOf(push.dtype);
-  if (named_bytes != push.payload.size() || has_twice || push.chunks.empty()) {
+  if (offset != bytes.size() || has_twice || push.chunks.empty()) {
     return Status::InvalidArgument(fmt::format(
         "a frame of {} has {} bytes for {} chunks of {}{}",
         StepText(push),
-        push.payload.size(),
+        bytes.size(),
         parts_.size(),
-        named_bytes,
+        offset,
         has_twice ? " and one chunk twice" : ""));
   }
+  return Status::Ok();
+}
+
+/// Makes the parts f32, and owner_ what keeps them. No part comes twice, so they take no more
+/// memory than the shard's parameters.
+Status PushFrame::Decode(const proto::PushRequest& push) {
+  if (!push.encoding.is_lossy()) {
+    owner_ = push.payload.owner;
+    return Status::Ok();
+  }
+  // The memory of the frame before is taken again, unless a part of that frame is kept.
+  const bool is_free = decoded_ != nullptr && decoded_.use_count() == 1;
+  if (!is_free || decoded_->size() < value_count_ * sizeof(float)) {
+    decoded_ = std::make_shared<Buffer>(value_count_ * sizeof(float));
+  }
+  std::span<float> rest = decoded_->floats();
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const std::span<float> values = rest.first(parts_[i].values.size());
+    const Status status = codec::Decode(push.encoding, encoded_[i], values);
+    if (!status.ok()) {
+      return Status::InvalidArgument(fmt::format(
+          "chunk {} of {}: {}",
+          store_.chunks()[parts_[i].chunk].key.value,
+          StepText(push),
+          status.message()));
+    }
+    parts_[i].values = values;
+    rest = rest.subspan(values.size());
+  }
+  owner_ = decoded_;
   return Status::Ok();
 }
 
@@ -257,8 +270,7 @@ Status PushFrame::CheckRoom(
     return outlook.unfinished <= kUnfinishedMax ? Status::Ok()
                                                 : TooManyUnfinished(push, outlook.unfinished);
   }
-  const uint64_t value_count = push.payload.size() / proto::BytesOf(push.dtype);
-  if (rounds_.staged_bytes() + value_count * sizeof(float) <= life_.settings.queue_bytes) {
+  if (rounds_.staged_bytes() + value_count_ * sizeof(float) <= life_.settings.queue_bytes) {
     return Status::Ok();
   }
   const Intake& intake = member.intake;

@@ -59,9 +59,9 @@ class PushFrame {
     uint32_t unfinished = 0;  // of those, not all is
   };
 
-  const float* Unpack(const proto::PushRequest& push);
   Status CheckHeader(const proto::PushRequest& push) const;
   Status ReadParts(const proto::PushRequest& push);
+  Status Decode(const proto::PushRequest& push);
   Outlook LookAhead(const proto::PushRequest& push, const Intake& intake);
   Status CheckOrder(
       const proto::PushRequest& push, const Member& member, const Outlook& outlook) const;
@@ -73,9 +73,12 @@ class PushFrame {
   const Rounds& rounds_;
 
   std::vector<Part> parts_;
+  uint64_t value_count_ = 0;  // of all of them
   std::shared_ptr<const void> owner_;
-  std::shared_ptr<Buffer> unpacked_;  // the values of a frame that came as bf16
-  std::vector<size_t> sorted_;        // scratch
+  std::shared_ptr<Buffer> decoded_;  // the values of a frame that did not come as f32
+  // Scratch.
+  std::vector<std::span<const std::byte>> encoded_;  // of each part, as it came
+  std::vector<size_t> sorted_;
 };
 
 }  // namespace ps::server

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ps/proto/exchange.h"
 #include "ps/proto/job/optimizer_rules.h"
 
 namespace ps::server {
@@ -11,7 +12,8 @@ ShardSettings ShardSettings::Of(const proto::JobConfig& config) {
   settings.seed = config.train.seed;
   settings.optimizer = proto::ServerOptimizer(config);
   settings.local_steps = config.train.local_steps;
-  settings.gradient_dtype = config.train.gradient_dtype;
+  settings.push_encoding = proto::PushEncodingOf(config);
+  settings.pull_encoding = proto::PullEncodingOf(config);
   settings.lr_policy = LrPolicy(config);
   settings.reference_samples = config.train.minibatch * config.train.local_steps;
   settings.frame_bytes = uint64_t{config.servers.frame_kib} << 10U;

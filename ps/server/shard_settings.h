@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ps/base/status.h"
+#include "ps/codec/encoding.h"
 #include "ps/proto/job/job_config.h"
 #include "ps/proto/timing.h"
 #include "ps/server/checkpoints/shard_disk.h"
@@ -16,8 +17,9 @@ namespace ps::server {
 struct ShardSettings {
   uint64_t seed = 1;
   proto::OptimizerConfig optimizer;
-  proto::GradientDtype gradient_dtype = proto::GradientDtype::kF32;  // as proto::PushDtypeOf takes
-  LrPolicy lr_policy;                                                // before the first step
+  codec::Encoding push_encoding;   // as proto::PushEncodingOf takes it
+  codec::Encoding pull_encoding;   // of values that a worker trains with
+  LrPolicy lr_policy;              // before the first step
   uint32_t reference_samples = 1;  // async, ssp: a push counts samples / reference_samples
   uint32_t local_steps = 1;        // minibatches behind a push
   uint64_t frame_bytes = 512U << 10;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ps/base/text.h"
+#include "ps/proto/exchange.h"
 #include "ps/proto/job/device_choice.h"
 #include "psctl/cli/arguments.h"
 #include "run/report/job_parts.h"
@@ -36,13 +37,19 @@ std::string ByteText(const worker::Model& model) {
 }
 
 /// The bytes of a step's gradients as they travel.
-uint64_t PushedBytes(const worker::Model& model, proto::GradientDtype dtype) {
+uint64_t PushedBytes(const worker::Model& model, const proto::JobConfig& config) {
+  const proto::Encoding push = proto::PushEncodingOf(config);
   uint64_t bytes = 0;
   for (const TensorSpec& tensor : model.tensors) {
-    bytes += static_cast<uint64_t>(tensor.element_count()) *
-             proto::BytesOf(proto::PushDtypeOf(dtype, tensor.rule));
+    const auto elements = static_cast<uint64_t>(tensor.element_count());
+    bytes += proto::PushEncodingOf(push, tensor.rule).SizeOf(elements);
   }
   return bytes;
+}
+
+/// The bytes of all parameters as they travel to a worker that trains.
+uint64_t PulledBytes(const worker::Model& model, const proto::JobConfig& config) {
+  return proto::PullEncodingOf(config).SizeOf(static_cast<uint64_t>(model.parameter_count()));
 }
 
 /// The memory of one of `devices` in a row, from 0 on, that share a minibatch of `samples`.
@@ -165,7 +172,6 @@ int RunModel(const ModelCommand& command, const run::Console& console) {
          FormatFixed(static_cast<double>(cost.flops) / 1e6, 3)});
     flops += cost.flops;
   }
-  const uint64_t pushed = PushedBytes(parts->model, config->train.gradient_dtype);
   const auto samples = int64_t{config->train.minibatch};
   std::vector<std::pair<std::string, std::string>> facts = {
       {"input", parts->data.shape.ToString()},
@@ -177,8 +183,8 @@ int RunModel(const ModelCommand& command, const run::Console& console) {
            "{} samples: {} forward and backward, {} pulled and {} pushed",
            samples,
            FormatFlops(static_cast<double>(kPasses * flops * samples)),
-           ByteText(parts->model),
-           FormatBytes(pushed))}};
+           FormatBytes(PulledBytes(parts->model, *config)),
+           FormatBytes(PushedBytes(parts->model, *config)))}};
   for (std::string& text : MemoryTexts(*config, parts->model)) {
     facts.emplace_back(facts.size() == 3 ? "a worker's memory" : "", std::move(text));
   }

@@ -74,7 +74,7 @@ enum class Wire { kPlain, kTls };
 /// How what is pushed or pulled travels.
 struct Form {
   Wire wire = Wire::kPlain;
-  proto::GradientDtype dtype = proto::GradientDtype::kF32;  // of pushes
+  codec::Encoding encoding{};  // of pushes
 };
 
 net::EndpointOptions EndpointOptionsOf(const std::string& node, std::string_view role, Wire wire) {
@@ -90,11 +90,11 @@ net::EndpointOptions EndpointOptionsOf(const std::string& node, std::string_view
   return options;
 }
 
-server::ReadSettings BenchSettings(proto::GradientDtype dtype) {
-  return [dtype](const std::string& /*config_json*/) {
+server::ReadSettings BenchSettings(codec::Encoding encoding) {
+  return [encoding](const std::string& /*config_json*/) {
     server::ShardSettings settings;
     settings.frame_bytes = FrameBytes();
-    settings.gradient_dtype = dtype;
+    settings.push_encoding = encoding;
     settings.optimizer.lr = 1e-6F;
     settings.timing = proto::Timing::FromMaxDetect(std::chrono::hours(200));
     return Result<server::ShardSettings>(settings);
@@ -108,7 +108,7 @@ class ShardThread final : public net::EndpointHandler {
   ShardThread(const Shape& shape, uint32_t shard, uint32_t shards, const Form& form)
       : core_(
             {ShardId(shard), "127.0.0.1", 0, 0, 0, {}},
-            BenchSettings(form.dtype),
+            BenchSettings(form.encoding),
             nullptr,
             nullptr,
             &NullLogger()),
@@ -180,7 +180,7 @@ class Client final : public net::EndpointHandler {
         layout_(client::ChunkLayout::Make(
                     {static_cast<int64_t>(shape.bytes() / sizeof(float))},
                     PlacementOf(shape, static_cast<uint32_t>(ports.size())),
-                    std::array{form.dtype})
+                    std::array{form.encoding})
                     .value()),
         tensors_(client::HostTensors::Make(layout_, 1).value()),
         gradient_(tensors_.Lend().value()),
@@ -189,7 +189,7 @@ class Client final : public net::EndpointHandler {
             EndpointOptionsOf("client", crypto::kWorkerRole, form.wire),
             &NullLogger(),
             this) {
-    if (form.dtype == proto::GradientDtype::kBf16) {
+    if (form.encoding.kind == codec::EncodingKind::kBf16) {
       constexpr uint32_t kTwoHalves = 0x3f003f00;  // 0.5 twice
       std::ranges::fill(gradient_->floats(), std::bit_cast<float>(kTwoHalves));
     } else {
@@ -370,7 +370,8 @@ void MeasureShape(const Shape& shape, bool is_pull, const BenchArguments& argume
   Cluster encrypted(shape, arguments.shards, is_pull, {.wire = Wire::kTls});
   std::optional<Cluster> rounded;  // parameters are not
   if (!is_pull) {
-    rounded.emplace(shape, arguments.shards, is_pull, Form{.dtype = proto::GradientDtype::kBf16});
+    rounded.emplace(
+        shape, arguments.shards, is_pull, Form{.encoding = {codec::EncodingKind::kBf16}});
   }
   std::optional<Cluster> single;
   if (arguments.shards > 1) {

@@ -60,16 +60,16 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& entry) { return std::string(entry.param.name); });
 
 TEST(ChunkLayoutTest, ARoundedGradientIsInTheFirstHalfOfItsPlace) {
-  const std::vector<proto::GradientDtype> dtypes = {
-      proto::GradientDtype::kBf16, proto::GradientDtype::kF32};
-  const auto layout = ChunkLayout::Make({10, 5}, TwoTensors(), dtypes).value();
+  const std::vector<codec::Encoding> encodings = {
+      {codec::EncodingKind::kBf16}, {codec::EncodingKind::kF32}};
+  const auto layout = ChunkLayout::Make({10, 5}, TwoTensors(), encodings).value();
   const std::vector<ChunkLayout::Chunk>& chunks = layout.chunks();
   EXPECT_EQ(chunks[1].offset, 8) << "parameters are f32";
   EXPECT_EQ(chunks[0].gradient_begin, 0U);
   EXPECT_EQ(chunks[1].gradient_begin, 16U);
-  EXPECT_EQ(chunks[1].dtype, proto::GradientDtype::kBf16);
+  EXPECT_EQ(chunks[1].encoding.kind, codec::EncodingKind::kBf16);
   EXPECT_EQ(chunks[2].gradient_begin, 64U);
-  EXPECT_EQ(chunks[2].dtype, proto::GradientDtype::kF32);
+  EXPECT_EQ(chunks[2].encoding.kind, codec::EncodingKind::kF32);
 }
 
 }  // namespace

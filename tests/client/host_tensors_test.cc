@@ -19,9 +19,9 @@ ChunkLayout RoundedAndWhole() {
       {MakeChunkKey(0, 0), 3, 0, ShardId(0)},
       {MakeChunkKey(1, 0), 4, 0, ShardId(0)},
       {MakeChunkKey(1, 1), 2, 4, ShardId(1)}};
-  const std::vector<proto::GradientDtype> dtypes = {
-      proto::GradientDtype::kBf16, proto::GradientDtype::kF32};
-  return ChunkLayout::Make({3, 6}, placement, dtypes).value();
+  const std::vector<codec::Encoding> encodings = {
+      {codec::EncodingKind::kBf16}, {codec::EncodingKind::kF32}};
+  return ChunkLayout::Make({3, 6}, placement, encodings).value();
 }
 
 TEST(HostTensorsTest, NewValuesAreCopiedToTheirPlace) {
@@ -30,9 +30,24 @@ TEST(HostTensorsTest, NewValuesAreCopiedToTheirPlace) {
   const std::array<float, 2> values = {7, 8};
   const ChunkLayout::Chunk& chunk = layout.chunks()[1];
   const auto place =
-      tensors.Take({chunk.key, 1, chunk.offset + 1, std::as_bytes(std::span(values))});
+      tensors.Take({chunk.key, 1, chunk.offset + 1, std::as_bytes(std::span(values)), 2, {}});
   EXPECT_THAT(place, ElementsAre(7, 8));
   EXPECT_EQ(place.data(), tensors.parameters().data() + chunk.offset + 1);
+}
+
+TEST(HostTensorsTest, RoundedValuesBecomeFloats) {
+  const ChunkLayout layout = RoundedAndWhole();
+  HostTensors tensors = HostTensors::Make(layout, 1).value();
+  const std::array<uint16_t, 2> halves = {0x3f80, 0xc000};
+  const ChunkLayout::Chunk& chunk = layout.chunks()[1];
+  const auto place = tensors.Take(
+      {chunk.key,
+       1,
+       chunk.offset + 1,
+       std::as_bytes(std::span(halves)),
+       2,
+       {codec::EncodingKind::kBf16}});
+  EXPECT_THAT(place, ElementsAre(1, -2));
 }
 
 TEST(HostTensorsTest, APieceOfAGradientIsOfTheChunksTypeAndAtItsPlace) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 namespace ps::client {
 namespace {
@@ -73,6 +74,47 @@ class PullIntakeTest : public ::testing::Test {
   uint64_t known_ = 1;      // to the worker
   std::vector<float> parameters_ = std::vector<float>(32, -1);
 };
+
+/// One frame with both chunks, as f32 or bf16; the numbers of the fresh pieces.
+size_t TakeAs(
+    PullIntake* intake, uint64_t request_id, Version version, const codec::Encoding& encoding) {
+  proto::PullReply reply;
+  reply.encoding = encoding;
+  reply.placement = 1;
+  std::vector<std::byte> bytes;
+  for (const auto& [key, begin, count] :
+       {std::tuple(kSmall, 0U, 2U), {kLarge, 0U, 3U}, {kLarge, 3U, 3U}, {kLarge, 6U, 1U}}) {
+    reply.chunks.push_back({key, version, count, begin});
+    bytes.resize(bytes.size() + encoding.SizeOf(count));
+  }
+  reply.payload.parts.push_back(bytes);
+  const auto taken = intake->Take(request_id, reply, 1);
+  EXPECT_TRUE(taken.ok()) << taken.status();
+  return taken.ok() ? taken->fresh.size() : 0;
+}
+
+TEST_F(PullIntakeTest, WholeValuesTakeThePlaceOfRoundedOnesOfTheirVersion) {
+  constexpr codec::Encoding kWhole{};
+  constexpr codec::Encoding kRounded{codec::EncodingKind::kBf16};
+  EXPECT_EQ(TakeAs(&intake_, 1, 5, kRounded), 4U);
+  EXPECT_EQ(intake_.Held().size(), 2U);
+  EXPECT_TRUE(intake_.Held(true).empty());
+  EXPECT_EQ(TakeAs(&intake_, 2, 5, kRounded), 0U);
+  EXPECT_EQ(TakeAs(&intake_, 3, 5, kWhole), 4U);
+  EXPECT_EQ(intake_.Held(true).size(), 2U);
+  EXPECT_EQ(TakeAs(&intake_, 4, 5, kRounded), 0U);
+  EXPECT_EQ(TakeAs(&intake_, 5, 5, kWhole), 0U);
+  EXPECT_EQ(TakeAs(&intake_, 6, 6, kRounded), 4U);
+  EXPECT_TRUE(intake_.Held(true).empty());
+}
+
+TEST_F(PullIntakeTest, EncodingsThatNoServerSendsAreRefused) {
+  proto::PullReply reply;
+  reply.encoding = {codec::EncodingKind::kInt8};
+  EXPECT_THAT(
+      std::string(intake_.Take(1, reply).status().message()),
+      HasSubstr("sent values as int8, and they travel as f32 or bf16"));
+}
 
 TEST_F(PullIntakeTest, PartsMakeAChunkInWhateverOrderAndNumber) {
   std::vector<uint32_t> order = {0, 0, 1, 1, 2, 2};

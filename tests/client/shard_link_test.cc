@@ -259,9 +259,9 @@ TEST_F(ShardLinkTest, RoundedGradientsTravelInHalfTheBytesAndInFramesOfTheirOwn)
       {MakeChunkKey(0, 0), 2, 0, ShardId(0)},
       {MakeChunkKey(0, 1), 8, 2, ShardId(0)},
       {MakeChunkKey(1, 0), 4, 0, ShardId(0)}};
-  const std::vector<proto::GradientDtype> dtypes = {
-      proto::GradientDtype::kBf16, proto::GradientDtype::kF32};
-  layout_ = ChunkLayout::Make({10, 4}, placement, dtypes).value();
+  const std::vector<codec::Encoding> encodings = {
+      {codec::EncodingKind::kBf16}, {codec::EncodingKind::kF32}};
+  layout_ = ChunkLayout::Make({10, 4}, placement, encodings).value();
   gradient_ = GradientOf(layout_);
   ShardLink link = MakeLink(24);  // parts of 6 values
   link.OnConnected(proto::PeerId(5), now_, &out_);
@@ -277,17 +277,44 @@ TEST_F(ShardLinkTest, RoundedGradientsTravelInHalfTheBytesAndInFramesOfTheirOwn)
         pushes[i].payload.parts[0].data() - std::as_bytes(gradient_->floats()).data(),
         pushes[i].payload.parts[0].size());
   };
-  EXPECT_EQ(pushes[0].dtype, proto::GradientDtype::kBf16);
+  EXPECT_EQ(pushes[0].encoding.kind, codec::EncodingKind::kBf16);
   EXPECT_EQ(piece(0), std::pair(std::ptrdiff_t{4}, size_t{12})) << "of the large chunk";
   EXPECT_EQ(piece(1), std::pair(std::ptrdiff_t{16}, size_t{4}));
-  EXPECT_EQ(pushes[2].dtype, proto::GradientDtype::kF32);
+  EXPECT_EQ(pushes[2].encoding.kind, codec::EncodingKind::kF32);
   EXPECT_EQ(piece(2), std::pair(std::ptrdiff_t{64}, size_t{16}));
-  EXPECT_EQ(pushes[3].dtype, proto::GradientDtype::kBf16);
+  EXPECT_EQ(pushes[3].encoding.kind, codec::EncodingKind::kBf16);
   EXPECT_EQ(piece(3), std::pair(std::ptrdiff_t{0}, size_t{4}));
   for (size_t i = 0; i < pushes.size(); ++i) {
     EXPECT_EQ(pushes[i].wants_pull, i == 3) << "once, with the last";
   }
   EXPECT_EQ(link.bytes_pushed(), 36U);
+}
+
+TEST_F(ShardLinkTest, EncodedPartsAreOfTheSizeThatTheirEncodingSays) {
+  proto::Placement placement;
+  placement.chunks = {
+      {MakeChunkKey(0, 0), 2, 0, ShardId(0)},
+      {MakeChunkKey(0, 1), 8, 2, ShardId(0)},
+      {MakeChunkKey(1, 0), 4, 0, ShardId(0)}};
+  constexpr codec::Encoding kInt8{codec::EncodingKind::kInt8};
+  layout_ = ChunkLayout::Make({10, 4}, placement, std::vector{kInt8, kInt8}).value();
+  gradient_ = GradientOf(layout_);
+  ShardLink link = MakeLink(24);  // parts of 6 values
+  link.OnConnected(proto::PeerId(5), now_, &out_);
+  link.BeginPush(Job(true));
+  link.TensorReady(1, now_, &out_);
+  link.TensorReady(0, now_, &out_);
+  const auto first = out_.All<proto::PushRequest>();
+  std::vector<std::pair<uint32_t, size_t>> parts;  // elements and bytes
+  for (const proto::PushRequest& push : first) {
+    EXPECT_EQ(push.encoding, kInt8);
+    for (size_t i = 0; i < push.chunks.size(); ++i) {
+      parts.emplace_back(push.chunks[i].element_count, push.payload.parts[i].size());
+    }
+  }
+  std::ranges::sort(parts);
+  EXPECT_EQ(parts, (std::vector<std::pair<uint32_t, size_t>>{{2, 6}, {2, 6}, {4, 8}, {6, 10}}));
+  EXPECT_EQ(link.bytes_pushed(), 30U);
 }
 
 }  // namespace

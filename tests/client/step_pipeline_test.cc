@@ -61,6 +61,7 @@ TEST_F(StepPipelineTest, ValuesThatComeDuringATaskWaitForItsEnd) {
   PullIntake::Fresh fresh;
   fresh.key = MakeChunkKey(0, 0);
   fresh.bytes = std::as_bytes(std::span(parts_.values));
+  fresh.element_count = static_cast<uint32_t>(parts_.values.size());
   parts_.parameters.OnValues({{fresh}, nullptr}, parts_.steps.is_host_busy());
   const size_t taken = parts_.host.taken.size();
   Compute();

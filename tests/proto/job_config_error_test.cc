@@ -31,6 +31,41 @@ void ExpectErrors(const std::vector<BadJob>& jobs) {
   }
 }
 
+TEST(JobConfigErrorTest, EncodingsAreNamedOrExplained) {
+  const auto error = [](const std::string& fields) {
+    return ErrorOf(WithLine("\"exchange\": {" + fields + "}"));
+  };
+  EXPECT_EQ(error(R"("push": "int8", "pull": "bf16", "error_feedback": false)"), "no error");
+  EXPECT_EQ(error(R"("push": "topk:0.01")"), "no error");
+  EXPECT_EQ(
+      error(R"("push": "int9")"),
+      "job.json:2:22: exchange.push: there is no encoding 'int9'; did you mean int8?; there are "
+      "f32, bf16, int8, int4, topk:0.01");
+  for (const char* share : {"0", "0.6", "x"}) {
+    EXPECT_THAT(
+        error(R"("push": "topk:)" + std::string(share) + "\""),
+        HasSubstr("is no share for topk: the share of the values that are sent, above 0 and up to "
+                  "0.5"));
+  }
+  EXPECT_THAT(error(R"("push": "topk")"), HasSubstr("topk needs a share, as in topk:0.01"));
+  EXPECT_THAT(error(R"("pull": "int8")"), HasSubstr("f32"));
+  EXPECT_THAT(error(R"("pull": "fp32")"), HasSubstr("did you mean \"f32\"?"));
+  EXPECT_THAT(error(R"("compression": "int8")"), HasSubstr("did you mean \"push\"?"));
+}
+
+TEST(JobConfigErrorTest, RoundedGradientsAreNotEncodedOnceMore) {
+  const auto error = [](const std::string& push) {
+    return ErrorOf(
+        WithLine(R"("train": {"gradient_dtype": "bf16"}, "exchange": {"push": ")" + push + "\"}"));
+  };
+  EXPECT_EQ(error("f32"), "no error");
+  EXPECT_EQ(error("bf16"), "no error");
+  EXPECT_EQ(
+      error("int8"),
+      "job.json:2:59: exchange.push is int8, which is made of f32, and train.gradient_dtype has "
+      "devices round to bf16; allowed: train.gradient_dtype f32, or exchange.push bf16");
+}
+
 TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
   ExpectErrors({
       {WithLine(R"("train": {"epoch": 1})"),
@@ -44,8 +79,9 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
        "you mean \"epochs\"?"},
       {WithLine(R"("trian": {})"),
        "job.json:2:1: unknown field \"trian\"; allowed: name, model, data, optimizer, outer, "
-       "train, "
-       "servers, workers, faults, fleet, checkpoint, launch, run, goal, provisioner; did you mean "
+       "train, exchange, "
+       "servers, workers, faults, fleet, checkpoint, launch, run, goal, provisioner; did "
+       "you mean "
        "\"train\"?"},
       {Replaced("{}", R"({}, {"batch_size": 8})"),
        "job.json:5:20: unknown field \"batch_size\" in workers[1]; allowed: count, minibatch, "
@@ -55,8 +91,8 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
        "\"minibatch\"?"},
       {WithLine(R"("lr": 1)"),
        "job.json:2:1: unknown field \"lr\"; allowed: name, model, data, optimizer, outer, train, "
-       "servers, "
-       "workers, faults, fleet, checkpoint, launch, run, goal, provisioner; did you mean "
+       "exchange, "
+       "servers, workers, faults, fleet, checkpoint, launch, run, goal, provisioner; did you mean "
        "\"optimizer.lr\"?"},
   });
   EXPECT_THAT(ErrorOf(WithLine(R"("qwertyuiop": 1)")), Not(HasSubstr("did you mean")));

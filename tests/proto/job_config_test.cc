@@ -46,6 +46,7 @@ constexpr std::string_view kRich = R"({
     "minibatch": 32, "micro_batch": 8, "precision": "bf16", "lease_steps": 3,
     "overlap": false, "evaluate_every_epochs": 2, "on_divergence": "continue",
     "gradient_dtype": "bf16"},
+  "exchange": {"push": "bf16", "pull": "bf16", "error_feedback": false},
   "servers": {"count": 2, "launch": false, "port": 5000, "shards_per_server": 3, "chunk_kib": 64,
     "frame_kib": 512, "queue_mib": 8, "link_mbit_per_s": 250, "max_detect_s": 15},
   "workers": [{"count": 2, "minibatch": 16, "slowdown": 1.5, "step_ms": 12.5,
@@ -147,6 +148,7 @@ TEST(JobConfigTest, FieldsArriveWhereTheyBelong) {
   EXPECT_EQ(config.train.precision, Precision::kBf16);
   EXPECT_EQ(config.train.on_divergence, Divergence::kContinue);
   EXPECT_EQ(config.train.gradient_dtype, GradientDtype::kBf16);
+  EXPECT_EQ(config.exchange, (ExchangeConfig{"bf16", "bf16", false}));
   EXPECT_EQ(config.servers.max_detect_s, 15.0F);
   EXPECT_EQ(config.faults.at(1).kind, FaultKind::kAdd);
   EXPECT_EQ(config.faults.at(1).add.slowdown, 2);

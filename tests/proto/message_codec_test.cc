@@ -327,9 +327,9 @@ TEST(MessageCodecTest, EveryTypeNumberReadsEveryOtherTypesBytesSafely) {
   }
 }
 
-TEST(MessageCodecTest, TheTypeOfAPushSaysHowLongItsPayloadIs) {
+TEST(MessageCodecTest, TheEncodingOfAPushSaysHowLongItsPayloadIs) {
   PushRequest push = SmallPush();  // of 3 values
-  push.dtype = GradientDtype::kBf16;
+  push.encoding = {ps::codec::EncodingKind::kBf16};
   for (size_t bytes = 0; bytes <= 12; ++bytes) {
     push.payload = Payload::Own(std::make_shared<Buffer>(16), bytes);
     std::ranges::fill(
@@ -340,9 +340,19 @@ TEST(MessageCodecTest, TheTypeOfAPushSaysHowLongItsPayloadIs) {
     ASSERT_EQ(back.ok(), bytes == 6) << bytes << " " << back.status();
     EXPECT_TRUE(!back.ok() || SameMessage(Message(push), *back));
   }
-  push.dtype = static_cast<GradientDtype>(2);
-  const auto back = ParseFrame(Flatten(EncodeMessage(push, 1)));
-  EXPECT_EQ(back.status().message(), "PushRequest: dtype has unknown value 2");
+  const auto error = [&](Encoding encoding) {
+    push.encoding = encoding;
+    return std::string(ParseFrame(Flatten(EncodeMessage(push, 1))).status().message());
+  };
+  EXPECT_EQ(
+      error({static_cast<ps::codec::EncodingKind>(5)}),
+      "PushRequest: encoding.kind has unknown value 5");
+  for (const Encoding& encoding :
+       {Encoding{ps::codec::EncodingKind::kTopk, 0},
+        Encoding{ps::codec::EncodingKind::kTopk, Encoding::kShareMax + 1},
+        Encoding{ps::codec::EncodingKind::kInt8, 1}}) {
+    EXPECT_EQ(error(encoding), "PushRequest: encoding.share is none that the kind has");
+  }
 }
 
 }  // namespace

@@ -42,6 +42,8 @@ class Filler {
       }
     } else if constexpr (std::is_same_v<T, proto::Payload>) {
       // Its size follows from the other members: AttachPayload.
+    } else if constexpr (std::is_same_v<T, proto::Encoding>) {
+      value = {ps::codec::EncodingKind::kTopk, 250'000};  // not every share fits every kind
     } else if constexpr (std::is_same_v<T, Duration>) {
       value = Duration(Next());
     } else if constexpr (requires { value.emplace(); }) {
@@ -71,11 +73,14 @@ void AttachPayload(T& message) {
     for (size_t i = 0; i < floats; ++i) {
       buffer->floats()[i] = static_cast<float>(i) + 0.5F;
     }
-    size_t value_bytes = sizeof(float);
-    if constexpr (requires { message.dtype; }) {
-      value_bytes = proto::BytesOf(message.dtype);
+    size_t bytes = floats * sizeof(float);
+    if constexpr (requires { message.encoding; }) {
+      bytes = 0;
+      for (const auto& chunk : message.chunks) {
+        bytes += message.encoding.SizeOf(chunk.element_count);
+      }
     }
-    message.payload = proto::Payload::Own(std::move(buffer), floats * value_bytes);
+    message.payload = proto::Payload::Own(std::move(buffer), bytes);
   }
 }
 

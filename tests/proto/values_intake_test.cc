@@ -48,6 +48,13 @@ class ValuesIntakeTest : public ::testing::Test {
   Status status_;
 };
 
+TEST_F(ValuesIntakeTest, ValuesThatAreNoF32AreRefused) {
+  PullReply reply = Reply({Entry(kSmall, 0, 2)}, 2);
+  reply.encoding = {ps::codec::EncodingKind::kBf16};
+  EXPECT_EQ(Take(reply).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(taken_.empty());
+}
+
 TEST_F(ValuesIntakeTest, EachPartIsTakenOnceInWhateverOrder) {
   EXPECT_TRUE(*Take(Reply({Entry(kLarge, 8, 1)}, 1)));
   EXPECT_TRUE(*Take(Reply({Entry(kSmall, 0, 2), Entry(kLarge, 8, 1)}, 3)));

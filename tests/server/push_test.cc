@@ -371,7 +371,7 @@ proto::PushRequest Rounded(proto::PushRequest push) {
   for (size_t i = 0; i < count; ++i) {  // the upper half of each
     std::memcpy(halves->data() + 2 * i, bytes.data() + 4 * i + 2, sizeof(uint16_t));
   }
-  push.dtype = proto::GradientDtype::kBf16;
+  push.encoding = {codec::EncodingKind::kBf16};
   push.payload = proto::Payload::Own(halves, halves->size());
   return push;
 }
@@ -380,7 +380,7 @@ proto::PushRequest Rounded(proto::PushRequest push) {
 class RoundedPushTest : public PushTest {
  protected:
   void SetUp() override {
-    rig_.settings.gradient_dtype = proto::GradientDtype::kBf16;
+    rig_.settings.push_encoding = {codec::EncodingKind::kBf16};
     rig_.setup.tensors[1].rule = UpdateRule::kAverage;
     rig_.setup.tensors[1].average_rate = 0.5F;
     PushTest::SetUp();
@@ -404,11 +404,12 @@ TEST_F(RoundedPushTest, WhatComesInAnotherTypeThanTheJobsIsRefused) {
   ExpectRefused(
       rig_.Frame(1, 1, {kSecond}, 1),
       StatusCode::kInvalidArgument,
-      "comes as f32, and in this job (train.gradient_dtype) it travels as bf16; step 1");
+      "comes as f32, and in this job (exchange.push, train.gradient_dtype) it travels as bf16; "
+      "step 1");
   ExpectRefused(
       Rounded(rig_.Frame(1, 1, {kThird}, 1)),
       StatusCode::kInvalidArgument,
-      "comes as bf16, and in this job (train.gradient_dtype) it travels as f32");
+      "comes as bf16, and in this job (exchange.push, train.gradient_dtype) it travels as f32");
   proto::PushRequest cut = Rounded(rig_.Frame(1, 1, {kFirst, kSecond}, 1));
   cut.payload.parts[0] = cut.payload.parts[0].first(6);
   ExpectRefused(cut, StatusCode::kInvalidArgument, "ends within chunk");
@@ -426,7 +427,7 @@ TEST_F(RoundedPushTest, WhatComesInAnotherTypeThanTheJobsIsRefused) {
 /// Memory of the frame before is used again, but not what a part waits in.
 TEST_F(RoundedPushTest, PartsThatWaitKeepTheirValues) {
   ShardRig rig;
-  rig.settings.gradient_dtype = proto::GradientDtype::kBf16;
+  rig.settings.push_encoding = {codec::EncodingKind::kBf16};
   rig.settings.frame_bytes = 4;
   rig.SetUp();
   rig.Push(Rounded(rig.Part(1, 1, kThird, 0, 1, 0.25F)));
@@ -438,7 +439,7 @@ TEST_F(RoundedPushTest, PartsThatWaitKeepTheirValues) {
 
 TEST_F(RoundedPushTest, ARoundHasTheMeanInFloats) {
   ShardRig rig(proto::Mode::kBsp);
-  rig.settings.gradient_dtype = proto::GradientDtype::kBf16;
+  rig.settings.push_encoding = {codec::EncodingKind::kBf16};
   rig.SetUp();
   for (uint64_t incarnation = 1; incarnation <= 2; ++incarnation) {
     proto::PushRequest push =

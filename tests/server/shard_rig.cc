@@ -40,7 +40,7 @@ void SentMessages::Send(proto::PeerId to, uint64_t request_id, proto::Message me
   if (auto* reply = std::get_if<proto::PullReply>(&message)) {
     for (const auto& part : reply->payload.parts) {
       const size_t old = values.size();
-      values.resize(old + part.size() / sizeof(float));
+      values.resize(old + (part.size() + sizeof(float) - 1) / sizeof(float));
       std::memcpy(values.data() + old, part.data(), part.size());
     }
     reply->payload.parts.clear();

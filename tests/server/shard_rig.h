@@ -44,7 +44,7 @@ class SentMessages final : public proto::Outbox {
     proto::PeerId to;
     uint64_t request_id = 0;
     proto::Message message;
-    std::vector<float> values;  // of a PullReply's payload
+    std::vector<float> values;  // of a PullReply's payload, or its bytes if they are no f32
   };
 
   void Send(proto::PeerId to, uint64_t request_id, proto::Message message) override;

@@ -89,8 +89,8 @@ void Fleet::Run(Process* process) {
   options.settings.timing = options.core.timing;
   for (const TensorSpec& tensor : SimulatedTensors(scenario)) {
     options.settings.tensor_elements.push_back(tensor.element_count());
-    options.settings.tensor_dtypes.push_back(
-        proto::PushDtypeOf(SimulatedJob(scenario).train.gradient_dtype, tensor.rule));
+    options.settings.tensor_encodings.push_back(
+        proto::PushEncodingOf(proto::PushEncodingOf(SimulatedJob(scenario)), tensor.rule));
   }
   options.step_time = std::chrono::milliseconds(20 + 25 * speed);
   options.coordinator_node = world_.coordinator_node;

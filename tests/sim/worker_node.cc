@@ -1,7 +1,6 @@
 #include "tests/sim/worker_node.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 namespace ps::sim {
@@ -113,6 +112,7 @@ void WorkerNode::ForgetShard(ShardId shard) {
 
 Status WorkerNode::Prepare(const client::ChunkLayout& layout, size_t gradients) {
   PS_ASSIGN(tensors_, client::HostTensors::Make(layout, gradients));
+  encoder_.emplace(layout, options_.settings.frame_bytes, true);
   gradients_ = gradients;
   return Status::Ok();
 }
@@ -174,16 +174,14 @@ void WorkerNode::FillTensor(
     }
     const ChunkGradient values(chunk.key, task.epoch, task.begin);
     const bool is_finite = oracle_->IsFinite(chunk.key, task.epoch, task.begin);
-    const size_t value_bytes = proto::BytesOf(chunk.dtype);
-    std::byte* const place = std::as_writable_bytes(gradient).data() + chunk.gradient_begin;
+    const std::span<float> place =
+        gradient.subspan(static_cast<size_t>(chunk.offset), chunk.element_count);
     for (uint32_t i = 0; i < chunk.element_count; ++i) {
       const bool is_nan = !is_finite && i + 1 == chunk.element_count;
-      const float value = is_nan ? std::numeric_limits<float>::quiet_NaN() : values.At(i);
-      // bf16 is the upper half, which is behind the lower one.
-      const auto* const bytes = reinterpret_cast<const std::byte*>(&value);
-      std::memcpy(place + i * value_bytes, bytes + sizeof value - value_bytes, value_bytes);
+      place[i] = is_nan ? std::numeric_limits<float>::quiet_NaN() : values.At(i);
     }
   }
+  encoder_->Encode(tensor, gradient);
 }
 
 void WorkerNode::Exit(const Status& status) {

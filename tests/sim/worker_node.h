@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ps/base/logger.h"
+#include "ps/client/gradient_encoder.h"
 #include "ps/client/host_tensors.h"
 #include "ps/client/worker_core.h"
 #include "tests/sim/event_queue.h"
@@ -82,6 +83,7 @@ class WorkerNode final : public Node, public client::WorkerHost {
   NodeOutbox out_;
   client::WorkerCore core_;
   std::optional<client::HostTensors> tensors_;
+  std::optional<client::GradientEncoder> encoder_;
   size_t gradients_ = 0;  // that the core may have at a time
   bool is_alive_ = true;
   int64_t slowdown_ = 1;

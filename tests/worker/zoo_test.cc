@@ -41,7 +41,7 @@ std::vector<double> Learn(
   const Model model = MakeModel(config.model, info.shape, info.classes, info.labels).value();
   ModelServer server(config, model);
   const auto trainer = Trainer::Make(config, {kernels::MakeCpuBackend()}).value();
-  const std::vector<proto::GradientDtype> dtypes = trainer->TensorDtypes();
+  const std::vector<codec::Encoding> encodings = trainer->TensorEncodings();
   const proto::TensorLayout layout(trainer->TensorElements());
   std::vector<float> parameters(static_cast<size_t>(layout.element_count()));
   std::vector<float> gradient(parameters.size());
@@ -67,7 +67,7 @@ std::vector<double> Learn(
       for (size_t i = 0; i < model.tensors.size(); ++i) {
         std::span<const float> values(
             gradient.data() + layout.OffsetOf(i), server.ValuesOf(i).size());
-        if (dtypes[i] == proto::GradientDtype::kBf16) {
+        if (encodings[i].kind == codec::EncodingKind::kBf16) {
           const auto* const halves = reinterpret_cast<const uint16_t*>(values.data());
           kernels::UnpackBf16(halves, unpacked.data(), static_cast<int64_t>(values.size()));
           values = std::span<const float>(unpacked).first(values.size());

@@ -39,7 +39,7 @@ static_assert(IsLast<wire::WorkerState>(WorkerState::kDraining));
 static_assert(IsLast<wire::Mode>(Mode::kBsp));
 static_assert(IsLast<wire::InitKind>(InitKind::kUniform));
 static_assert(IsLast<wire::UpdateRule>(UpdateRule::kAverage));
-static_assert(IsLast<wire::GradientDtype>(GradientDtype::kBf16));
+static_assert(IsLast<wire::EncodingKind>(ps::codec::kEncodingKindCount - 1));
 
 /// The table of each message, in the order of Message.
 using Tables = std::tuple<
@@ -103,21 +103,21 @@ concept HasPayload = requires(T message) {
   message.payload;
 };
 
-/// The bytes of a value of the payload.
+/// How the values of the payload are written.
 template <typename T>
-uint64_t ValueBytes(const T& message) {
-  if constexpr (requires { message.dtype; }) {
-    return BytesOf(message.dtype);
+Encoding EncodingOf(const T& message) {
+  if constexpr (requires { message.encoding; }) {
+    return message.encoding;
   }
-  return sizeof(float);
+  return {};
 }
 
-/// Whether the payload has what the chunks say, of values of so many bytes.
+/// Whether the payload has what the chunks say, encoded so.
 template <typename Chunks>
-Status CheckPayloadSize(const Chunks& chunks, uint64_t value_bytes, uint64_t payload_bytes) {
+Status CheckPayloadSize(const Chunks& chunks, Encoding encoding, uint64_t payload_bytes) {
   uint64_t rest = payload_bytes;
   for (const auto& chunk : chunks) {
-    const uint64_t bytes = uint64_t{chunk.element_count} * value_bytes;
+    const uint64_t bytes = encoding.SizeOf(chunk.element_count);
     if (bytes == 0) {
       return Status::InvalidArgument("a chunk has no elements");
     }
@@ -144,7 +144,7 @@ Result<Message> DecodeAs(std::span<const std::byte> flatbuffer, Payload* payload
   codec::Unpack(decoder, *root, message);
   PS_TRY(decoder.status());
   if constexpr (HasPayload<decltype(message)>) {
-    PS_TRY(CheckPayloadSize(message.chunks, ValueBytes(message), payload->size()));
+    PS_TRY(CheckPayloadSize(message.chunks, EncodingOf(message), payload->size()));
     message.payload = std::move(*payload);
   } else if (payload->size() != 0) {
     return Status::InvalidArgument("has a payload, which its type never has");

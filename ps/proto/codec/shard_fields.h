@@ -80,7 +80,7 @@ auto ListFields(M& m, auto&& list) {
       Field<"held">(m.held),
       Field<"held_life">(m.held_life),
       Field<"placement">(m.placement),
-      Field<"dtype">(m.dtype));
+      Field<"encoding">(m.encoding));
 }
 
 template <MaybeConst<PushReply> M>
@@ -112,7 +112,8 @@ auto ListFields(M& m, auto&& list) {
       Field<"chunk_total">(m.chunk_total),
       Field<"staleness_steps">(m.staleness_steps),
       Field<"life">(m.life),
-      Field<"placement">(m.placement));
+      Field<"placement">(m.placement),
+      Field<"encoding">(m.encoding));
 }
 
 // ---- Shard and coordinator ----------------------------------------------------------------------
@@ -356,3 +357,19 @@ void Check(auto& d, const TensorSpec& m) {
 }
 
 }  // namespace ps
+
+// So is Encoding, of ps/codec.
+namespace ps::codec {
+
+template <proto::MaybeConst<Encoding> M>
+auto ListFields(M& m, auto&& list) {
+  return list(proto::Field<"kind">(m.kind), proto::Field<"share">(m.share));
+}
+
+void Check(auto& d, const Encoding& m) {
+  if (d.ok() && !CheckEncoding(m).ok()) {
+    d.Fail("share", "is none that the kind has");
+  }
+}
+
+}  // namespace ps::codec

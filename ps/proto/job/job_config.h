@@ -84,11 +84,6 @@ enum class LrPolicy : uint8_t { kFixed, kLinear, kSqrtLive, kStaleness };
 enum class BatchPolicy : uint8_t { kFixed, kBySpeed };
 enum class GradientDtype : uint8_t { kF32, kBf16 };
 
-/// The bytes of a value.
-constexpr size_t BytesOf(GradientDtype dtype) {
-  return dtype == GradientDtype::kBf16 ? sizeof(uint16_t) : sizeof(float);
-}
-
 enum class ModePolicy : uint8_t { kFixed, kSyncSwitch, kSyncSwitchGreedy, kSyncSwitchElastic };
 
 /// Whether it depends on how quick workers are.
@@ -126,6 +121,15 @@ struct TrainConfig {
   GradientDtype gradient_dtype = GradientDtype::kF32;
 
   friend bool operator==(const TrainConfig&, const TrainConfig&) = default;
+};
+
+/// See exchange.h for what follows from it.
+struct ExchangeConfig {
+  std::string push = "f32";  // as codec::ParseEncoding takes it
+  std::string pull = "f32";
+  bool error_feedback = true;
+
+  friend bool operator==(const ExchangeConfig&, const ExchangeConfig&) = default;
 };
 
 /// Whose metadata service says that a machine is about to be taken back.
@@ -314,6 +318,7 @@ struct JobConfig {
   OptimizerConfig optimizer;
   OuterConfig outer;  // of the servers, with local steps
   TrainConfig train;
+  ExchangeConfig exchange;
   ServerConfig servers;
   std::vector<WorkerGroup> workers;
   std::vector<FaultConfig> faults;

@@ -68,6 +68,13 @@ void VisitFields(C& c, V&& visit) {
   visit("gradient_dtype", c.gradient_dtype);
 }
 
+template <MaybeConst<ExchangeConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("push", c.push);
+  visit("pull", c.pull);
+  visit("error_feedback", c.error_feedback);
+}
+
 template <MaybeConst<ServerConfig> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("count", c.count);
@@ -207,6 +214,7 @@ void VisitFields(C& c, V&& visit) {
   visit("optimizer", c.optimizer);
   visit("outer", c.outer);
   visit("train", c.train);
+  visit("exchange", c.exchange);
   visit("servers", c.servers);
   visit("workers", c.workers);
   visit("faults", c.faults);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ps/proto/exchange.h"
 #include "ps/proto/job/job_rules.h"
 #include "ps/proto/job/optimizer_rules.h"
 #include "ps/proto/limits.h"
@@ -205,13 +206,34 @@ Status Outer(const JobInFile& job) {
   return Status::Ok();
 }
 
+Status Exchange(const JobInFile& job) {
+  const std::string path = "exchange.push";
+  const Result<Encoding> push = ps::codec::ParseEncoding(job.config.exchange.push);
+  if (!push.ok()) {
+    return job.Error(path, fmt::format("{}: {}", path, push.status().message()));
+  }
+  const bool is_rounded = job.config.train.gradient_dtype == GradientDtype::kBf16;
+  if (is_rounded && push->is_lossy() && push->kind != ps::codec::EncodingKind::kBf16) {
+    return job.Error(
+        path,
+        fmt::format(
+            "{} is {}, which is made of f32, and train.gradient_dtype has devices round to bf16; "
+            "allowed: train.gradient_dtype f32, or {} bf16",
+            path,
+            push->ToText(),
+            path));
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 Status CheckTraining(const JobInFile& job) {
   PS_TRY(Model(job));
   PS_TRY(Optimizer(job));
   PS_TRY(Outer(job));
-  return Train(job);
+  PS_TRY(Train(job));
+  return Exchange(job);
 }
 
 }  // namespace ps::proto

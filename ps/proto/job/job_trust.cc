@@ -13,11 +13,13 @@ namespace {
 
 /// Texts that start nothing and write nowhere: names, addresses that are bound, files that are read
 /// as what they are said to be, and what psctl resume replaces in any case. Without indices.
-constexpr std::array<std::string_view, 25> kHarmless = {
+constexpr std::array<std::string_view, 27> kHarmless = {
     "name",
     "model.name",
     "model.from",  // a checkpoint has the values
     "data.directory",
+    "exchange.push",
+    "exchange.pull",
     "data.tokenizer",
     "data.label",
     "workers.type",

@@ -1,0 +1,36 @@
+#include "ps/proto/exchange.h"
+
+#include <string>
+
+#include "ps/base/check.h"
+
+namespace ps::proto {
+namespace {
+
+Encoding Parsed(const std::string& text) {
+  const Result<Encoding> encoding = ps::codec::ParseEncoding(text);
+  PS_CHECK(encoding.ok()) << encoding.status();
+  return *encoding;
+}
+
+}  // namespace
+
+Encoding PushEncodingOf(const JobConfig& config) {
+  return config.train.gradient_dtype == GradientDtype::kBf16
+             ? Encoding{ps::codec::EncodingKind::kBf16}
+             : Parsed(config.exchange.push);
+}
+
+bool IsEncodedByDevice(const JobConfig& config) {
+  return config.train.gradient_dtype == GradientDtype::kBf16 || !PushEncodingOf(config).is_lossy();
+}
+
+bool HasErrorFeedback(const JobConfig& config) {
+  return config.exchange.error_feedback && !IsEncodedByDevice(config);
+}
+
+Encoding PullEncodingOf(const JobConfig& config) {
+  return Parsed(config.exchange.pull);
+}
+
+}  // namespace ps::proto

@@ -1,0 +1,111 @@
+#include "ps/client/gradient_encoder.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "ps/client/host_tensors.h"
+#include "ps/proto/chunks.h"
+
+namespace ps::client {
+namespace {
+
+/// A frame of 12 bytes: parts of 3 elements.
+constexpr size_t kPartBytes = 12;
+constexpr codec::Encoding kWhole{codec::EncodingKind::kF32};
+
+/// A tensor of 10 elements in chunks of 7 and 3, one of 4, one of 2 that travels as f32.
+ChunkLayout LayoutOf(const codec::Encoding& encoding) {
+  proto::Placement placement;
+  placement.chunks = {
+      {MakeChunkKey(0, 0), 7, 0, ShardId(0)},
+      {MakeChunkKey(0, 1), 3, 7, ShardId(1)},
+      {MakeChunkKey(1, 0), 4, 0, ShardId(0)},
+      {MakeChunkKey(2, 0), 2, 0, ShardId(0)}};
+  const std::vector<codec::Encoding> encodings = {encoding, encoding, kWhole};
+  return ChunkLayout::Make({10, 4, 2}, placement, encodings).value();
+}
+
+/// What a server decodes of every part of the gradient, where the f32 values would lie.
+std::vector<float> Arrived(const ChunkLayout& layout, const StepGradient& gradient) {
+  std::vector<float> values(static_cast<size_t>(layout.element_count()));
+  const proto::ChunkParts parts(kPartBytes);
+  for (const ChunkLayout::Chunk& chunk : layout.chunks()) {
+    for (uint32_t part = 0; part < parts.CountOf(chunk.element_count); ++part) {
+      const auto [begin, count] = parts.At(chunk.element_count, part);
+      const Status status = codec::Decode(
+          chunk.encoding,
+          gradient.Piece(chunk, begin, count),
+          std::span(values).subspan(static_cast<size_t>(chunk.offset) + begin, count));
+      PS_CHECK(status.ok()) << status;
+    }
+  }
+  return values;
+}
+
+/// The sum of what arrives of so many steps with the same gradient, in a layout of the encoding.
+std::vector<double> Sum(const codec::Encoding& encoding, bool has_feedback, int steps) {
+  const ChunkLayout layout = LayoutOf(encoding);
+  HostTensors tensors = HostTensors::Make(layout, 1).value();
+  GradientEncoder encoder(layout, kPartBytes, has_feedback);
+  std::vector<double> sum(static_cast<size_t>(layout.element_count()));
+  for (int step = 0; step < steps; ++step) {
+    const auto gradient = tensors.Lend().value();
+    for (size_t i = 0; i < sum.size(); ++i) {
+      gradient->floats()[i] = static_cast<float>(i) * 0.01F;
+    }
+    for (uint32_t tensor = 3; tensor-- > 0;) {
+      encoder.Encode(tensor, gradient->floats());
+    }
+    const std::vector<float> arrived = Arrived(layout, *gradient);
+    EXPECT_EQ(arrived, Arrived(layout, *gradient)) << "sent again";
+    std::ranges::transform(arrived, sum, sum.begin(), std::plus<>());
+  }
+  return sum;
+}
+
+/// The elements of a flat gradient that chunks have.
+std::vector<size_t> Used() {
+  const ChunkLayout layout = LayoutOf(kWhole);
+  std::vector<size_t> used;
+  for (const ChunkLayout::Chunk& chunk : layout.chunks()) {
+    for (size_t i = 0; i < chunk.element_count; ++i) {
+      used.push_back(static_cast<size_t>(chunk.offset) + i);
+    }
+  }
+  return used;
+}
+
+constexpr codec::Encoding kEncodings[] = {
+    kWhole,
+    {codec::EncodingKind::kBf16},
+    {codec::EncodingKind::kInt8},
+    {codec::EncodingKind::kInt4},
+    {codec::EncodingKind::kTopk, 10'000}};
+
+TEST(GradientEncoderTest, WithFeedbackEverythingArrives) {
+  constexpr int kSteps = 200;
+  for (const codec::Encoding& encoding : kEncodings) {
+    const std::vector<double> sum = Sum(encoding, true, kSteps);
+    for (const size_t i : Used()) {
+      const double gradient = static_cast<double>(i) * 0.01;
+      EXPECT_NEAR(sum[i], kSteps * gradient, 5 * gradient + 1e-3)
+          << encoding.ToText() << ", element " << i;
+    }
+  }
+}
+
+TEST(GradientEncoderTest, WithoutFeedbackWhatIsLostIsLost) {
+  // Of each part of 3 the largest; the others never.
+  const std::vector<double> sum = Sum({codec::EncodingKind::kTopk, 10'000}, false, 10);
+  EXPECT_EQ(sum[0], 0);
+  EXPECT_EQ(sum[1], 0);
+  EXPECT_GT(sum[2], 0);
+  EXPECT_GT(sum[6], 0) << "a part of its own";
+  EXPECT_EQ(sum[7], 0);
+}
+
+}  // namespace
+}  // namespace ps::client
