@@ -294,6 +294,7 @@ void Force(Random* random, Only only, Scenario* s) {
       s->local_steps = 2U << random->Below(2);
       s->optimizer = static_cast<uint32_t>(random->Below(3));
       s->has_schedule = false;
+      s->is_encoded = random->Chance(0.3);
       s->overlap = false;
       s->train_samples *= 3;
       s->notices += 1 + static_cast<uint32_t>(random->Below(3));
@@ -390,6 +391,7 @@ proto::JobConfig SimulatedJob(const Scenario& scenario) {
   config.train.overlap = scenario.overlap;
   config.train.gradient_dtype =
       scenario.is_rounded ? proto::GradientDtype::kBf16 : proto::GradientDtype::kF32;
+  config.exchange.push = scenario.is_encoded ? "int4" : "f32";
   config.train.switch_lr_factor = 1;  // likewise
   config.servers.count = scenario.shards;
   config.servers.shards_per_server = scenario.shards_per_server;

@@ -67,6 +67,7 @@ struct Scenario {
   uint32_t model_kib = 0;       // on top of the small tensors; a queue is of 1 MiB
   bool has_values = false;      // the coordinator has the initial values
   bool is_rounded = false;      // gradients travel as bf16, which has the oracle's exactly
+  bool is_encoded = false;      // as int4, which has them, too
   uint32_t optimizer = 0;       // 0: sgd, 1: with momentum, 2: with Nesterov's, 3: adam, 4: adagrad
   bool has_schedule = false;    // the learning rate falls with every sample
   uint32_t local_steps = 1;     // minibatches of a step; then optimizer is the outer one, 0 to 2
@@ -201,6 +202,7 @@ void ForEachField(S& s, const Visit& visit) {
   visit("model_kib", s.model_kib);
   visit("has_values", s.has_values);
   visit("is_rounded", s.is_rounded);
+  visit("is_encoded", s.is_encoded);
   visit("optimizer", s.optimizer);
   visit("has_schedule", s.has_schedule);
   visit("local_steps", s.local_steps);

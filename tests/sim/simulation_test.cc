@@ -45,6 +45,20 @@ TEST(SimulationTest, StepsOfSeveralMinibatchesCountOnceThoughSomeEndEarly) {
   }
 }
 
+TEST(SimulationTest, EncodedGradientsAreAppliedAsWhatTheyStandFor) {
+  for (const proto::Mode mode : {proto::Mode::kAsync, proto::Mode::kSsp, proto::Mode::kBsp}) {
+    Scenario scenario = Quiet(mode);
+    scenario.is_encoded = true;
+    scenario.chunk_kib = 3;  // in parts
+    ExpectOk(scenario);
+  }
+  for (uint64_t seed = 730; seed < 760; ++seed) {
+    Scenario scenario = RandomScenario(seed);
+    scenario.is_encoded = true;
+    ExpectOk(scenario);
+  }
+}
+
 TEST(SimulationTest, TheSameSeedGivesTheSameLog) {
   for (uint64_t seed = 900; seed < 906; ++seed) {
     const Outcome first = Simulate(RandomScenario(seed));
