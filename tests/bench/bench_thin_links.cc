@@ -33,18 +33,24 @@ struct Sizes {
 struct Way {
   std::string name;
   uint32_t local_steps = 1;
+  bool is_by_speed = false;
   std::string mode = "async";
-  std::string fields = {};  // more sections of the job
+  std::string exchange = "{}";
 };
 
 std::vector<Way> Ways() {
+  const std::string int8 = R"({"push": "int8", "pull": "bf16"})";
+  const std::string int4 = R"({"push": "int4", "pull": "bf16"})";
   return {
-      {"each step"},
+      {"each minibatch"},
+      {"each minibatch, int8", 1, false, "async", int8},
       {"8 local steps", 8},
       {"50 local steps", 50},
-      {"50 by speed", 50},
-      {"each step, bsp", 1, "bsp"},
-      {"50 local steps, bsp", 50, "bsp"},
+      {"50 local steps, int8", 50, false, "async", int8},
+      {"50 local steps by speed, int4", 50, true, "async", int4},
+      {"each minibatch, bsp", 1, false, "bsp"},
+      {"50 local steps, bsp", 50, false, "bsp"},
+      {"50 local steps by speed, int4, bsp", 50, true, "bsp", int4},
   };
 }
 
@@ -63,16 +69,16 @@ void WriteText(const std::string& folder) {
 Job MakeJob(const std::string& folder, const Sizes& sizes, const Way& way, uint64_t seed) {
   Job job(folder);
   WriteText(folder);
-  const bool is_by_speed = way.name.find("by speed") != std::string::npos;
   std::string train = R"({"epochs": 1, "minibatch": 8, "mode": ")" + way.mode + R"(", "seed": )" +
                       std::to_string(seed) + R"(, "local_steps": )" +
                       std::to_string(way.local_steps);
-  train += is_by_speed ? R"(, "local_steps_by_speed": true})" : "}";
+  train += way.is_by_speed ? R"(, "local_steps_by_speed": true})" : "}";
   job.Set(
          "model",
          R"({"name": "gpt", "depth": 4, "heads": 4, "width": )" + std::to_string(sizes.width) + "}")
       .Set("optimizer", R"({"kind": "adamw", "lr": 0.001, "beta2": 0.95, "weight_decay": 0.1})")
       .Set("train", train)
+      .Set("exchange", way.exchange)
       .Set("servers", R"({"count": 1})");
   return job;
 }

@@ -94,16 +94,16 @@ size_t TakeAs(
 }
 
 TEST_F(PullIntakeTest, WholeValuesTakeThePlaceOfRoundedOnesOfTheirVersion) {
-  constexpr codec::Encoding kWhole{};
+  constexpr codec::Encoding kWholeValues{};
   constexpr codec::Encoding kRounded{codec::EncodingKind::kBf16};
   EXPECT_EQ(TakeAs(&intake_, 1, 5, kRounded), 4U);
   EXPECT_EQ(intake_.Held().size(), 2U);
   EXPECT_TRUE(intake_.Held(true).empty());
   EXPECT_EQ(TakeAs(&intake_, 2, 5, kRounded), 0U);
-  EXPECT_EQ(TakeAs(&intake_, 3, 5, kWhole), 4U);
+  EXPECT_EQ(TakeAs(&intake_, 3, 5, kWholeValues), 4U);
   EXPECT_EQ(intake_.Held(true).size(), 2U);
   EXPECT_EQ(TakeAs(&intake_, 4, 5, kRounded), 0U);
-  EXPECT_EQ(TakeAs(&intake_, 5, 5, kWhole), 0U);
+  EXPECT_EQ(TakeAs(&intake_, 5, 5, kWholeValues), 0U);
   EXPECT_EQ(TakeAs(&intake_, 6, 6, kRounded), 4U);
   EXPECT_TRUE(intake_.Held(true).empty());
 }

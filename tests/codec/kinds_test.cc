@@ -64,11 +64,11 @@ TEST(Int8Test, AScaleIsPositiveFiniteOrTheOneNan) {
   std::vector<float> values(2);
   EXPECT_TRUE(Decode(kInt8, WithScale(0, {5, 5}), values).ok());
   EXPECT_EQ(values, std::vector<float>(2));
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kInfiniteValue = std::numeric_limits<float>::infinity();
   for (const float scale :
        {-1.0F,
-        kInfinity,
-        -kInfinity,
+        kInfiniteValue,
+        -kInfiniteValue,
         std::bit_cast<float>(0x7fc00001U),
         std::bit_cast<float>(0xffc00000U)}) {
     EXPECT_EQ(Decode(kInt8, WithScale(scale, {1, 1}), values).code(), StatusCode::kInvalidArgument);
