@@ -61,12 +61,16 @@ struct ChunksGiven {
 struct OfferedMember {
   Incarnation incarnation;
   Step last_step = 0;     // in all chunks that are offered
-  uint64_t clock = 0;     // as the staleness bound counts
+  uint64_t clock = 0;     // as the staleness bound counts, when it was offered
   bool may_skip = false;  // of steps before its next one, some may be lost with an earlier life
   bool is_active = true;  // it has work
   // bsp: what was staged as last_step.
   uint64_t round = 0;
   bool is_rejected = false;
+  // async, ssp: samples by which a schedule's clock grows with last_step, and with the step after
+  // it, which ChunksOffer::samples_done lacks; 0 where the shard does not know.
+  uint32_t last_samples = 0;
+  uint32_t next_samples = 0;
 };
 
 struct OfferedChunk {
@@ -96,8 +100,8 @@ struct ChunksOffer {
   ShardId from;
   uint64_t version = 0;  // of the placement
   uint64_t to_life = 0;
-  Generation generation;  // of the membership that `members` is of
-  uint64_t samples_done = 0;
+  Generation generation;      // of the membership that `members` is of
+  uint64_t samples_done = 0;  // without steps that the chunks lack
   double lr_factor = 0;
   std::vector<OfferedMember> members;
   std::vector<OfferedChunk> chunks;  // by key

@@ -175,8 +175,10 @@ void AppliedSteps::TakeAll(const OfferedSteps& offer, Member* member) {
   const bool is_complete = ahead.size() == offer.come().size();
   member->last_step = there.last_step + (is_complete ? 1 : 0);
   member->counted_step = member->last_step;
+  member->counted_samples = is_complete ? there.next_samples : there.last_samples;
   member->may_skip = there.may_skip;
   member->restored = is_complete ? std::vector<size_t>() : ahead;
+  member->restored_samples = is_complete ? 0 : there.next_samples;
   member->intake = Intake();
   if (is_complete) {
     SettleStaged(member);
@@ -217,6 +219,7 @@ void AppliedSteps::TakeSome(const OfferedSteps& offer, Member* member) {
     }
     const std::vector<size_t> have = with(newest);
     restored.insert(restored.end(), have.begin(), have.end());
+    member->restored_samples = newest == there.last_step ? there.last_samples : there.next_samples;
     return;
   }
   const std::vector<size_t> have = with(member->last_step);

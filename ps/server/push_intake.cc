@@ -123,6 +123,7 @@ void PushIntake::BeginStep(const proto::PushRequest& push, Member* member) {
       intake->rejected_count += intake->is_rejected[index] ? 1 : 0;
     }
   }
+  member->restored_samples = 0;
 }
 
 /// Keeps what the frame brings, and puts the chunks that are whole now into ready_.
@@ -266,20 +267,30 @@ void PushIntake::CompleteStep(const Call& call, Member* member) {
   const Intake& intake = member->intake;
   // A step that is complete again, with a chunk that came, counts once.
   const bool is_new = intake.step > member->counted_step;
-  member->counted_step = std::max(member->counted_step, intake.step);
   const bool has_slowest_moved = is_new && roster_.Advance(member);
   if (rounds_.is_bsp() && intake.rejected_count == 0 && !intake.is_void) {
     staging_.Complete({member->incarnation, intake.step});
-  } else if (!rounds_.is_bsp() && is_new && intake.rejected_count < intake.chunk_count) {
-    ++counters_.steps_applied;
-    counters_.samples_applied += intake.samples;
-    schedule_.Count(intake.samples, roster_.members().size());
+  }
+  if (is_new) {
+    const bool is_applied = !rounds_.is_bsp() && intake.rejected_count < intake.chunk_count;
+    Count(intake.step, is_applied ? intake.samples : 0, member);
   }
   if (std::optional<Pull> pull = std::exchange(member->intake.fused, std::nullopt); pull) {
     pulls_.Start(*member, std::move(*pull), call.now, call.out);
   }
   if (has_slowest_moved) {
     pulls_.Release(call.out);  // ssp: no lead is shorter otherwise
+  }
+}
+
+/// The step is complete for the first time. `samples`: that were applied; 0: bsp, or none.
+void PushIntake::Count(Step step, uint32_t samples, Member* member) {
+  member->counted_step = step;
+  member->counted_samples = samples;
+  if (samples > 0) {
+    ++counters_.steps_applied;
+    counters_.samples_applied += samples;
+    schedule_.Count(samples, roster_.members().size());
   }
 }
 
@@ -311,7 +322,7 @@ void PushIntake::CompleteRestored(Member* member, proto::Outbox* out) {
   member->last_rejected_chunks = 0;
   steps_.SettleStaged(member);
   if (member->last_step > member->counted_step) {
-    member->counted_step = member->last_step;
+    Count(member->last_step, rounds_.is_bsp() ? 0 : member->restored_samples, member);
     if (roster_.Advance(member)) {
       pulls_.Release(out);
     }

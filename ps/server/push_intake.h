@@ -80,6 +80,7 @@ class PushIntake {
   void RepeatAnswer(const Call& call, proto::PushRequest& push, Member* member);
   void CompleteStep(const Call& call, Member* member);
   void CompleteRestored(Member* member, proto::Outbox* out);
+  void Count(Step step, uint32_t samples, Member* member);
 
   const Life& life_;
   ChunkStore& store_;

@@ -75,6 +75,9 @@ struct Member {
   // The newest step that `clock` counts. A chunk that comes may lack it: then that step is under
   // way again, and is not counted twice.
   Step counted_step = 0;
+  // async, ssp: samples of it that the schedule's clock has; 0: none, or an earlier life counted
+  // it.
+  uint32_t counted_samples = 0;
   // Steps after last_step may have been made in an earlier life of the shard, so the next one that
   // comes may be any later one.
   bool may_skip = false;
@@ -85,11 +88,15 @@ struct Member {
   Intake intake;
   // Chunks, by index, that already had the step after last_step when they were restored or came.
   std::vector<size_t> restored;
+  uint32_t restored_samples = 0;  // of that step, if whoever gave the chunks knew
 
   bool is_step_under_way() const { return intake.step > last_step; }
 
   /// The worker has made all steps up to this one, on every shard; some perhaps in an earlier life.
   Step settled_step() const { return is_step_under_way() ? intake.step - 1 : last_step; }
+
+  /// The step after the settled one is under way for chunks that came without it, and is counted.
+  bool is_step_again() const { return counted_step > settled_step(); }
 };
 
 /// Who takes part, by the newest membership. Thread: the shard's.

@@ -35,7 +35,9 @@ auto ListFields(M& m, auto&& list) {
       Field<"may_skip">(m.may_skip),
       Field<"is_active">(m.is_active),
       Field<"round">(m.round),
-      Field<"is_rejected">(m.is_rejected));
+      Field<"is_rejected">(m.is_rejected),
+      Field<"last_samples">(m.last_samples),
+      Field<"next_samples">(m.next_samples));
 }
 
 template <MaybeConst<StagedStep> M>

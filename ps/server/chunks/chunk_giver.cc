@@ -147,6 +147,9 @@ uint64_t ChunkGiver::OfferChunks(proto::ChunksOffer* offer) const {
          clock.is_active,
          member.last_round,
          member.last_outcome == proto::PushOutcome::kRejected});
+    if (!rounds_.is_bsp()) {
+      OfferSamples(member, offer);
+    }
     const std::vector<bool> ahead = steps_.AheadIn(indices, member);
     for (size_t i = 0; i < indices.size(); ++i) {
       if (ahead[i]) {
@@ -155,6 +158,19 @@ uint64_t ChunkGiver::OfferChunks(proto::ChunksOffer* offer) const {
     }
   }
   return bytes;
+}
+
+/// What the other shard has to know of the member's newest steps for its schedule.
+void ChunkGiver::OfferSamples(const Member& member, proto::ChunksOffer* offer) {
+  proto::OfferedMember& offered = offer->members.back();
+  if (member.is_step_again()) {
+    offered.next_samples = member.counted_samples;
+    offer->samples_done -= std::min<uint64_t>(offer->samples_done, member.counted_samples);
+    return;
+  }
+  offered.last_samples = member.counted_step == member.settled_step() ? member.counted_samples : 0;
+  offered.next_samples =
+      member.is_step_under_way() ? member.intake.samples : member.restored_samples;
 }
 
 /// bsp: gradients of the chunks that wait for their round. Returns how many bytes they will be.

@@ -117,6 +117,7 @@ class ChunkGiver {
   Status Check(const proto::GiveChunks& order) const;
   void Offer(TimePoint now, proto::Outbox* out);
   uint64_t OfferChunks(proto::ChunksOffer* offer) const;
+  static void OfferSamples(const Member& member, proto::ChunksOffer* offer);
   uint64_t OfferStaged(proto::ChunksOffer* offer);
   void Continue(proto::Outbox* out);
   std::optional<proto::ChunkPart> NextPart();

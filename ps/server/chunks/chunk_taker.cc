@@ -246,14 +246,17 @@ void ChunkTaker::TakeStaged() {
 void ChunkTaker::TakeProgress() {
   const proto::ChunksOffer& offer = taking_->offer;
   std::map<Incarnation, Roster::Clock> clocks;
+  uint64_t samples_done = offer.samples_done;
   for (const proto::OfferedMember& offered : offer.members) {
     if (const Member* const member = roster_.Find(offered.incarnation); member != nullptr) {
-      clocks[offered.incarnation] = {
-          offered.clock + (member->last_step - offered.last_step), offered.is_active};
+      // One more is complete when all that came have it.
+      const Step more = member->last_step - offered.last_step;
+      clocks[offered.incarnation] = {offered.clock + more, offered.is_active};
+      samples_done += more * offered.next_samples;
     }
   }
   roster_.SetClocks(clocks);
-  schedule_.Restore(offer.samples_done, offer.lr_factor);
+  schedule_.Restore(samples_done, offer.lr_factor);
 }
 
 void ChunkTaker::OnPeerClosed(proto::PeerId peer) {

@@ -197,7 +197,7 @@ class Oracle {
     std::map<std::pair<Incarnation, ChunkKey>, Version> own;  // after a worker's newest update
     uint64_t round = 0;
     uint64_t samples = 0;  // of the steps that are complete: the schedule's clock
-    uint32_t moves = 0;    // of chunks, to and fro: each may cost it a step of each member
+    uint32_t moves = 0;    // of chunks, to and fro
 
     Versions NewestVersions() const;
   };
@@ -237,10 +237,11 @@ class Oracle {
     std::set<Incarnation> members;
     std::set<Incarnation> active;
     std::map<Incarnation, uint64_t> clocks;  // where each is, or would start
+    uint64_t samples = 0;
     bool are_known = true;
     std::set<StepId> complete;
     std::set<StepId> again;    // as Life::again
-    std::set<StepId> to_come;  // those of them that the clocks do not count
+    std::set<StepId> to_come;  // those of them that clocks and samples do not count
   };
 
   struct Process {
@@ -296,7 +297,8 @@ class Oracle {
   void TakeChunks(const Process& process, const std::vector<ChunkKey>& keys);
   void ForgetChunks(const Process& process, const std::vector<ChunkKey>& keys);
   static bool IsToComeAgain(const Life& life, const StepId& step);
-  static void SetClocks(const Life& from, Offer* offer);
+  void SetClocks(const Life& from, Offer* offer);
+  uint64_t SamplesOf(const Life& life, const StepId& step);
   static void LevelClocks(
       const std::set<Incarnation>& members, const std::set<Incarnation>& active, Life* life);
   void Complete(Life* life, const StepId& step);

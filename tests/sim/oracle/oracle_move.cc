@@ -122,7 +122,7 @@ void Oracle::TakeChunks(const Process& process, const std::vector<ChunkKey>& key
   }
   if (was_empty) {
     to.round = from.round;
-    to.samples = from.samples;
+    to.samples = offer.samples;
     to.moves = from.moves;
   }
   ++to.moves;
@@ -156,7 +156,10 @@ void Oracle::TakeChunks(const Process& process, const std::vector<ChunkKey>& key
       to.complete.insert(step);
     } else if (is_again) {
       to.complete.insert(step);
-      life.clocks[step.first] += offer.to_come.contains(step) ? 1 : 0;
+      if (offer.to_come.contains(step) && life.members.contains(step.first)) {
+        ++life.clocks[step.first];
+        to.samples += SamplesOf(life, step);
+      }
     } else {
       complete.push_back(step);
     }
@@ -184,11 +187,13 @@ bool Oracle::IsToComeAgain(const Life& life, const StepId& step) {
 
 void Oracle::SetClocks(const Life& from, Offer* offer) {
   offer->clocks = from.clocks;
+  offer->samples = from.parameters.samples;
   for (const StepId& step : from.again) {
-    if (!IsToComeAgain(from, step)) {
+    if (!from.members.contains(step.first) || !IsToComeAgain(from, step)) {
       continue;
     }
     offer->to_come.insert(step);
+    offer->samples -= std::min(offer->samples, SamplesOf(from, step));
     uint64_t& clock = offer->clocks[step.first];
     offer->are_known = offer->are_known && clock > 0;  // else it was in no clock that is known here
     clock -= clock > 0 ? 1 : 0;                        // it counts when it is complete
@@ -256,11 +261,16 @@ void Oracle::Complete(Life* life, const StepId& step) {
                          life->members.contains(step.first);  // of who is gone nothing counts anew
   if (life->again.erase(step) == 0 && is_newest) {
     ++life->clocks[step.first];
-    const bool is_left_out = std::ranges::all_of(
-        life->parameters.history, [&](const auto& chunk) { return IsLeftOut(step, chunk.first); });
-    const StepRecord& record = RecordOf(step);
-    life->parameters.samples += is_left_out ? 0 : record.end - record.begin;
+    life->parameters.samples += SamplesOf(*life, step);
   }
+}
+
+/// By which the step makes the schedule's clock grow: none where nothing of it was finite.
+uint64_t Oracle::SamplesOf(const Life& life, const StepId& step) {
+  const bool is_left_out = std::ranges::all_of(
+      life.parameters.history, [&](const auto& chunk) { return IsLeftOut(step, chunk.first); });
+  const StepRecord& record = RecordOf(step);
+  return is_left_out ? 0 : record.end - record.begin;
 }
 
 }  // namespace ps::sim
