@@ -115,14 +115,14 @@ Result<ServerOptions> ReadOptions(const Flags& flags, const net::RunFlags& run) 
 
 /// Runs every shard on a thread of its own until all have ended; the first failure ends them all.
 Status RunShards(const ServerOptions& options, LogSink* sink) {
-  const std::unique_ptr<checkpoint::Storage> storage = checkpoint::MakeRocksDbStorage();
+  const std::shared_ptr<checkpoint::Storage> storage = checkpoint::MakeRocksDbStorage();
   std::vector<std::unique_ptr<ShardHost>> hosts;
   for (uint32_t i = 0; i < options.shard_count; ++i) {
     ShardHost::Options shard = options.shard;
     shard.shard = ShardId(options.shard.shard.value + i);
     shard.port += options.shard.port == 0 ? 0 : i;
     shard.says_trouble = i == 0;  // once for all
-    hosts.push_back(std::make_unique<ShardHost>(std::move(shard), storage.get(), sink));
+    hosts.push_back(std::make_unique<ShardHost>(std::move(shard), storage, sink));
   }
   std::mutex mutex;
   Status outcome;

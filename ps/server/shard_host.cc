@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <limits>
@@ -10,9 +11,13 @@
 #include "ps/crypto/certificates.h"
 #include "ps/crypto/worker_token.h"
 #include "ps/net/addresses.h"
+#include "ps/process/process_end.h"
 
 namespace ps::server {
 namespace {
+
+/// A disk that gives no answer holds up the end of the process for so long.
+constexpr Duration kDiskEnds = std::chrono::seconds(10);
 
 net::EndpointOptions EndpointOptionsOf(const ShardHost::Options& options) {
   net::EndpointOptions endpoint;
@@ -27,12 +32,12 @@ net::EndpointOptions EndpointOptionsOf(const ShardHost::Options& options) {
 
 }  // namespace
 
-ShardHost::ShardHost(Options options, checkpoint::Storage* storage, LogSink* sink)
+ShardHost::ShardHost(Options options, std::shared_ptr<checkpoint::Storage> storage, LogSink* sink)
     : options_(std::move(options)),
       log_(fmt::format("s{}", options_.shard.value), &SystemTime(), sink, options_.run_start_us),
       endpoint_(&loop_, EndpointOptionsOf(options_), &log_, this),
       disk_(
-          storage,
+          std::move(storage),
           options_.shard,
           &loop_,
           {[this](ChunkWritten written) { core_->OnChunkWritten(std::move(written), &endpoint_); },
@@ -58,6 +63,10 @@ Status ShardHost::Run() {
   ConnectCoordinator();
   Tick();
   loop_.Run();
+  if (!disk_.EndWithin(kDiskEnds)) {
+    log_.Error("end_without_answer", {{"of", "checkpoint.path"}, {"waited_s", Seconds(kDiskEnds)}});
+    EndWithoutCleanup();
+  }
   return outcome_;
 }
 

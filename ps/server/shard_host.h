@@ -38,12 +38,13 @@ class ShardHost final : public net::EndpointHandler, public ShardDialer {
     bool says_trouble = false;            // on stderr as well, when the coordinator is not reached
   };
 
-  /// `storage` and `sink` outlive the host.
-  ShardHost(Options options, checkpoint::Storage* storage, LogSink* sink);
+  /// `sink` outlives the host.
+  ShardHost(Options options, std::shared_ptr<checkpoint::Storage> storage, LogSink* sink);
   ~ShardHost() override;
 
-  /// Serves until the coordinator says Shutdown (OK), the shard can't go on, or Stop. Errors:
-  /// kUnavailable (no port, coordinator gone), or whatever the coordinator refused with.
+  /// Serves until the coordinator says Shutdown (OK), the shard can't go on, or Stop. A disk that
+  /// hangs is waited for for 10 s; then the process is to end without cleanup (EndWithoutCleanup).
+  /// Errors: kUnavailable (no port, coordinator gone), or whatever the coordinator refused with.
   Status Run();
   /// Leaves as soon as possible. Thread: any.
   void Stop();

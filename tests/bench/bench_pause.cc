@@ -43,7 +43,7 @@ class Shard {
  public:
   explicit Shard(uint64_t elements)
       : disk_(
-            storage_.get(),
+            storage_,
             kShard,
             &loop_,
             {[this](server::ChunkWritten written) {
@@ -164,7 +164,7 @@ class Shard {
 
   void End(bool has_report) { is_done_ = is_done_ || has_report; }
 
-  std::unique_ptr<checkpoint::Storage> storage_ = checkpoint::MakeRocksDbStorage();
+  std::shared_ptr<checkpoint::Storage> storage_ = checkpoint::MakeRocksDbStorage();
   net::Loop loop_;
   server::ChunkStore store_;  // this and what follows: the loop's
   std::unique_ptr<server::Checkpointer> checkpointer_;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -36,7 +37,7 @@ class ShardHostTest : public ::testing::Test {
     options.token = net::kTestToken;
     options.listen_host = "127.0.0.1";
     options.advertised_host = "127.0.0.1";
-    host_.emplace(options, &storage_, &no_log_);
+    host_.emplace(options, storage_, &no_log_);
     thread_ = std::thread([this] { end_ = host_->Run(); });
     EXPECT_EQ(coordinator_.Next().kind, net::Event::Kind::kConnected);
     const net::Event registered = coordinator_.Next();
@@ -80,7 +81,8 @@ class ShardHostTest : public ::testing::Test {
     return pull;
   }
 
-  checkpoint::MemoryStorage storage_;
+  const std::shared_ptr<checkpoint::MemoryStorage> storage_ =
+      std::make_shared<checkpoint::MemoryStorage>();
   NoLog no_log_;
   TestNode coordinator_;
   std::optional<ShardHost> host_;

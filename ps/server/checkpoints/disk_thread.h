@@ -1,18 +1,20 @@
 #pragma once
 
 #include <functional>
-#include <string>
+#include <memory>
 #include <utility>
 #include <variant>
 
 #include "ps/base/request_thread.h"
 #include "ps/net/loop.h"
+#include "ps/process/ending.h"
 #include "ps/server/checkpoints/disk_work.h"
 #include "ps/server/checkpoints/shard_disk.h"
 
 namespace ps::server {
 
-/// The disk of a shard behind a thread of its own. Thread: the loop's.
+/// The disk of a shard behind a thread of its own. Thread: the loop's, but EndWithin when the loop
+/// does not run any more.
 class DiskThread final : public ShardDisk {
  public:
   /// What comes back, on the loop's thread.
@@ -22,10 +24,23 @@ class DiskThread final : public ShardDisk {
     std::function<void(Restored)> restored;
   };
 
-  /// `storage` and `loop` outlive it.
-  DiskThread(checkpoint::Storage* storage, ShardId shard, net::Loop* loop, Answers answers);
+  /// `loop` outlives it.
+  DiskThread(
+      std::shared_ptr<checkpoint::Storage> storage,
+      ShardId shard,
+      net::Loop* loop,
+      Answers answers);
 
-  void Use(DiskPlace place) override;
+  /// Waits for what is being written or read for as long as it takes.
+  ~DiskThread() override;
+
+  /// As the destructor, which is all that may follow, but a disk that gives no answer holds up
+  /// nobody for longer than this. Returns false when it still has the thread and what it has open:
+  /// they go when it answers, and the process is to end without waiting for them
+  /// (EndWithoutCleanup).
+  bool EndWithin(Duration limit);
+
+  void Use(DiskPlace place) override { thread_.Add(std::move(place)); }
 
   void Release(ReleaseRequest what) override { thread_.Add(std::move(what)); }
 
@@ -38,12 +53,9 @@ class DiskThread final : public ShardDisk {
  private:
   using Request = std::variant<DiskPlace, ReleaseRequest, ChunkWrite, PartWrite, RestoreRequest>;
 
-  void Do(Request request);
-  void Answer(const std::function<void()>& deliver);
+  class Desk;
 
-  net::Loop* const loop_;
-  const Answers answers_;
-  DiskWork work_;  // the thread's
+  const std::shared_ptr<Ending> ending_;
   RequestThread<Request> thread_;
 };
 
