@@ -48,17 +48,24 @@ void JobPhases::StartMissing(std::span<const proto::LaunchRecord> launches, Time
   };
   std::map<uint32_t, LaunchId> places;   // of each server's process
   std::map<uint32_t, LaunchId> servers;  // of these, somebody has to register
+  std::set<uint32_t> planned;            // of these, the next start is planned
   for (const Shard& shard : job_->shards.all()) {
     places[job_->shards.ServerOf(shard.shard)] = shard.record->launch;
     if (!shard.record->is_registered && !job_->state.park.is_on) {
       servers[job_->shards.ServerOf(shard.shard)] = shard.record->launch;
     }
+    if (shard.record->start_due > Duration()) {
+      planned.insert(job_->shards.ServerOf(shard.shard));
+    }
   }
   for (const auto& [server, launch] : servers) {
-    if (job_->options.config.servers.launch && !is_started(launch)) {
+    if (planned.contains(server)) {
+      job_->fleet->KillServer(server, LaunchId());  // another one is started when its time comes
+    } else if (job_->options.config.servers.launch && !is_started(launch)) {
       job_->StartServer(server, "the coordinator was restarted", now);
     }
   }
+  job_->shards.RecallStarts(now, job_->started_at, &job_->random);
   for (uint32_t server = 0; server < job_->shards.server_count(); ++server) {
     if (job_->shards.HasSuccessor(server) && !is_started(job_->shards.SuccessorOf(server))) {
       job_->shards.SetSuccessor(server, LaunchId());

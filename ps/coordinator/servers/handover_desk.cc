@@ -105,7 +105,7 @@ Status HandoverDesk::Advance(uint32_t server, const Call& call) {
   proto::HandoverRecord& handover = job_->edit.handovers.at(server);
   const bool is_told = told_.contains(server);
   if (is_told && CountConnected(server) == 0) {
-    job_->shards.starts().NoteWorked(server);  // it was told to leave, and has not failed
+    job_->shards.NoteWorked(server);  // it was told to leave, and has not failed
     return servers_->OnServerLost(server, "it left on notice", call);
   }
   if (call.now >= job_->started_at + handover.due) {

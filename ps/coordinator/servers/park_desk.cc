@@ -106,7 +106,7 @@ void ParkDesk::Wake(const std::string& why, const Call& call) {
     shard.last_heard = call.now;
   }
   for (uint32_t server = 0; server < job_->shards.server_count(); ++server) {
-    job_->shards.starts().NoteWorked(server);  // it was ended, and did not end by itself
+    job_->shards.NoteWorked(server);  // it was ended, and did not end by itself
     job_->StartServer(server, why, call.now);
   }
 }

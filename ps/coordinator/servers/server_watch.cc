@@ -132,7 +132,7 @@ Status ServerWatch::OnServerLost(uint32_t server, const std::string& why, const 
     }
     if (shard.record->is_ready && call.now - shard.ready_at > job_->timing.detect) {
       job_->shards.Edit(shard).restarts = 0;  // it has worked in between
-      job_->shards.starts().NoteWorked(server);
+      job_->shards.NoteWorked(server);
     }
     if (shard.record->is_ready && !checkpoints.is_going_back && !job_->goes_back_together()) {
       steps = Since(job_->state.counters.steps_counted, newest.steps);

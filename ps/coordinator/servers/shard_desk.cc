@@ -98,7 +98,7 @@ void ShardDesk::On(const Call& call, const proto::RegisterShard& message) {
     shard->trouble.clear();
   }
   edit.is_registered = true;
-  job_->shards.starts().Cancel(job_->shards.ServerOf(shard->shard));
+  job_->shards.CancelStart(job_->shards.ServerOf(shard->shard));
   edit.host = message.host;
   edit.port = message.port;
   edit.pid = message.pid;

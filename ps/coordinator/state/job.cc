@@ -212,13 +212,13 @@ LaunchId Job::NextLaunch() {
 
 Duration Job::StartServer(uint32_t server, const std::string& why, TimePoint now) {
   fleet->KillServer(server, LaunchId());
-  const Duration wait = shards.starts().Plan(server, why, now) - now;
+  const Duration wait = shards.PlanStart(server, why, now, started_at) - now;
   StartDueServers(now);
   return wait;
 }
 
 void Job::StartDueServers(TimePoint now) {
-  for (const uint32_t server : shards.starts().TakeDue(now, &random)) {
+  for (const uint32_t server : shards.TakeDueStarts(now, &random)) {
     const LaunchId launch = NextLaunch();
     shards.Await(server, launch);
     fleet->StartServer(server, launch);

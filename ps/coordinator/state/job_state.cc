@@ -188,7 +188,8 @@ Status CheckShards(const JobState& state, const CoordinatorOptions& options) {
         "{} shards, {} to a server, {} servers wanted", count, per_server, state.servers.wanted));
   }
   for (const proto::ShardRecord& shard : state.shards) {
-    if (shard.port > kPortMax || (shard.is_ready && !shard.is_registered)) {
+    if (shard.port > kPortMax || (shard.is_ready && !shard.is_registered) ||
+        !IsSane(shard.start_due)) {
       return Status::Corruption("a shard makes no sense");
     }
   }

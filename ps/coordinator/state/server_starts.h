@@ -15,8 +15,8 @@
 namespace ps::coordinator {
 
 /// When processes of servers are started again. What ends one after the other may pass, so those
-/// that follow the first one that was started again wait longer and longer (StartPace). Known to
-/// this process alone: another coordinator starts at once what is missing.
+/// that follow the first one that was started again wait longer and longer (StartPace). Another
+/// coordinator is told by ShardRecord, and goes on with the waits.
 class ServerStarts {
  public:
   struct Planned {
@@ -30,6 +30,22 @@ class ServerStarts {
     const TimePoint at = std::max(now, starts.pace.ready_at());
     starts.planned = Planned{at, std::move(why)};
     return at;
+  }
+
+  /// Another process has started the server `restarts` times and, with `at`, has planned the last
+  /// of these starts.
+  void Recall(
+      uint32_t server,
+      uint32_t restarts,
+      std::optional<TimePoint> at,
+      TimePoint now,
+      Random* random) {
+    Starts& starts = servers_[server];
+    starts.started_at = now;
+    starts.pace.Recall(restarts - (at && restarts > 0 ? 1 : 0), now, random);
+    if (at) {
+      starts.planned = Planned{*at, "it was lost before the coordinator was restarted"};
+    }
   }
 
   /// A process has come for the server: none is needed.

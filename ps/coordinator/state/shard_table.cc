@@ -119,6 +119,49 @@ void ShardTable::RememberLosses(const ShardTable& before, TimePoint now) {
   }
 }
 
+void ShardTable::SetStartDue(uint32_t server, Duration due) {
+  for (uint32_t i = 0; i < shards_per_server_; ++i) {
+    const Shard& shard = shards_[server * shards_per_server_ + i];
+    if (shard.record->start_due != due) {
+      Edit(shard).start_due = due;
+    }
+  }
+}
+
+TimePoint ShardTable::PlanStart(uint32_t server, std::string why, TimePoint now, TimePoint begin) {
+  const TimePoint at = starts_.Plan(server, std::move(why), now);
+  SetStartDue(server, at - begin);
+  return at;
+}
+
+void ShardTable::CancelStart(uint32_t server) {
+  starts_.Cancel(server);
+  SetStartDue(server, Duration());
+}
+
+std::vector<uint32_t> ShardTable::TakeDueStarts(TimePoint now, Random* random) {
+  std::vector<uint32_t> due = starts_.TakeDue(now, random);
+  for (const uint32_t server : due) {
+    SetStartDue(server, Duration());
+  }
+  return due;
+}
+
+void ShardTable::RecallStarts(TimePoint now, TimePoint begin, Random* random) {
+  for (uint32_t server = 0; server < server_count(); ++server) {
+    const ShardRecord& record = *shards_[server * shards_per_server_].record;
+    const bool is_planned = record.start_due > Duration();
+    if (is_planned || record.restarts > 0) {
+      starts_.Recall(
+          server,
+          record.restarts,
+          is_planned ? std::optional(begin + record.start_due) : std::nullopt,
+          now,
+          random);
+    }
+  }
+}
+
 void ShardTable::BeginLife(Shard* shard, proto::RestoreOrder restore) {
   ShardRecord* const record = &Edit(*shard);
   ready_ -= record->is_ready ? 1 : 0;

@@ -124,9 +124,17 @@ class ShardTable {
 
   const std::vector<Shard>& all() const { return shards_; }
 
-  ServerStarts& starts() { return starts_; }
-
   const ServerStarts& starts() const { return starts_; }
+
+  /// As those of ServerStarts, and the records say so. `begin`: when the job's age was 0.
+  TimePoint PlanStart(uint32_t server, std::string why, TimePoint now, TimePoint begin);
+  void CancelStart(uint32_t server);
+  std::vector<uint32_t> TakeDueStarts(TimePoint now, Random* random);
+
+  /// By the records of another coordinator.
+  void RecallStarts(TimePoint now, TimePoint begin, Random* random);
+
+  void NoteWorked(uint32_t server) { starts_.NoteWorked(server); }
 
   /// "shard 1 of server 0 (not registered)", ...: those that are not ready.
   std::string Missing(TimePoint now) const;
@@ -134,6 +142,8 @@ class ShardTable {
   std::vector<proto::ShardAddress> Addresses() const;
 
  private:
+  void SetStartDue(uint32_t server, Duration due);
+
   std::vector<ShardRecord>* const records_;
   TouchedRows* const touched_;
   const uint32_t shards_per_server_;

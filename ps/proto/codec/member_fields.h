@@ -173,7 +173,8 @@ auto ListFields(M& m, auto&& list) {
       Field<"restore">(m.restore),
       Field<"launch">(m.launch),
       Field<"successor">(m.successor),
-      Field<"restarts">(m.restarts));
+      Field<"restarts">(m.restarts),
+      Field<"start_due_ns">(m.start_due));
 }
 
 }  // namespace ps::proto

@@ -192,6 +192,7 @@ struct ShardRecord {
   // Another process that was started, and takes the place when the present one is gone.
   LaunchId successor;
   uint32_t restarts = 0;  // since it has worked for a while
+  Duration start_due{};   // age of the job at which another process is started; 0: none is planned
 
   ProcessId process() const { return {launch, host, pid}; }
 };
