@@ -10,7 +10,8 @@
 
 namespace ps::codec {
 
-/// The functions of one kind, as encoding.h says of them. `share` is the encoding's.
+/// The functions of one kind, as encoding.h says of them, for one value or more. `share` is the
+/// encoding's.
 struct Codec {
   std::string_view name;
   bool has_share = false;

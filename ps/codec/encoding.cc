@@ -128,6 +128,9 @@ void Encode(
       out.size() == encoding.SizeOf(values.size()) &&
       (residual.empty() || residual.size() == values.size()))
       << "room for another number of values";
+  if (values.empty()) {
+    return;
+  }
   CodecOf(encoding).encode(
       encoding.share,
       values.data(),
@@ -145,6 +148,9 @@ Status Decode(const Encoding& encoding, std::span<const std::byte> bytes, std::s
         encoding.ToText(),
         size,
         bytes.size()));
+  }
+  if (values.empty()) {
+    return Status::Ok();
   }
   return CodecOf(encoding).decode(encoding.share, bytes.data(), values.data(), values.size());
 }

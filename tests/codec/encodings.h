@@ -3,7 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
+#include <limits>
 #include <ostream>
 #include <span>
 #include <string>
@@ -43,7 +43,9 @@ inline std::vector<std::byte> Encoded(
 inline std::vector<float> Decoded(
     const Encoding& encoding, std::span<const std::byte> bytes, size_t count) {
   std::vector<float> values(count);
-  std::memset(values.data(), 0xff, count * sizeof(float));  // all is to be written
+  for (float& value : values) {  // all is to be written
+    value = std::numeric_limits<float>::quiet_NaN();
+  }
   const Status status = Decode(encoding, bytes, values);
   PS_CHECK(status.ok()) << status;
   return values;

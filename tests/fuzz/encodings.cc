@@ -1,5 +1,5 @@
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "ps/base/check.h"
@@ -38,7 +38,7 @@ void CheckSentOn(const Encoding& encoding, std::vector<float> values) {
   std::vector<std::byte> plain(bytes.size());
   codec::Encode(encoding, values, {}, plain);
   codec::Encode(encoding, values, {}, place);
-  PS_CHECK(std::memcmp(place.data(), plain.data(), plain.size()) == 0);
+  PS_CHECK(std::ranges::equal(place, plain));
 }
 
 }  // namespace
