@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "psctl/view/line_plot.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/bench/harness.h"
 #include "tests/e2e/support/train_run.h"
@@ -100,15 +103,29 @@ std::string Workers(double step_ms, double link_mbit_per_s) {
   return workers + "]";
 }
 
-Json RunOf(const Job& job) {
+/// What a run came to, and how its loss fell: seconds, nats.
+struct Timed {
+  Json summary;
+  std::vector<std::pair<double, double>> losses = {};
+};
+
+Timed TimedRunOf(const Job& job) {
   TrainRun run(job);
-  const auto end = run.WaitForEnd(std::chrono::hours(2));
-  Require(end.code == 0 && end.signal == 0, "the run went well:\n" + run.psctl().Err());
-  return run.Summary();
+  const e2e::ProcessEnd end = run.WaitForEnd(std::chrono::hours(2));
+  Require(end == e2e::ProcessEnd{}, "the run went well:\n" + run.psctl().Err());
+  Timed timed{run.Summary()};
+  std::ifstream metrics(run.Root() + "/metrics.jsonl");
+  for (std::string line; std::getline(metrics, line);) {
+    const std::optional<Json> row = Json::Parse(line);
+    if (row && (*row)["train_loss"].kind() == Json::Kind::kNumber) {
+      timed.losses.emplace_back((*row)["elapsed_s"].number(), (*row)["train_loss"].number());
+    }
+  }
+  return timed;
 }
 
 /// A run of `rate_s` seconds behind links.
-Json RateOf(const Sizes& sizes, const Way& way, double link_mbit_per_s) {
+Timed RateOf(const Sizes& sizes, const Way& way, double link_mbit_per_s) {
   const TemporaryFolder folder;
   Job job = MakeJob(folder.path(), sizes, way, 1);
   job.Set("data", DataIn(folder.path(), 0))
@@ -118,7 +135,7 @@ Json RateOf(const Sizes& sizes, const Way& way, double link_mbit_per_s) {
           "run",
           R"({"directory": ")" + job.runs() + R"(", "seconds_max": )" + Fixed(sizes.rate_s, 0) +
               "}");
-  return RunOf(job);
+  return TimedRunOf(job);
 }
 
 /// Loss on the test samples after an epoch, without limits.
@@ -128,11 +145,32 @@ double LossOf(const Sizes& sizes, const Way& way, uint64_t seed) {
   job.Set("data", DataIn(folder.path(), sizes.loss_samples))
       .Set("workers", Workers(0, 0))
       .Set("checkpoint", R"({"enabled": false})");
-  return RunOf(job)["test_loss"].number();
+  return TimedRunOf(job).summary["test_loss"].number();
 }
 
 std::string Percent(double share) {
   return Fixed(100 * share, 0) + " %";
+}
+
+/// Losses over time.
+void Plot(
+    const std::string& path,
+    double link,
+    double seconds,
+    const std::vector<std::pair<std::string, Timed>>& runs) {
+  psctl::PlotPanel panel;
+  panel.title = "training loss, nats";
+  char style = 'a';
+  for (const auto& [name, timed] : runs) {
+    if (style <= 'h') {
+      panel.lines.push_back({style, timed.losses});
+      panel.legend.emplace_back(style++, name);
+    }
+  }
+  std::ofstream(path) << psctl::DrawPlot(
+      "A gpt on four unequal workers behind links of " + Fixed(link, 0) + " Mbit/s",
+      {panel},
+      {seconds, seconds});
 }
 
 void PrintRates(const BenchArguments& arguments, const Sizes& sizes, double link) {
@@ -146,27 +184,33 @@ void PrintRates(const BenchArguments& arguments, const Sizes& sizes, double link
        "bytes, 1/n"});
   double first_rate = 0;
   double first_bytes = 0;
+  std::vector<std::pair<std::string, Timed>> runs;
   for (const Way& way : Ways()) {
-    const std::string row = "rate " + Fixed(link, 0) + ", " + way.name;
-    if (!arguments.Wants(row)) {
+    if (!arguments.Wants("rate " + Fixed(link, 0) + ", " + way.name)) {
       continue;
     }
-    const Json summary = RateOf(sizes, way, link);
-    const double rate = summary["samples_per_s"].number();
-    const double pushed = summary["bytes_pushed_per_sample"].number();
-    const double pulled = summary["bytes_pulled_per_sample"].number();
+    Timed timed = RateOf(sizes, way, link);
+    const double rate = timed.summary["samples_per_s"].number();
+    const double pushed = timed.summary["bytes_pushed_per_sample"].number();
+    const double pulled = timed.summary["bytes_pulled_per_sample"].number();
     first_rate = first_rate == 0 ? rate : first_rate;
     first_bytes = first_bytes == 0 ? pushed + pulled : first_bytes;
     table.Add(
         {way.name,
          Fixed(rate, 1),
          Fixed(first_rate == 0 ? 0 : rate / first_rate, 2),
-         Percent(summary["computing"].number()),
+         Percent(timed.summary["computing"].number()),
          Fixed(pushed, 0),
          Fixed(pulled, 0),
          Fixed(pushed + pulled == 0 ? 0 : first_bytes / (pushed + pulled), 1)});
+    runs.emplace_back(way.name, std::move(timed));
   }
-  table.Print();
+  if (!runs.empty()) {
+    table.Print();
+  }
+  if (!runs.empty() && !arguments.plot.empty()) {
+    Plot(arguments.plot, link, sizes.rate_s, runs);
+  }
 }
 
 void PrintLosses(const BenchArguments& arguments, const Sizes& sizes) {
@@ -198,5 +242,6 @@ int Run(const BenchArguments& arguments) {
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest();
-  return ps::bench::Run(ps::bench::ReadBenchArguments(argc, argv, {.has_rows = true}));
+  return ps::bench::Run(
+      ps::bench::ReadBenchArguments(argc, argv, {.has_rows = true, .has_plot = true}));
 }

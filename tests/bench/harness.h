@@ -15,6 +15,7 @@ struct BenchArguments {
   std::string only;            // rows whose name contains it; empty: all
   uint32_t shards = 1;         // on this host
   std::string device = "cpu";  // as a job says it
+  std::string plot;            // file for an SVG; empty: none
 
   bool Wants(const std::string& row) const { return row.find(only) != std::string::npos; }
 };
@@ -24,6 +25,7 @@ struct BenchExtras {
   bool has_rows = false;    // --only TEXT
   bool has_shards = false;  // --shards N
   bool has_device = false;  // --device TEXT
+  bool has_plot = false;    // --plot FILE
 };
 
 /// Reads --tiny, --runs N and the extras; ends the program with exit code 2 on anything else. Then
