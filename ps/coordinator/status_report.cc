@@ -252,6 +252,7 @@ void StatusReport::AddWorkerRows(TimePoint now, proto::JobStatus* status) const 
       row.reason = SitOutText(*sit_out, now - job_->started_at);
     }
     row.silent_s = Seconds(now - member.last_heartbeat);
+    row.age_s = member.record->began ? Seconds(now - job_->started_at - *member.record->began) : 0;
     if (!job_->is_working()) {
       row.stats.steps = member.record->reported;
     }

@@ -459,6 +459,7 @@ struct WorkerRow {
   std::string device;            // as the job asks for it, until the worker has said its own
   std::string type;              // of machine, as the config names it
   double usd_per_hour = 0;       // of its machine
+  double age_s = 0;              // since its process joined first; 0: not known
 
   /// This incarnation takes part no more.
   bool is_gone() const {

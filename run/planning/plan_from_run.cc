@@ -10,7 +10,6 @@
 #include "run/directory/control.h"
 #include "run/directory/files.h"
 #include "run/planning/planning_files.h"
-#include "run/planning/worker_ages.h"
 
 namespace ps::run {
 namespace {
@@ -135,8 +134,7 @@ Result<PlanCommand> FillFromRun(const PlanCommand& command, const RunPaths& run)
     return FillFromFacts(command, facts, config);
   }
   PS_ASSIGN(const proto::JobStatus status, FetchStatus(run));
-  const WorkerAges ages = AgesOfWorkers(run, static_cast<double>(SystemTime().UnixMicros()) / 1e6);
-  PS_ASSIGN(PlanCommand filled, FillFromFacts(command, FactsOf(status, config, ages), config));
+  PS_ASSIGN(PlanCommand filled, FillFromFacts(command, FactsOf(status, config), config));
   filled.measured = MeasuredSteps(status, config);
   return filled;
 }

@@ -171,9 +171,8 @@ Result<provisioner::ReplanAnswer> AskPlanner(
     const proto::JobConfig& config,
     const std::vector<std::string>& servers,
     const std::string& today,
-    provisioner::SearchWatch* watch,
-    const WorkerAges& ages) {
-  const RunFacts facts = FactsOf(status, config, ages);
+    provisioner::SearchWatch* watch) {
+  const RunFacts facts = FactsOf(status, config);
   PlanCommand asked;
   asked.types = GroupTypes(config);
   asked.servers = servers;
@@ -239,9 +238,7 @@ provisioner::ReplanFacts Replanning::FactsFor(const proto::JobStatus& status) co
 
 void Replanning::Plan(const proto::JobStatus& status) {
   EndingWatch watch(&thread_);
-  const WorkerAges ages = AgesOfWorkers(run_, static_cast<double>(SystemTime().UnixMicros()) / 1e6);
-  const Result<provisioner::ReplanAnswer> answer =
-      AskPlanner(status, config_, {}, today_, &watch, ages);
+  const Result<provisioner::ReplanAnswer> answer = AskPlanner(status, config_, {}, today_, &watch);
   if (!answer.ok()) {
     replanner_.Drop();
     const std::string why(answer.status().message());

@@ -10,7 +10,6 @@
 #include "ps/proto/messages.h"
 #include "run/directory/run_directory.h"
 #include "run/planning/said_lines.h"
-#include "run/planning/worker_ages.h"
 
 namespace ps::run {
 
@@ -22,15 +21,14 @@ provisioner::ReplanFacts ReplanFactsOf(
 
 /// What the planner says of what is left of such a run, to go on with the fleet that is wanted or
 /// with another one of the job's types. `servers`: "TYPE=N", where somebody knows. `watch` may end
-/// it early; null: nobody does. Workers of no known age count as new. Errors: of the profile or the
-/// catalog, or there is nothing left to plan.
+/// it early; null: nobody does. Errors: of the profile or the catalog, or there is nothing left to
+/// plan.
 Result<provisioner::ReplanAnswer> AskPlanner(
     const proto::JobStatus& status,
     const proto::JobConfig& config,
     const std::vector<std::string>& servers,
     const std::string& today,
-    provisioner::SearchWatch* watch,
-    const WorkerAges& ages = {});
+    provisioner::SearchWatch* watch);
 
 /// Plans a run with a goal anew while it goes on: looks at it and changes its fleet as any psctl
 /// does, over the control socket, on a thread of its own. So the coordinator's loop waits for

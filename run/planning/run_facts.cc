@@ -46,14 +46,11 @@ Result<double> NumberIn(const JsonValue& root, const std::string& path, const st
 }
 
 /// Ages of the workers of a type that take part, in seconds, the oldest first.
-std::vector<double> AgesOfType(
-    const proto::JobStatus& status, const std::string& type, const WorkerAges& ages) {
+std::vector<double> AgesOfType(const proto::JobStatus& status, const std::string& type) {
   std::vector<double> out;
   for (const proto::WorkerRow& row : status.workers) {
-    const auto age = ages.find(row.worker);
-    if (row.type == type && row.incarnation != Incarnation() && !row.is_gone() &&
-        age != ages.end()) {
-      out.push_back(age->second);
+    if (row.type == type && row.incarnation != Incarnation() && !row.is_gone() && row.age_s > 0) {
+      out.push_back(row.age_s);
     }
   }
   std::ranges::sort(out, std::ranges::greater());
@@ -102,8 +99,7 @@ double LowestUsd(const proto::InstanceType& type) {
 
 }  // namespace
 
-RunFacts FactsOf(
-    const proto::JobStatus& status, const proto::JobConfig& config, const WorkerAges& ages) {
+RunFacts FactsOf(const proto::JobStatus& status, const proto::JobConfig& config) {
   RunFacts facts;
   facts.loss = status.train_loss;
   facts.steps = static_cast<double>(status.steps_counted);
@@ -115,7 +111,7 @@ RunFacts FactsOf(
     }
   }
   for (const provisioner::TypeCount& held : facts.held) {
-    AddByAge(held, AgesOfType(status, held.instance_type, ages), &facts.held_by_age);
+    AddByAge(held, AgesOfType(status, held.instance_type), &facts.held_by_age);
   }
   facts.done_by = facts.held.empty() ? FleetOf(config) : facts.held;
   const uint32_t servers = status.servers.count > 0 ? status.servers.count : config.servers.count;

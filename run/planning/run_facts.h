@@ -11,7 +11,6 @@
 #include "ps/proto/files/profile.h"
 #include "ps/proto/job/job_config.h"
 #include "ps/proto/messages.h"
-#include "run/planning/worker_ages.h"
 
 namespace ps::run {
 
@@ -31,8 +30,7 @@ struct RunFacts {
 
 /// Facts of a run that goes on. For a type there are at most kAgesPerType ages, each the mean of
 /// machines that are about as old.
-RunFacts FactsOf(
-    const proto::JobStatus& status, const proto::JobConfig& config, const WorkerAges& ages = {});
+RunFacts FactsOf(const proto::JobStatus& status, const proto::JobConfig& config);
 
 inline constexpr size_t kAgesPerType = 4;
 

@@ -70,6 +70,28 @@ TEST(StatusTest, ATrainingJobTellsItsNumbers) {
   EXPECT_EQ(status.ledger[0].samples_leased, 40U);
 }
 
+TEST(StatusTest, AWorkerIsAsOldAsItsProcess) {
+  Harness harness;
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  const auto age_of = [&](uint32_t seat) {
+    const auto rows = harness.status().workers;
+    return std::ranges::find(rows, WorkerId(seat), &proto::WorkerRow::worker)->age_s;
+  };
+  harness.AskAll(&workers);
+  harness.Wait(std::chrono::seconds(2), workers);
+  const double before = age_of(1);
+  EXPECT_NEAR(before, 2, 1);
+  harness.Close(workers[1].peer);
+  const FakeWorker back = harness.Join(1, 1001, true);
+  EXPECT_EQ(back.seat, WorkerId(1));
+  EXPECT_GE(age_of(1), before) << "the same process was given up and has come back";
+  harness.Exit(ProcessKind::kWorker, 2, 1002, "killed by signal 9");
+  harness.Join(2, 77);
+  EXPECT_LT(age_of(2), 1) << "another process";
+  harness.Restart();
+  EXPECT_GE(age_of(1), before) << "another coordinator knows it";
+}
+
 TEST(StatusTest, EveryWaitNamesWhoIsWaitedForAndTheMembership) {
   Harness harness(SmallJob(proto::Mode::kBsp));
   std::vector<FakeWorker> workers = harness.StartWithWorkers();

@@ -80,16 +80,15 @@ TEST_F(RunFactsTest, ALiveRunTellsWhatIsLeftOfItsGoal) {
 TEST_F(RunFactsTest, HeldWorkersAreAsOldAsTheirProcesses) {
   const proto::JobConfig config = ResNetConfig();
   proto::JobStatus status = ResNetStatus(3, 7);
-  run::WorkerAges ages;
   for (uint32_t seat = 0; seat < 10; ++seat) {
     AddWorker(seat < 3 ? "g3.16xlarge" : "g3.8xlarge", 1024, 1, 1.0, &status);
     status.workers.back().worker = WorkerId(seat);
     status.workers.back().incarnation = Incarnation(seat + 1);
     if (seat != 1) {
-      ages[WorkerId(seat)] = seat < 3 ? 7200 : 100.0 * seat;
+      status.workers.back().age_s = seat < 3 ? 7200 : 100.0 * seat;
     }
   }
-  const run::RunFacts facts = run::FactsOf(status, config, ages);
+  const run::RunFacts facts = run::FactsOf(status, config);
   EXPECT_THAT(
       run::FleetFlags(facts.held_by_age),
       ElementsAre(
@@ -104,7 +103,7 @@ TEST_F(RunFactsTest, HeldWorkersAreAsOldAsTheirProcesses) {
   const auto filled = run::FillFromFacts({}, facts, config);
   ASSERT_TRUE(filled.ok()) << filled.status();
   EXPECT_THAT(filled->held, ::testing::Contains("g3.16xlarge=2@7200s"));
-  EXPECT_TRUE(run::AskPlanner(status, config, {}, "2026-11-22", nullptr, ages).ok());
+  EXPECT_TRUE(run::AskPlanner(status, config, {}, "2026-11-22", nullptr).ok());
 }
 
 TEST_F(RunFactsTest, ServersAreThoseThatTheRunHasNow) {

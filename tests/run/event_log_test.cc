@@ -14,7 +14,6 @@
 #include <sstream>
 
 #include "ps/base/random.h"
-#include "run/planning/worker_ages.h"
 #include "tests/base/temporary_folder.h"
 
 namespace ps::run {
@@ -267,32 +266,6 @@ TEST(EventReaderTest, ReadsWhatIsNewAlsoBeyondARotation) {
   std::ofstream(run.coordinator_log()) << EventLineOf("shard_is_back shard=3");
   EXPECT_THAT(TextsOf(*reader.ReadNew()), ElementsAre("shard 2 is back", "shard 3 is back"));
   EXPECT_EQ(EventReader(run).ReadNew()->size(), 4U) << "the log before, too";
-}
-
-TEST(WorkerAgesTest, AreOfTheLastProcessThatJoinedInTheSeat) {
-  const TemporaryFolder folder;
-  const RunPaths run{folder.path()};
-  std::filesystem::create_directories(run.logs());
-  EXPECT_TRUE(AgesOfWorkers(run, 0).empty()) << "there is no log";
-  const auto joins = [](const char* time, int worker, int pid) {
-    return fmt::format(
-        "t=1 time=2026-11-22T{}.000Z node=c level=info event=worker_joins worker={} host=h "
-        "pid={}\n",
-        time,
-        worker,
-        pid);
-  };
-  std::ofstream(run.coordinator_log() + ".1") << joins("10:00:00", 0, 7) + joins("10:00:00", 1, 8);
-  std::ofstream(run.coordinator_log()) << joins("10:30:00", 1, 9) + joins("10:40:00", 0, 7) +
-                                              "t=1 event=worker_joins worker=x\n" +
-                                              joins("10:50:00", 2, 4);
-  const std::optional<LogLine> now = ParseLogLine("time=2026-11-22T11:00:00.000Z event=now");
-  ASSERT_TRUE(now.has_value());
-  const WorkerAges ages = AgesOfWorkers(run, now->unix_s);
-  EXPECT_EQ(ages.size(), 3U);
-  EXPECT_NEAR(ages.at(WorkerId(0)), 3600, 1e-3) << "the same process, given up for a while";
-  EXPECT_NEAR(ages.at(WorkerId(1)), 1800, 1e-3);
-  EXPECT_NEAR(ages.at(WorkerId(2)), 600, 1e-3);
 }
 
 }  // namespace

@@ -58,6 +58,22 @@ Member& Membership::Add(WorkerId seat, const proto::ProcessId& process) {
   return NoteMember(&record);
 }
 
+std::optional<Duration> Membership::BeganOf(const proto::ProcessId& process) const {
+  if (!process.is_known()) {
+    return std::nullopt;
+  }
+  for (const auto& [incarnation, departure] : departures_) {
+    if (departure.record->member.process() == process) {
+      return departure.record->member.began;
+    }
+  }
+  const auto gone =
+      std::find_if(state_->gone.rbegin(), state_->gone.rend(), [&](const GoneWorker& worker) {
+        return worker.member.process() == process;
+      });
+  return gone == state_->gone.rend() ? std::nullopt : gone->member.began;
+}
+
 Member& Membership::NoteMember(MemberRecord* record) {
   Member& member = members_[record->incarnation];
   member.record = record;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -90,6 +91,8 @@ class Membership {
   Member* FindSeat(WorkerId seat);
   /// The member that a process of this launch joined as, or null.
   Member* FindLaunch(LaunchId launch);
+  /// Age of the job when the process joined first, of one that was a member until it was given up.
+  std::optional<Duration> BeganOf(const proto::ProcessId& process) const;
   /// The member that this process joined as and that has no connection, or null.
   Member* FindProcess(const proto::ProcessId& process);
   Departure* FindDeparture(Incarnation incarnation);

@@ -359,6 +359,7 @@ void JoinDesk::Admit(const Call& call, const proto::JoinRequest& request) {
   // One that returns to another seat is the machine that it was.
   const proto::WorkerGroup& group =
       job_->seats.GroupOf(request.is_returning ? request.seat : *seat);
+  const std::optional<Duration> began = job_->membership.BeganOf(request.process());
   Member& member = job_->membership.Add(*seat, request.process());
   job_->seats.Take(*seat, request.launch);
   MemberRecord* const record = &job_->membership.Edit(member);
@@ -366,6 +367,7 @@ void JoinDesk::Admit(const Call& call, const proto::JoinRequest& request) {
   record->slowdown = request.slowdown == 0 ? group.slowdown : request.slowdown;
   record->threads = group.threads;
   record->device = group.device;
+  record->began = began.value_or(call.now - job_->started_at);
   // Under ssp it counts for the bound when it gets its first lease: until then it is loading data.
   record->is_active = !job_->is_ssp();
   member.peer = call.from;

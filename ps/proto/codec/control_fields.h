@@ -48,7 +48,8 @@ auto ListFields(M& m, auto&& list) {
       Text<"reason", kNameBytesMax>(m.reason),
       Text<"device", kDeviceBytesMax>(m.device),
       Text<"type", kNameBytesMax>(m.type),
-      Field<"usd_per_hour">(m.usd_per_hour));
+      Field<"usd_per_hour">(m.usd_per_hour),
+      Field<"age_s">(m.age_s));
 }
 
 template <MaybeConst<ShardRow> M>

@@ -75,7 +75,8 @@ auto ListFields(M& m, auto&& list) {
       Text<"device", kDeviceBytesMax>(m.device),
       Field<"lives_missed">(m.lives_missed),
       Field<"is_at_risk">(m.is_at_risk),
-      Field<"launch">(m.launch));
+      Field<"launch">(m.launch),
+      Field<"began_ns">(m.began));
 }
 
 template <MaybeConst<Answer> M>

@@ -98,6 +98,8 @@ struct MemberRecord {
   float slowdown = 1;
   uint32_t threads = 1;
   std::string device;  // as the job asks for it, until the worker has said its own
+  // Age of the job when its process joined first; none: not known.
+  std::optional<Duration> began;
 
   // Life.
   bool is_admitted = false;  // every shard knows it and JoinReply is out
