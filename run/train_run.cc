@@ -19,6 +19,8 @@
 #include "ps/net/addresses.h"
 #include "run/directory/files.h"
 #include "run/directory/model_export.h"
+#include "run/planning/goal_policy.h"
+#include "run/planning/live_policy.h"
 #include "run/planning/planning_files.h"
 #include "run/planning/price_age.h"
 #include "run/probe_log.h"
@@ -72,6 +74,16 @@ coordinator::CoordinatorHost::Options HostOptionsOf(TrainStart* start, const Run
 
 std::vector<proto::LaunchRecord> LaunchesOf(const TrainStart& start) {
   return start.recovered ? start.recovered->launches : std::vector<proto::LaunchRecord>();
+}
+
+/// Null: the fleet is what the job and people say.
+std::unique_ptr<proto::FleetPolicy> PolicyOf(const proto::JobConfig& config) {
+  if (config.goal.loss > 0) {
+    return std::make_unique<GoalPolicy>(config, DayOf(SystemTime().UnixMicros()));
+  }
+  return config.provisioner.policy == proto::FleetPolicyKind::kNone
+             ? nullptr
+             : std::make_unique<LivePolicy>(PolicySettingsOf(config), PolicyTypesOf(config));
 }
 
 TimePoint Now() {
@@ -205,13 +217,6 @@ int TrainRun::Run() {
   loop.RunEvery(kRedraw, [this] { Redraw(); });
   loop.RunEvery(kObserve, [this] { Observe(); });
   loop.RunEvery(FromSeconds(config_.run.metrics_every_s), [this] { WriteMetrics(); });
-  if (config_.goal.loss > 0) {
-    replanning_ = std::make_unique<Replanning>(
-        directory_.paths(), config_, DayOf(SystemTime().UnixMicros()), &log_);
-  }
-  if (config_.provisioner.policy != proto::FleetPolicyKind::kNone) {
-    policy_ = std::make_unique<PolicyRunner>(directory_.paths(), config_, &log_);
-  }
   host_.Run(
       {.fleet = fleet_.get(),
        .may_close = [this] { return MayClose(); },
@@ -219,12 +224,12 @@ int TrainRun::Run() {
        .on_wait =
            [this](const std::string& what) {
              progress_.Say(what + "; Ctrl-C twice ends without it");
-           }});
+           },
+       .policy = PolicyOf(config_),
+       .on_decision = [this](const std::string& line) { progress_.Say(line); }});
   if (host_.core().is_outranked()) {
     LeaveToAnother();
   }
-  replanning_.reset();
-  policy_.reset();
   WriteMetrics();
   Redraw();
   progress_.Finish();
@@ -374,19 +379,9 @@ proto::JobProfile TrainRun::Profile() const {
   return profile;
 }
 
-/// What was decided about the fleet since it was last asked.
-std::vector<std::string> TrainRun::DecisionLines() {
-  return replanning_ ? replanning_->TakeLines()
-         : policy_   ? policy_->TakeLines()
-                     : std::vector<std::string>();
-}
-
 void TrainRun::Redraw() {
   if (!host_.core().is_finished() && !IsTurn(&redraws_skipped_)) {
     return;
-  }
-  for (const std::string& line : DecisionLines()) {
-    progress_.Say(line);
   }
   const proto::JobStatus status = host_.StatusNow();
   progress_.Update(status, events_.Update(status), Now());

@@ -13,8 +13,6 @@
 #include "run/directory/run_directory.h"
 #include "run/machine_load.h"
 #include "run/metrics.h"
-#include "run/planning/policy_runner.h"
-#include "run/planning/replanning.h"
 #include "run/report/console.h"
 #include "run/report/progress.h"
 #include "run/report/run_events.h"
@@ -64,7 +62,6 @@ class TrainRun final {
   void OnSupervisorLost();
   void Observe();
   void Redraw();
-  std::vector<std::string> DecisionLines();
   bool IsTurn(size_t* skipped) const;
   void WriteMetrics();
 
@@ -87,8 +84,6 @@ class TrainRun final {
   // What is shown and kept of the run.
   ProgressPrinter progress_;
   RunEvents events_;
-  std::unique_ptr<Replanning> replanning_;  // while a job with a goal runs
-  std::unique_ptr<PolicyRunner> policy_;    // while a job with a policy runs
   provisioner::RunProfiler profiler_;
   const bool is_probed_;
   ProcessorTime training_from_;

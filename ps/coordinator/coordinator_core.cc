@@ -465,6 +465,31 @@ void CoordinatorCore::RequestStop(
   Settle(call);
 }
 
+Status CoordinatorCore::OnDecision(
+    proto::Asker by, const proto::FleetDecision& decision, TimePoint now, proto::Outbox* out) {
+  ForgiveOwnSilence(now);
+  const Call call{proto::PeerId(), 0, now, out};
+  Job& job = parts_->job;
+  const bool is_plan = by == proto::Asker::kPlan;
+  if (decision.memory) {
+    job.RememberPolicy(*decision.memory);
+  }
+  if (!decision.why.empty()) {
+    job.log->Info(
+        is_plan ? "replan" : "policy",
+        {{"changes", !decision.changes.empty()}, {"why", decision.why}});
+  }
+  Status taken;
+  if (!decision.changes.empty()) {
+    taken = parts_->fleet_desk.Scale(decision.changes, std::string(AskerName(by)), call).status();
+  }
+  if (!taken.ok()) {
+    job.log->Warning(is_plan ? "replan_refused" : "policy_refused", {{"why", taken}});
+  }
+  Settle(call);
+  return taken;
+}
+
 void CoordinatorCore::Settle(const Call& call) {
   if (IsGoingBack()) {
     AdvanceGoingBack(call);

@@ -28,6 +28,7 @@
 #include "ps/coordinator/workers/mode_desk.h"
 #include "ps/coordinator/workers/pause_desk.h"
 #include "ps/coordinator/workers/silence_watch.h"
+#include "ps/proto/fleet_policy.h"
 #include "ps/proto/state/launch_journal.h"
 
 namespace ps::coordinator {
@@ -98,6 +99,11 @@ class CoordinatorCore {
   /// Ends the run for the reason `why`: after the steps under way, or at once. A second call may
   /// only hurry it.
   void RequestStop(bool is_immediate, const std::string& why, TimePoint now, proto::Outbox* out);
+
+  /// The fleet's policy has decided: its changes are made, and what it has to know later is part of
+  /// the state. Errors: as ScaleRequest; the fleet stays as it is then.
+  Status OnDecision(
+      proto::Asker by, const proto::FleetDecision& decision, TimePoint now, proto::Outbox* out);
 
   /// Everything there is to say. Cost: members x shards.
   proto::JobStatus StatusAt(TimePoint now) const {

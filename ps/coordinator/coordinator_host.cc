@@ -20,6 +20,10 @@ constexpr Duration kControlTime = std::chrono::seconds(5);
 /// A disk that gives no answer, or the place of copies, holds up the end of the process for so
 /// long.
 constexpr Duration kDiskEnds = std::chrono::seconds(10);
+/// So does a policy that thinks; then it is left to itself.
+constexpr Duration kPolicyEnds = std::chrono::seconds(2);
+/// A status has a row for each worker: of many, it is taken the less often.
+constexpr Duration kLookPerWorker = std::chrono::milliseconds(2);
 
 net::EndpointOptions EndpointOptionsOf(const CoordinatorHost::Options& options) {
   net::EndpointOptions endpoint;
@@ -127,7 +131,14 @@ void CoordinatorHost::Run(Owner owner) {
     core_->Start(Now());
   }
   Commit();
+  if (owner_.policy != nullptr) {
+    StartPolicy();
+  }
   loop_.Run();
+  if (policy_ != nullptr && !policy_->EndWithin(kPolicyEnds)) {
+    log_->Warning("end_without_policy", {{"waited_s", Seconds(kPolicyEnds)}});
+  }
+  policy_.reset();
   const bool has_disk_ended = disk_ == nullptr || disk_->EndWithin(kDiskEnds);
   const bool has_copier_ended = copier_ == nullptr || copier_->EndWithin(kDiskEnds);
   if (!has_disk_ended || !has_copier_ended) {
@@ -172,6 +183,44 @@ JobDisk::Answers CoordinatorHost::DiskAnswers() {
         .ok();
   };
   return answers;
+}
+
+void CoordinatorHost::StartPolicy() {
+  asker_ = owner_.policy->asker();
+  look_every_ = FromSeconds(owner_.policy->look_every_s());
+  policy_ = std::make_unique<PolicyThread>(
+      std::move(owner_.policy), [this](const proto::FleetDecision& decision) {
+        loop_.Post([this, decision] { OnDecision(decision); }).Ignore("nobody is asked again");
+      });
+  AskPolicyAfter(look_every_);
+}
+
+void CoordinatorHost::AskPolicyAfter(Duration pause) {
+  loop_.RunAfter(pause, [this] {
+    if (!is_stopping_ && !core_->is_ending()) {
+      policy_->Ask(
+          {.status = StatusNow(), .memory = core_->state().policy, .was_refused = was_refused_});
+    }
+  });
+}
+
+void CoordinatorHost::OnDecision(const proto::FleetDecision& decision) {
+  if (is_stopping_ || core_->is_ending()) {
+    return;
+  }
+  const Status taken = core_->OnDecision(asker_, decision, Now(), &held_);
+  Commit();
+  was_refused_ = !taken.ok();
+  const std::string name(AskerName(asker_));
+  if (owner_.on_decision != nullptr && !decision.why.empty()) {
+    owner_.on_decision(name + ": " + decision.why);
+  }
+  if (owner_.on_decision != nullptr && was_refused_) {
+    owner_.on_decision("the " + name + "'s fleet was refused: " + std::string(taken.message()));
+  }
+  const auto workers = static_cast<Duration::rep>(core_->member_count());
+  AskPolicyAfter(
+      decision.wants_newer_view ? Duration::zero() : look_every_ + workers * kLookPerWorker);
 }
 
 void CoordinatorHost::StartCopier() {

@@ -13,6 +13,7 @@
 #include "ps/coordinator/coordinator_core.h"
 #include "ps/coordinator/held_output.h"
 #include "ps/coordinator/job_journal.h"
+#include "ps/coordinator/policy_thread.h"
 #include "ps/net/endpoint.h"
 #include "ps/net/loop.h"
 #include "ps/proto/timing.h"
@@ -57,6 +58,10 @@ class CoordinatorHost final : private net::EndpointHandler, private proto::Fleet
     std::function<void(const std::string& why)> on_limit;
     /// The job is over, and the host waits for this alone: the last copy of a checkpoint.
     std::function<void(const std::string& what)> on_wait;
+    /// Asked again and again while the job goes on, on a thread of its own; null: the fleet stays.
+    std::unique_ptr<proto::FleetPolicy> policy = nullptr;
+    /// What the policy has decided, or was refused, in words.
+    std::function<void(const std::string& line)> on_decision = nullptr;
   };
 
   /// `log` outlives the host.
@@ -124,6 +129,9 @@ class CoordinatorHost final : private net::EndpointHandler, private proto::Fleet
   void Commit();
   void Tick();
   JobDisk::Answers DiskAnswers();
+  void StartPolicy();
+  void AskPolicyAfter(Duration pause);
+  void OnDecision(const proto::FleetDecision& decision);
   void StartCopier();
   void OnCopied(const checkpoint::CopyState& state);
   bool AreCopiesMade();
@@ -143,7 +151,11 @@ class CoordinatorHost final : private net::EndpointHandler, private proto::Fleet
   std::unique_ptr<CoordinatorCore> core_;       // from Listen on
   std::unique_ptr<JobDisk> disk_;               // from Listen on, if there is a store
   std::unique_ptr<checkpoint::Copier> copier_;  // from Run on, if there is checkpoint.copy_to
-  uint64_t turned_away_ = 0;                    // by the endpoint, until the last tick
+  proto::Asker asker_ = proto::Asker::kPolicy;  // of the policy, as the next two
+  Duration look_every_{};
+  bool was_refused_ = false;
+  std::unique_ptr<PolicyThread> policy_;  // from Run on, if there is one
+  uint64_t turned_away_ = 0;              // by the endpoint, until the last tick
   bool has_said_wait_ = false;
   std::optional<LimitReached> limit_reached_;
   bool is_stopping_ = false;

@@ -6,6 +6,11 @@
 
 namespace ps::proto {
 
+std::string_view AskerName(Asker asker) {
+  constexpr std::string_view kNames[] = {"psctl", "plan", "policy", "replay"};
+  return kNames[static_cast<size_t>(asker)];
+}
+
 std::string ModeText(const ModeChoice& mode) {
   const std::string_view name = ModeName(mode.mode);
   return mode.mode == Mode::kSsp ? fmt::format("{}:{}", name, mode.staleness_max)

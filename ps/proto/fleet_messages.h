@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ps/base/ids.h"
@@ -9,6 +10,12 @@
 namespace ps::proto {
 
 // How many workers and servers there are, and what people change of it during a run.
+
+/// On whose behalf a run is changed: psctl, the planner of its goal, its policy, or a replay.
+enum class Asker : uint8_t { kPerson, kPlan, kPolicy, kReplay };
+
+/// "psctl", "plan", "policy" or "replay".
+std::string_view AskerName(Asker asker);
 
 /// A tensor, or one chunk of it, that was moved to a server by hand and stays there.
 struct PinnedPart {

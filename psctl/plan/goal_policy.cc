@@ -10,8 +10,8 @@
 
 #include "ps/base/text.h"
 #include "ps/proto/messages.h"
+#include "run/planning/goal_policy.h"
 #include "run/planning/plan_arguments.h"
-#include "run/planning/replanning.h"
 
 namespace ps::psctl {
 namespace {
@@ -44,7 +44,7 @@ class SimulatedGoal::Policy final : public provisioner::FleetPolicy {
       : goal_(goal),
         job_(job),
         type_(goal.config_.workers.front().type),
-        replanner_(run::SettingsOf(goal.config_.goal)),
+        policy_(goal.config_, "", {goal.servers_}),
         wanted_(std::min(goal.config_.workers.front().count, job.workers_max())) {}
 
   std::string_view name() const override { return kGoalPolicy; }
@@ -52,10 +52,9 @@ class SimulatedGoal::Policy final : public provisioner::FleetPolicy {
   provisioner::FleetWish Decide(const provisioner::FleetView& view) override {
     // Those that are wanted and held no more.
     revocations_ += seen_spot_ - std::min({view.spot, seen_spot_, wanted_});
-    const provisioner::ReplanFacts facts = FactsFor(view);
-    if (replanner_.Look(facts) != provisioner::ReplanCause::kNone) {
-      Plan(view, facts);
-    }
+    const proto::PolicyView seen = {.status = StatusFor(view)};
+    const proto::FleetDecision decision = policy_.Look(seen);
+    Note(decision.wants_newer_view ? policy_.Look(seen) : decision);
     seen_spot_ = std::min(view.spot, wanted_);
     return {.spot = std::min(wanted_, view.available), .on_demand = 0};
   }
@@ -79,31 +78,19 @@ class SimulatedGoal::Policy final : public provisioner::FleetPolicy {
     return status;
   }
 
-  provisioner::ReplanFacts FactsFor(const provisioner::FleetView& view) const {
-    return run::ReplanFactsOf(StatusFor(view), goal_.config_);
-  }
-
-  void Plan(const provisioner::FleetView& view, const provisioner::ReplanFacts& facts) {
-    const Result<provisioner::ReplanAnswer> answer =
-        run::AskPlanner(StatusFor(view), goal_.config_, {goal_.servers_}, "", nullptr);
-    if (!answer.ok()) {
-      replanner_.Drop();
-      why_ = "no plan for what is left: " + std::string(answer.status().message());
-      return;
-    }
-    const provisioner::ReplanWish wish = replanner_.Decide(facts, *answer);
-    why_ = wish.why;
-    if (wish.has_change) {
-      const auto count =
-          std::ranges::find(wish.workers, type_, &provisioner::TypeCount::instance_type)->count;
-      wanted_ = std::min(static_cast<uint32_t>(std::max(count, 0)), job_.workers_max());
+  void Note(const proto::FleetDecision& decision) {
+    why_ = decision.why.empty() ? why_ : decision.why;
+    for (const proto::ScaleChange& change : decision.changes) {
+      if (change.type == type_) {
+        wanted_ = std::min(static_cast<uint32_t>(std::max(change.count, 0)), job_.workers_max());
+      }
     }
   }
 
   const SimulatedGoal& goal_;
   const provisioner::SimulatedJob& job_;
   const std::string type_;
-  provisioner::Replanner replanner_;
+  run::GoalPolicy policy_;
   uint32_t wanted_;  // whether or not so many can be had
   uint32_t seen_spot_ = 0;
   uint64_t revocations_ = 0;

@@ -30,7 +30,6 @@
 #include "run/directory/control.h"
 #include "run/planning/live_policy.h"
 #include "run/planning/plan_arguments.h"
-#include "run/planning/policy_runner.h"
 #include "run/report/run_events.h"
 
 namespace ps::psctl {
@@ -109,7 +108,7 @@ struct ReplayedPolicy {
 
 /// The trace gives `nodes_max` machines at most.
 ReplayedPolicy PolicyOf(const proto::JobConfig& config, double speedup, uint32_t nodes_max) {
-  ReplayedPolicy policy = {run::PolicyTypesOf(config), run::PolicySettingsOf(config, 0)};
+  ReplayedPolicy policy = {run::PolicyTypesOf(config), run::PolicySettingsOf(config)};
   policy.settings.interval_s /= speedup;
   policy.settings.start_s /= speedup;
   policy.settings.hand_s = 0;  // the trace's own changes are not a person's
@@ -136,12 +135,15 @@ class Replayer {
       : command_(command),
         run_(run),
         trace_(trace),
-        replayed_(policy),
         types_(policy ? policy->types : run::PolicyTypes()),
         begins_with_(std::min(
             trace.steps.front().nodes,
             policy ? policy->settings.workers_max : trace.steps.front().nodes)),
-        meter_(std::move(begun)) {}
+        meter_(std::move(begun)) {
+    if (policy) {
+      policy_.emplace(policy->settings, policy->types);
+    }
+  }
 
   /// Until training goes on with the fleet that the trace begins with. Errors: it does not.
   Status Begin(const InterruptGuard& interrupts) {
@@ -199,11 +201,11 @@ class Replayer {
 
  private:
   Status Scale(const proto::ScaleChange& change) const {
-    return run::AskToScale(run_, {change}, run::Asker::kReplay).status();
+    return run::AskToScale(run_, {change}, proto::Asker::kReplay).status();
   }
 
   Status AskFor(const provisioner::FleetWish& fleet) const {
-    return run::AskToScale(run_, run::ChangesFor(fleet, types_), run::Asker::kReplay).status();
+    return run::AskToScale(run_, run::ChangesFor(fleet, types_), proto::Asker::kReplay).status();
   }
 
   /// Workers that somebody started by hand, here or elsewhere, are no machines of the trace.
@@ -216,13 +218,13 @@ class Replayer {
   /// Each machine that the trace has is as likely to go as the others, whether it is used or not.
   Status Change(uint32_t from, uint32_t to, const proto::JobStatus& status) {
     if (to > from) {
-      return replayed_ ? Status::Ok() : AskFor({.spot = to});
+      return policy_ ? Status::Ok() : AskFor({.spot = to});
     }
     std::vector<proto::WorkerRow> present;
     std::ranges::copy_if(status.workers, std::back_inserter(present), [this](const auto& row) {
       return IsOfTrace(row);
     });
-    uint32_t held = replayed_ ? run::PolicyFactsOf(status, types_).spot.wanted : from;
+    uint32_t held = policy_ ? run::PolicyFactsOf(status, types_).spot.wanted : from;
     for (uint32_t there = from; there > to; --there) {
       const uint64_t drawn = random_.Below(there);
       if (drawn < present.size()) {
@@ -254,35 +256,28 @@ class Replayer {
 
   /// Asks the policy, if there is one, and does what it says.
   Status LetDecide(double at_s, uint32_t available, const proto::JobStatus& status) {
-    if (!replayed_) {
-      return Status::Ok();
-    }
     if (!policy_) {
-      replayed_->settings.samples_wanted = static_cast<double>(status.samples_total);
-      policy_.emplace(replayed_->settings, run::PolicyMemory());
-    }
-    run::PolicyFacts facts = run::PolicyFactsOf(status, types_);
-    facts.available = available;
-    const run::PolicyLook look = policy_->Look(facts);
-    if (!look.decision) {
       return Status::Ok();
     }
-    meter_.NoteDecision(
-        {at_s, look.decision->has_change, look.decision->why, look.decision->fleet});
-    if (look.decision->has_change) {
-      PS_TRY(AskFor(look.decision->fleet));
-      policy_->NoteAsked(look.decision->fleet);
+    const proto::FleetDecision decision =
+        policy_->Look({.status = status, .memory = memory_, .available = available});
+    memory_ = decision.memory.value_or(memory_);
+    if (decision.why.empty()) {
+      return Status::Ok();
     }
-    return Status::Ok();
+    const bool has_change = !decision.changes.empty();
+    meter_.NoteDecision({at_s, has_change, decision.why, run::FleetOf(decision)});
+    return has_change ? run::AskToScale(run_, decision.changes, proto::Asker::kReplay).status()
+                      : Status::Ok();
   }
 
   const ReplayCommand& command_;
   const run::RunPaths& run_;
   const AvailabilityTrace& trace_;
-  std::optional<ReplayedPolicy> replayed_;
   const run::PolicyTypes types_;
   const uint32_t begins_with_;
-  std::optional<run::LivePolicy> policy_;  // from the first look on
+  std::optional<run::LivePolicy> policy_;
+  proto::PolicyRecord memory_;  // the policy's
   ReplayMeter meter_;
   Random random_{1};
 };

@@ -247,7 +247,7 @@ int RunScale(
     return Preview(command, run, today, console);
   }
   const Result<proto::ScaleReply> reply =
-      run::AskToScale(run, command.changes, run::Asker::kPerson);
+      run::AskToScale(run, command.changes, proto::Asker::kPerson);
   if (!reply.ok()) {
     return run::Fail(console, reply.status());
   }

@@ -3,9 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -37,14 +35,14 @@ Status Explain(const RunPaths& run, const Status& why) {
   return Status(why.code(), std::move(message)).Annotate(name);
 }
 
-constexpr std::array<std::string_view, 4> kAskers = {"psctl", "plan", "policy", "replay"};
-
 template <typename Reply>
 Result<Reply> Ask(
-    const RunPaths& run, const proto::Message& request, Asker asker = Asker::kPerson) {
+    const RunPaths& run,
+    const proto::Message& request,
+    proto::Asker asker = proto::Asker::kPerson) {
   proto::Hello hello;
   hello.role = proto::Role::kControl;
-  hello.node = kAskers[static_cast<size_t>(asker)];
+  hello.node = proto::AskerName(asker);
   Result<proto::Message> reply = net::Call(run.control(), hello, request, kDeadline);
   if (!reply.ok()) {
     return Explain(run, reply.status());
@@ -105,7 +103,7 @@ Result<proto::ModeReply> AskForMode(const RunPaths& run, const proto::ModeChoice
 }
 
 Result<proto::ScaleReply> AskToScale(
-    const RunPaths& run, const std::vector<proto::ScaleChange>& changes, Asker asker) {
+    const RunPaths& run, const std::vector<proto::ScaleChange>& changes, proto::Asker asker) {
   return Ask<proto::ScaleReply>(run, proto::ScaleRequest{changes}, asker);
 }
 

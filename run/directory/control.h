@@ -32,12 +32,10 @@ Status AskToPause(const RunPaths& run, bool is_paused);
 /// The job goes on in this mode. Errors: as FetchStatus; kInvalidArgument (as ModeRequest).
 Result<proto::ModeReply> AskForMode(const RunPaths& run, const proto::ModeChoice& wanted);
 
-/// On whose behalf the fleet is changed: the coordinator's log and psctl events name it.
-enum class Asker { kPerson, kPlan, kPolicy, kReplay };
-
 /// Changes how many workers or servers are wanted; returns what is wanted now, and who is there.
+/// The coordinator's log and psctl events name the asker.
 /// Errors: as FetchStatus; kNotFound, kInvalidArgument (as ScaleRequest).
 Result<proto::ScaleReply> AskToScale(
-    const RunPaths& run, const std::vector<proto::ScaleChange>& changes, Asker asker);
+    const RunPaths& run, const std::vector<proto::ScaleChange>& changes, proto::Asker asker);
 
 }  // namespace ps::run

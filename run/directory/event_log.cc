@@ -160,7 +160,7 @@ constexpr std::array kTellings = {
         "it; it is tried again in {seconds} s"},
     Telling{"worker_back_in_rounds", "straggler", "worker {worker} is in the rounds again: {why}"},
     Telling{"replan", "plan", "{why}"},
-    Telling{"replan_failed", "plan", "no plan was found: {why}"},
+    Telling{"replan_failed", "plan", "no plan was found: {why}"},  // of older programs
     Telling{"replan_refused", "plan", "the planned fleet was refused: {why}"},
     Telling{"policy", "policy", "{why}"},
     Telling{"policy_refused", "policy", "the policy's fleet was refused: {why}"},

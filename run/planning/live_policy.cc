@@ -3,13 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <utility>
 
 #include "ps/base/text.h"
-#include "run/directory/event_log.h"
 
 namespace ps::run {
 namespace {
@@ -17,6 +15,8 @@ namespace {
 using provisioner::FleetAlternative;
 using provisioner::FleetWish;
 
+constexpr double kLookSecondsMax = 2;
+constexpr double kLooksInInterval = 4;
 constexpr size_t kCountsMax = 1000;  // intervals that a forecast may look back
 constexpr double kNewShare = 0.2;    // of a new measurement in the speed that is kept
 
@@ -66,15 +66,6 @@ MachineCounts CountsOf(const proto::JobStatus& status, const std::string& type) 
                                    : MachineCounts{row->wanted, row->present, row->waiting};
 }
 
-template <typename T>
-std::optional<T> NumberIn(const LogLine& line, std::string_view key) {
-  const std::string_view text = line.Get(key);
-  T number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(number)
-                                                                  : std::nullopt;
-}
-
 std::string NumbersText(const std::vector<double>& values) {
   std::string text;
   for (const double value : values) {
@@ -97,7 +88,7 @@ PolicyTypes PolicyTypesOf(const proto::JobConfig& config) {
   return types;
 }
 
-LivePolicySettings PolicySettingsOf(const proto::JobConfig& config, uint64_t samples_total) {
+LivePolicySettings PolicySettingsOf(const proto::JobConfig& config) {
   const proto::ProvisionerConfig& provisioner = config.provisioner;
   const PolicyTypes types = PolicyTypesOf(config);
   LivePolicySettings settings;
@@ -106,7 +97,6 @@ LivePolicySettings PolicySettingsOf(const proto::JobConfig& config, uint64_t sam
   settings.start_s = provisioner.start_s;
   settings.detect_s = config.fleet.max_detect_s;
   settings.hand_s = provisioner.hand_s;
-  settings.samples_wanted = static_cast<double>(samples_total);
   settings.deadline_s = provisioner.within_s;
   uint32_t count = 0;
   for (const proto::WorkerGroup& group : config.workers) {
@@ -134,40 +124,25 @@ PolicyFacts PolicyFactsOf(const proto::JobStatus& status, const PolicyTypes& typ
     facts.on_demand = CountsOf(status, types.on_demand);
   }
   facts.samples = static_cast<double>(status.samples_counted);
+  facts.samples_total = static_cast<double>(status.samples_total);
   facts.samples_per_s = status.samples_per_s;
   return facts;
 }
 
-PolicyMemory RecallPolicy(std::string_view log) {
-  PolicyMemory memory;
-  while (!log.empty()) {
-    const size_t end = std::min(log.find('\n'), log.size());
-    const std::string_view text = log.substr(0, end);
-    log.remove_prefix(std::min(end + 1, log.size()));
-    if (text.find(" event=policy") == std::string_view::npos) {
-      continue;
-    }
-    const std::optional<LogLine> line = ParseLogLine(text);
-    if (!line) {
-      continue;
-    }
-    if (line->event == "policy_interval") {
-      if (const auto available = NumberIn<uint32_t>(*line, "available")) {
-        memory.counts.push_back(*available);
-      }
-    } else if (line->event == "policy") {
-      const auto spot = NumberIn<uint32_t>(*line, "spot");
-      const auto on_demand = NumberIn<uint32_t>(*line, "on_demand");
-      if (spot && on_demand) {
-        memory.asked = FleetWish{.spot = *spot, .on_demand = *on_demand};
-        memory.hand_until_s = NumberIn<double>(*line, "hand_until_s").value_or(0);
-      }
-    }
+std::vector<proto::ScaleChange> ChangesFor(const FleetWish& fleet, const PolicyTypes& types) {
+  std::vector<proto::ScaleChange> changes(1);
+  changes[0].type = types.spot;
+  changes[0].count = static_cast<int32_t>(fleet.spot);
+  if (!types.on_demand.empty()) {
+    proto::ScaleChange& change = changes.emplace_back();
+    change.type = types.on_demand;
+    change.count = static_cast<int32_t>(fleet.on_demand);
   }
-  if (memory.counts.size() > kCountsMax) {
-    memory.counts.erase(memory.counts.begin(), memory.counts.end() - kCountsMax);
-  }
-  return memory;
+  return changes;
+}
+
+FleetWish FleetOf(const proto::FleetDecision& decision) {
+  return {.spot = decision.memory->spot, .on_demand = decision.memory->on_demand};
 }
 
 void MeasuredSpeeds::Note(uint32_t workers, double samples_per_s) {
@@ -199,12 +174,8 @@ void MeasuredSpeeds::Fill(std::vector<double>* rates) const {
   }
 }
 
-LivePolicy::LivePolicy(const LivePolicySettings& settings, PolicyMemory memory)
-    : settings_(settings),
-      machines_max_(MachinesMax(settings)),
-      counts_(std::move(memory.counts)),
-      asked_(memory.asked),
-      hand_until_s_(memory.hand_until_s) {
+LivePolicy::LivePolicy(const LivePolicySettings& settings, PolicyTypes types)
+    : settings_(settings), types_(std::move(types)), machines_max_(MachinesMax(settings)) {
   const double of_one = settings.speed_of_one > 0 ? settings.speed_of_one : 1;
   for (uint32_t n = 0; n <= settings.workers_max; ++n) {
     job_.samples_per_s.push_back(of_one * n);
@@ -212,10 +183,13 @@ LivePolicy::LivePolicy(const LivePolicySettings& settings, PolicyMemory memory)
   job_.start_s = settings.start_s;
   job_.detect_s = settings.detect_s;
   job_.interval_s = settings.interval_s;
-  job_.samples_wanted = settings.samples_wanted;
   job_.deadline_s = settings.deadline_s;
   job_.spot_usd_per_hour = settings.spot_usd_per_hour;
   job_.on_demand_usd_per_hour = settings.on_demand_usd_per_hour;
+}
+
+double LivePolicy::look_every_s() const {
+  return std::min(kLookSecondsMax, settings_.interval_s / kLooksInInterval);
 }
 
 /// The others compare fleets with each other, so that one speed is as good as another.
@@ -239,23 +213,22 @@ void LivePolicy::NoteSpeed(const PolicyFacts& facts) {
   }
 }
 
-bool LivePolicy::NoteInterval(double now_s, uint32_t available) {
+void LivePolicy::NoteInterval(double now_s, uint32_t available) {
   const double passed = interval_begun_s_ ? (now_s - *interval_begun_s_) / settings_.interval_s : 1;
   if (passed < 1) {
-    return false;
+    return;
   }
   // Where nobody looked meanwhile, the count is taken to have been this one.
   const auto intervals = static_cast<size_t>(std::min(passed, double{kCountsMax}));
-  counts_.insert(counts_.end(), intervals, available);
-  if (counts_.size() > kCountsMax) {
-    counts_.erase(counts_.begin(), counts_.end() - kCountsMax);
+  std::vector<uint32_t>& counts = memory_.available;
+  counts.insert(counts.end(), intervals, available);
+  if (counts.size() > kCountsMax) {
+    counts.erase(counts.begin(), counts.end() - kCountsMax);
   }
   // Looks come late, and intervals are to be no longer for that.
-  interval_begun_s_ = interval_begun_s_ && passed < kCountsMax
-                          ? *interval_begun_s_ + std::floor(passed) * settings_.interval_s
-                          : now_s;
+  interval_begun_s_ =
+      interval_begun_s_ ? *interval_begun_s_ + std::floor(passed) * settings_.interval_s : now_s;
   has_interval_ = true;
-  return true;
 }
 
 /// Who starts machines knows of a limit only while more are asked for than can be had. It stands
@@ -272,66 +245,86 @@ uint32_t LivePolicy::Available(const PolicyFacts& facts) {
   return limit_ ? std::max(*limit_, facts.spot.present) : machines_max_;
 }
 
-std::optional<PolicyDecision> LivePolicy::WatchHand(const PolicyFacts& facts) {
+void LivePolicy::Remember(const FleetWish& fleet) {
+  memory_.has_wanted = true;
+  memory_.spot = fleet.spot;
+  memory_.on_demand = fleet.on_demand;
+}
+
+proto::FleetDecision LivePolicy::WatchHand(const PolicyFacts& facts) {
   const FleetWish wanted = WantedOf(facts);
-  if (!asked_ || wanted == *asked_) {
-    return std::nullopt;
+  const FleetWish asked = {.spot = memory_.spot, .on_demand = memory_.on_demand};
+  if (!memory_.has_wanted || wanted == asked) {
+    return {};
   }
-  asked_ = wanted;
+  Remember(wanted);
   if (settings_.hand_s == 0) {
-    return std::nullopt;
+    return {};
   }
-  hand_until_s_ = facts.now_s + settings_.hand_s;
+  memory_.hand_until_s = facts.now_s + settings_.hand_s;
   seen_.reset();
-  return PolicyDecision{
-      false,
-      wanted,
-      hand_until_s_,
-      fmt::format(
+  return {
+      .why = fmt::format(
           "{} leaves {} alone for {}, since somebody asked for that",
           settings_.policy,
           FleetText(wanted),
           FormatDuration(settings_.hand_s))};
 }
 
-PolicyLook LivePolicy::Look(const PolicyFacts& facts) {
-  PolicyLook look;
-  look.available = Available(facts);
-  NoteSpeed(facts);
-  look.is_interval = NoteInterval(facts.now_s, look.available);
-  look.decision = WatchHand(facts);
-  if (look.decision || facts.now_s < hand_until_s_) {
-    return look;
+proto::FleetDecision LivePolicy::Look(const proto::PolicyView& view) {
+  // A job that waits for its first machine back is one to decide about.
+  if (view.status.state != "training" && view.status.state != "waiting") {
+    return {};
   }
-  const Seen seen = {look.available, facts.spot, facts.on_demand};
+  memory_ = view.memory;
+  memory_.has_wanted = memory_.has_wanted && !view.was_refused;
+  PolicyFacts facts = PolicyFactsOf(view.status, types_);
+  facts.available = view.available;
+  job_.samples_wanted = facts.samples_total;
+  proto::FleetDecision decision = Decision(facts);
+  if (memory_ != view.memory || !decision.why.empty()) {
+    decision.memory = memory_;
+  }
+  return decision;
+}
+
+proto::FleetDecision LivePolicy::Decision(const PolicyFacts& facts) {
+  const uint32_t available = Available(facts);
+  NoteSpeed(facts);
+  NoteInterval(facts.now_s, available);
+  proto::FleetDecision of_hand = WatchHand(facts);
+  if (!of_hand.why.empty() || facts.now_s < memory_.hand_until_s) {
+    return of_hand;
+  }
+  const Seen seen = {available, facts.spot, facts.on_demand};
   if (IsSpeedMissing() || (!has_interval_ && seen_ == seen)) {
-    return look;
+    return {};
   }
   seen_ = seen;
-  look.decision = Decide(facts, look.available);
-  return look;
+  return Decide(facts, available);
 }
 
-std::optional<PolicyDecision> LivePolicy::SayTrouble(const FleetWish& stays, const Status& why) {
+proto::FleetDecision LivePolicy::SayTrouble(const Status& why) {
   const std::string text(why.message());
-  return std::exchange(said_trouble_, text) == text
-             ? std::nullopt
-             : std::optional(PolicyDecision{false, stays, 0, "the fleet stays: " + text});
+  const bool is_news = std::exchange(said_trouble_, text) != text;
+  return {.why = is_news ? "the fleet stays: " + text : ""};
 }
 
-std::optional<PolicyDecision> LivePolicy::Decide(const PolicyFacts& facts, uint32_t available) {
+proto::FleetDecision LivePolicy::Decide(const PolicyFacts& facts, uint32_t available) {
+  const FleetWish wanted = WantedOf(facts);
+  Remember(wanted);
   if (policy_ == nullptr) {
     auto made = provisioner::MakeFleetPolicy(settings_.policy, job_, {});
     if (!made.ok()) {
       has_interval_ = false;  // asked again after another one
-      return SayTrouble(WantedOf(facts), made.status());
+      return SayTrouble(made.status());
     }
     policy_ = std::move(*made);
   }
   FleetWish fleet = policy_->Decide(
       {.now_s = facts.now_s,
        .is_interval = std::exchange(has_interval_, false),
-       .counts = counts_,
+       .counts = memory_.available,
        .available = available,
        .spot = HeldOf(facts.spot),
        .spot_working = facts.spot.present,
@@ -341,14 +334,17 @@ std::optional<PolicyDecision> LivePolicy::Decide(const PolicyFacts& facts, uint3
   if (is_all && fleet.spot < machines_max_) {
     ++fleet.spot;  // to see whether there are more again
   }
-  const FleetWish wanted = WantedOf(facts);
-  const bool has_change = fleet != wanted;
-  if (!has_change && said_available_ == available) {
-    return std::nullopt;
+  if (fleet == wanted && said_available_ == available) {
+    return {};
   }
-  asked_ = wanted;
+  Remember(fleet);
   said_available_ = available;
-  return PolicyDecision{has_change, fleet, 0, Text(fleet, wanted, available)};
+  proto::FleetDecision decision;
+  if (fleet != wanted) {
+    decision.changes = ChangesFor(fleet, types_);
+  }
+  decision.why = Text(fleet, wanted, available);
+  return decision;
 }
 
 std::string LivePolicy::Text(

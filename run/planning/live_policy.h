@@ -5,18 +5,17 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "provisioner/simulator/fleet_policy.h"
 #include "ps/base/status.h"
+#include "ps/proto/fleet_policy.h"
 #include "ps/proto/job/job_config.h"
 #include "ps/proto/messages.h"
 
 namespace ps::run {
 
-// The policies of psctl simulate, asked about the fleet of a run. Pure: facts in, decisions out;
-// who looks at the run and changes its fleet is another's business.
+// The policies of psctl simulate, asked about the fleet of a run.
 
 /// How a policy decides for a run. Seconds are those of the facts.
 struct LivePolicySettings {
@@ -27,7 +26,6 @@ struct LivePolicySettings {
   double detect_s = 0;   // until a loss is noticed
   double hand_s = 600;   // for which what another one asks for is left alone; 0: it never is
   double settle_s = 5;   // for which a fleet has to be whole for its speed to count
-  double samples_wanted = 0;
   double deadline_s = 0;
   double step_samples = 0;  // of a worker
   double speed_of_one = 0;  // samples/s of a worker alone until one is measured; 0: not known
@@ -42,8 +40,8 @@ struct PolicyTypes {
 };
 
 PolicyTypes PolicyTypesOf(const proto::JobConfig& config);
-/// Requires: the job has a policy. `samples_total`: of the whole job.
-LivePolicySettings PolicySettingsOf(const proto::JobConfig& config, uint64_t samples_total);
+/// Requires: the job has a policy.
+LivePolicySettings PolicySettingsOf(const proto::JobConfig& config);
 
 /// Machines of one type.
 struct MachineCounts {
@@ -54,41 +52,25 @@ struct MachineCounts {
   friend bool operator==(const MachineCounts&, const MachineCounts&) = default;
 };
 
-/// What is known of the run now. Times ascend.
+/// What a policy looks at in a run. Times ascend.
 struct PolicyFacts {
   double now_s = 0;  // of training
   MachineCounts spot;
   MachineCounts on_demand;
   std::optional<uint32_t> available;  // spot machines that can be had, where somebody knows
   double samples = 0;
+  double samples_total = 0;  // of the job
   double samples_per_s = 0;
 };
 
 PolicyFacts PolicyFactsOf(const proto::JobStatus& status, const PolicyTypes& types);
 
-struct PolicyDecision {
-  bool has_change = false;
-  provisioner::FleetWish fleet;  // to ask for, with a change
-  double hand_until_s = 0;       // what another one asked for is left alone until then
-  std::string why;               // a line for people: the forecast and the alternatives in it
-};
+/// The changes that ask for such a fleet.
+std::vector<proto::ScaleChange> ChangesFor(
+    const provisioner::FleetWish& fleet, const PolicyTypes& types);
 
-/// What a look at a run came to.
-struct PolicyLook {
-  bool is_interval = false;  // one has begun
-  uint32_t available = 0;    // spot machines that can be had, as far as is known
-  std::optional<PolicyDecision> decision;
-};
-
-/// What the policy knew before its process was started anew.
-struct PolicyMemory {
-  std::vector<uint32_t> counts;  // machines that could be had, by interval
-  std::optional<provisioner::FleetWish> asked;
-  double hand_until_s = 0;
-};
-
-/// What the run's log says of it. Other lines are passed over.
-PolicyMemory RecallPolicy(std::string_view log);
+/// The fleet that was decided on. Requires: the decision says why.
+provisioner::FleetWish FleetOf(const proto::FleetDecision& decision);
 
 /// Samples/s by the number of workers, as a run tells them. Between two numbers that were measured
 /// it is a straight line; beyond them each worker makes what it makes at the nearest one.
@@ -107,18 +89,15 @@ class MeasuredSpeeds {
   std::map<uint32_t, double> by_workers_;
 };
 
-class LivePolicy {
+class LivePolicy final : public proto::FleetPolicy {
  public:
-  /// `memory`: of a run whose coordinator was started anew; else empty.
-  LivePolicy(const LivePolicySettings& settings, PolicyMemory memory);
-  LivePolicy(const LivePolicy&) = delete;
-  LivePolicy& operator=(const LivePolicy&) = delete;
+  LivePolicy(const LivePolicySettings& settings, PolicyTypes types);
 
+  proto::Asker asker() const override { return proto::Asker::kPolicy; }
+
+  double look_every_s() const override;
   /// Asks the policy where that is due: once an interval, and when machines came or went.
-  PolicyLook Look(const PolicyFacts& facts);
-
-  /// The fleet of a decision is wanted from now on.
-  void NoteAsked(const provisioner::FleetWish& fleet) { asked_ = fleet; }
+  proto::FleetDecision Look(const proto::PolicyView& view) override;
 
  private:
   struct Seen {
@@ -131,11 +110,14 @@ class LivePolicy {
 
   bool IsSpeedMissing() const;
   void NoteSpeed(const PolicyFacts& facts);
-  bool NoteInterval(double now_s, uint32_t available);
+  void NoteInterval(double now_s, uint32_t available);
   uint32_t Available(const PolicyFacts& facts);
-  std::optional<PolicyDecision> WatchHand(const PolicyFacts& facts);
-  std::optional<PolicyDecision> Decide(const PolicyFacts& facts, uint32_t available);
-  std::optional<PolicyDecision> SayTrouble(const provisioner::FleetWish& stays, const Status& why);
+  /// What the policy says, if it is due; empty: nothing.
+  proto::FleetDecision Decision(const PolicyFacts& facts);
+  proto::FleetDecision WatchHand(const PolicyFacts& facts);
+  proto::FleetDecision Decide(const PolicyFacts& facts, uint32_t available);
+  proto::FleetDecision SayTrouble(const Status& why);
+  void Remember(const provisioner::FleetWish& fleet);
   std::string Text(
       const provisioner::FleetWish& fleet,
       const provisioner::FleetWish& before,
@@ -143,20 +125,19 @@ class LivePolicy {
 
   // Constant after construction.
   const LivePolicySettings settings_;
+  const PolicyTypes types_;
   const uint32_t machines_max_;
   // The job, which the policy looks at.
   provisioner::SimulatedJob job_;
   std::unique_ptr<provisioner::FleetPolicy> policy_;  // null: not made yet
+  proto::PolicyRecord memory_;                        // the view's, and what has changed of it
   MeasuredSpeeds speeds_;
   uint32_t whole_ = 0;  // workers that take part, since then
   double whole_since_s_ = 0;
-  std::vector<uint32_t> counts_;
   std::optional<double> interval_begun_s_;
   bool has_interval_ = false;      // of which the policy does not know yet
   std::optional<uint32_t> limit_;  // machines that can be had, while more were asked for
-  std::optional<provisioner::FleetWish> asked_;
-  double hand_until_s_ = 0;
-  std::optional<Seen> seen_;  // when it was asked last
+  std::optional<Seen> seen_;       // when it was asked last
   std::optional<uint32_t> said_available_;
   std::string said_trouble_;
 };

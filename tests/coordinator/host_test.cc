@@ -2,7 +2,13 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
+#include <future>
+#include <memory>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "ps/base/file.h"
 #include "ps/coordinator/coordinator_host.h"
@@ -105,6 +111,101 @@ TEST_F(CoordinatorHostTest, TheSecondRequestToStopChangesNothing) {
   });
   host.Run({.fleet = &fleet_, .may_close = [] { return true; }, .on_limit = {}, .on_wait = {}});
   EXPECT_EQ(host.core().outcome().message(), "the first reason");
+}
+
+/// Answers as it is told to, and notes what it was shown.
+class ScriptedPolicy final : public proto::FleetPolicy {
+ public:
+  using Answer = std::function<proto::FleetDecision(const proto::PolicyView& view)>;
+
+  explicit ScriptedPolicy(Answer answer) : answer_(std::move(answer)) {}
+
+  proto::Asker asker() const override { return proto::Asker::kPolicy; }
+
+  double look_every_s() const override { return 1e-3; }
+
+  proto::FleetDecision Look(const proto::PolicyView& view) override { return answer_(view); }
+
+ private:
+  const Answer answer_;
+};
+
+TEST_F(CoordinatorHostTest, ItsPolicyIsAskedAndItsDecisionsAreTaken) {
+  std::vector<proto::PolicyView> views;  // of the policy's thread, until Run has ended
+  std::vector<std::string> lines;
+  CoordinatorHost host(options_, &NullLogger());
+  ASSERT_TRUE(host.Listen().ok());
+  const std::string type = options_.job.config.workers.front().type;
+  auto answer = [&](const proto::PolicyView& view) -> proto::FleetDecision {
+    views.push_back(view);
+    switch (views.size()) {
+      case 1:
+        return {
+            .changes = {{.type = type, .count = 2}},
+            .why = "two will do",
+            .memory = proto::PolicyRecord{.available = {7}}};
+      case 2:
+        return {.changes = {{.type = "nothing", .count = 2}}, .why = "one that there is not"};
+      case 3:
+        return {.wants_newer_view = true};
+      default:
+        host.loop().Post([&] { host.EndAtOnce("seen enough"); }).Ignore("it ends anyway");
+        return {};
+    }
+  };
+  host.Run(
+      {.fleet = &fleet_,
+       .may_close = [] { return true; },
+       .on_limit = {},
+       .on_wait = {},
+       .policy = std::make_unique<ScriptedPolicy>(answer),
+       .on_decision = [&](const std::string& line) { lines.push_back(line); }});
+  ASSERT_GE(views.size(), 4U);
+  EXPECT_EQ(views[1].status.workers_wanted, 2U);
+  EXPECT_EQ(views[1].memory.available, std::vector<uint32_t>{7});
+  EXPECT_FALSE(views[1].was_refused);
+  EXPECT_TRUE(views[2].was_refused);
+  EXPECT_EQ(views[2].memory.available, std::vector<uint32_t>{7}) << "it stays";
+  EXPECT_FALSE(views[3].was_refused);
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines[0], "policy: two will do");
+  EXPECT_EQ(lines[1], "policy: one that there is not");
+  EXPECT_NE(lines[2].find("the policy's fleet was refused: "), std::string::npos);
+}
+
+TEST_F(CoordinatorHostTest, APolicyThatThinksForEverIsLeftToItself) {
+  CoordinatorHost host(options_, &NullLogger());
+  ASSERT_TRUE(host.Listen().ok());
+
+  struct Gate {
+    std::promise<void> asked;
+    std::promise<void> open;
+    std::promise<void> gone;
+  };
+
+  const auto gate = std::make_shared<Gate>();
+  std::future<void> gone = gate->gone.get_future();
+  auto answer = [gate](const proto::PolicyView& view) -> proto::FleetDecision {
+    gate->asked.set_value();
+    gate->open.get_future().wait();
+    EXPECT_TRUE(view.is_ending());
+    gate->gone.set_value();
+    return {};
+  };
+  std::thread ender([&] {
+    gate->asked.get_future().wait();
+    host.loop().Post([&] { host.EndAtOnce("now"); }).Ignore("it is asked once");
+  });
+  host.Run(
+      {.fleet = &fleet_,
+       .may_close = [] { return true; },
+       .on_limit = {},
+       .on_wait = {},
+       .policy = std::make_unique<ScriptedPolicy>(answer)});
+  ender.join();
+  EXPECT_TRUE(host.core().is_ending());
+  gate->open.set_value();
+  gone.wait();
 }
 
 TEST_F(CoordinatorHostTest, APlaceThatHoldsNoSocketIsNamedWithTheRemedy) {

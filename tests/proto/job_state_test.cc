@@ -108,6 +108,7 @@ JobState SampleState() {
   filler.Fill(state.modes);
   filler.Fill(state.park);
   filler.Fill(state.places);
+  filler.Fill(state.policy);
   return state;
 }
 

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "psctl/runs/scale_preview.h"
+#include "run/planning/goal_policy.h"
 #include "run/planning/plan_from_run.h"
-#include "run/planning/replanning.h"
 #include "run/report/summary.h"
 #include "tests/psctl/plan_fixture.h"
 

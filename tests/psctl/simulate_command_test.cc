@@ -8,7 +8,7 @@
 
 #include "ps/base/random.h"
 #include "psctl/plan/goal_policy.h"
-#include "run/planning/replanning.h"
+#include "run/planning/goal_policy.h"
 #include "tests/psctl/plan_fixture.h"
 
 namespace ps::psctl {

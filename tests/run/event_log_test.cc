@@ -94,15 +94,16 @@ std::string TextOfFile(const std::string& path) {
 
 /// A renamed event would be told no more, and nobody would notice.
 TEST(EventLogTest, EveryEventThatIsToldIsLogged) {
-  std::string sources = TextOfFile("run/planning/replanning.cc") +
-                        TextOfFile("run/planning/policy_runner.cc") +
-                        TextOfFile("provisioner/fleet/job_fleet.cc");
+  std::string sources = TextOfFile("provisioner/fleet/job_fleet.cc");
   for (const auto& entry : std::filesystem::recursive_directory_iterator("ps/coordinator")) {
     if (entry.path().extension() == ".cc") {
       sources += TextOfFile(entry.path());
     }
   }
   for (const std::string_view event : ToldEvents()) {
+    if (event == "replan_failed") {
+      continue;  // of older programs
+    }
     EXPECT_THAT(sources, HasSubstr("\"" + std::string(event) + "\""));
   }
 }
@@ -147,16 +148,12 @@ TEST(EventLogTest, EveryEventOfACoordinatorIsToldOrNamedHere) {
       "departure_resolved",   // worker_lost and worker_left count the steps
       "steps_without_lease",  // likewise
       "lease_cut",            // worker_left says what it has done
-      "policy_interval",      // for the policy itself, after a restart
+      "end_without_policy",   // the run is over then
       "model_of_checkpoint",  // psctl prints it at the end
       "stop",                 // stop_requested has the reason
       "stop_at_once",         // likewise
   };
-  std::vector<std::string> paths = {
-      "provisioner/fleet/job_fleet.cc",
-      "run/planning/policy_runner.cc",
-      "run/planning/replanning.cc",
-      "run/train_run.cc"};
+  std::vector<std::string> paths = {"provisioner/fleet/job_fleet.cc", "run/train_run.cc"};
   for (const auto& entry : std::filesystem::recursive_directory_iterator("ps/coordinator")) {
     if (entry.path().extension() == ".cc") {
       paths.push_back(entry.path());

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ps/base/random.h"
@@ -31,24 +32,31 @@ LivePolicySettings SettingsOf(const std::string& policy, uint32_t workers) {
 /// Machines start at once, as far as there are any: what the policy asks for is what is wanted.
 class Fleet {
  public:
-  explicit Fleet(const LivePolicySettings& settings, PolicyMemory memory = {})
-      : policy_(settings, std::move(memory)) {}
+  explicit Fleet(const LivePolicySettings& settings, proto::PolicyRecord remembered = {})
+      : memory(std::move(remembered)), policy_(settings, {"spot", "sure"}) {}
 
   PolicyFacts facts;
+  proto::PolicyRecord memory;
 
   /// What was said, or "".
   std::string Look(double now_s) {
-    facts.now_s = now_s;
-    const PolicyLook look = policy_.Look(facts);
-    if (!look.decision) {
-      return "";
+    proto::PolicyView view;
+    view.memory = memory;
+    view.available = facts.available;
+    view.status.state = "training";
+    view.status.elapsed_s = now_s;
+    view.status.samples_total = static_cast<uint64_t>(facts.samples_total);
+    view.status.samples_per_s = facts.samples_per_s;
+    view.status.fleet = {RowOf("spot", facts.spot), RowOf("sure", facts.on_demand)};
+    const proto::FleetDecision decision = policy_.Look(view);
+    memory = decision.memory.value_or(memory);
+    if (!decision.changes.empty()) {
+      const FleetWish fleet = FleetOf(decision);
+      EXPECT_EQ(decision.changes.front().count, static_cast<int32_t>(fleet.spot));
+      facts.spot.wanted = fleet.spot;
+      facts.on_demand = {fleet.on_demand, fleet.on_demand, 0};
     }
-    if (look.decision->has_change) {
-      facts.spot.wanted = look.decision->fleet.spot;
-      facts.on_demand = {look.decision->fleet.on_demand, look.decision->fleet.on_demand, 0};
-      policy_.NoteAsked(look.decision->fleet);
-    }
-    return look.decision->why;
+    return decision.why;
   }
 
   /// So many machines can be had: the others are waited for.
@@ -64,6 +72,10 @@ class Fleet {
   }
 
  private:
+  static proto::FleetRow RowOf(const std::string& type, const MachineCounts& counts) {
+    return {type, counts.wanted, counts.present, counts.waiting, 0};
+  }
+
   LivePolicy policy_;
 };
 
@@ -89,15 +101,13 @@ TEST(LivePolicyTest, EachDecisionNamesItsForecastAndTheAlternatives) {
 }
 
 TEST(LivePolicyTest, IntervalsAreNoLongerForLooksThatComeLate) {
-  LivePolicySettings settings = SettingsOf("hold", 4);
-  LivePolicy policy(settings, PolicyMemory());
-  PolicyFacts facts;
-  facts.available = 4;
-  int intervals = 0;
-  for (facts.now_s = 0; facts.now_s <= 60 * settings.interval_s; facts.now_s += 7) {
-    intervals += policy.Look(facts).is_interval ? 1 : 0;
+  const LivePolicySettings settings = SettingsOf("hold", 4);
+  Fleet fleet(settings);
+  fleet.facts.available = 4;
+  for (double now_s = 0; now_s <= 60 * settings.interval_s; now_s += 7) {
+    fleet.Look(now_s);
   }
-  EXPECT_EQ(intervals, 60) << "and not one in 63 s";
+  EXPECT_EQ(fleet.memory.available.size(), 60U) << "and not one in 63 s";
 }
 
 TEST(LivePolicyTest, ALimitIsLearntOfWhoStartsMachinesAndTriedAgainByOne) {
@@ -153,35 +163,47 @@ TEST(LivePolicyTest, WhatAPersonAsksForIsLeftAloneForAWhile) {
   EXPECT_THAT(other.Look(10), HasSubstr("wants 8 spot instead of 2"));
 }
 
-TEST(LivePolicyTest, AnotherCoordinatorGoesOnFromTheLogOfTheFirst) {
-  const std::string head = "t=1 time=2026-11-22T21:03:17.000Z node=coordinator level=info event=";
-  std::string log = "not a line\n";
+TEST(LivePolicyTest, AnotherCoordinatorGoesOnFromWhatTheFirstRemembered) {
+  Fleet first(SettingsOf("reactive", 8));
+  first.Look(0);
+  EXPECT_TRUE(first.memory.has_wanted);
+  Fleet second(SettingsOf("reactive", 8), first.memory);
+  second.Scale(3);
+  EXPECT_THAT(second.Look(5000), HasSubstr("leaves 3 spot alone")) << "asked for meanwhile";
+  Fleet third(SettingsOf("reactive", 8), second.memory);
+  third.Scale(3);
+  EXPECT_EQ(third.Look(5300), "");
+  EXPECT_THAT(third.Look(5600), HasSubstr("wants 8 spot"));
+}
+
+TEST(LivePolicyTest, AFleetThatWasRefusedIsNotTakenForAnothersWish) {
+  LivePolicy policy(SettingsOf("reactive", 8), {"spot", ""});
+  proto::PolicyView view;
+  view.status.state = "training";
+  view.status.fleet = {{"spot", 2, 2, 0, 0}};
+  const proto::FleetDecision decision = policy.Look(view);
+  ASSERT_EQ(decision.changes.size(), 1U);
+  EXPECT_EQ(decision.changes[0].count, 8);
+  view.memory = decision.memory.value();
+  view.was_refused = true;
+  view.status.elapsed_s = 2;
+  EXPECT_EQ(policy.Look(view).why, "") << "2 are wanted as before";
+}
+
+TEST(LivePolicyTest, RemembersTheLastThousandIntervals) {
+  Fleet fleet(SettingsOf("hold", 4));
   for (int i = 0; i < 1200; ++i) {
-    log += head + "policy_interval available=" + std::to_string(i % 7) + "\n";
+    fleet.facts.available = static_cast<uint32_t>(i % 7);
+    fleet.Look(60.0 * i);
   }
-  log += head + "policy spot=5 on_demand=0 hand_until_s=0 why=\"hold wants 5 spot\"\n";
-  log += head + "policy_interval available=many\n" + head + "policy spot=1\n";
-  log += head + "policy_refused why=\"no\"\n";
-  const PolicyMemory memory = RecallPolicy(log);
-  EXPECT_EQ(memory.counts.size(), 1000U);
-  EXPECT_EQ(memory.counts.back(), 1199U % 7);
-  EXPECT_EQ(memory.asked, FleetWish{.spot = 5});
-  Fleet fleet(SettingsOf("reactive", 8), memory);
-  fleet.Scale(3);
-  EXPECT_THAT(fleet.Look(5000), HasSubstr("leaves 3 spot alone")) << "asked for meanwhile";
-  const std::string by_hand =
-      log + head + "policy spot=3 on_demand=0 hand_until_s=5600 why=\"leaves 3 spot alone\"\n";
-  Fleet again(SettingsOf("reactive", 8), RecallPolicy(by_hand));
-  again.Scale(3);
-  EXPECT_EQ(again.Look(5300), "");
-  EXPECT_THAT(again.Look(5600), HasSubstr("wants 8 spot"));
-  EXPECT_FALSE(RecallPolicy("").asked.has_value());
+  EXPECT_EQ(fleet.memory.available.size(), 1000U);
+  EXPECT_EQ(fleet.memory.available.back(), 1199U % 7);
 }
 
 TEST(LivePolicyTest, AForecastNeedsWhatWasSeenBeforeTheRestart) {
-  PolicyMemory memory;
+  proto::PolicyRecord memory;
   for (uint32_t i = 0; i < 12; ++i) {
-    memory.counts.push_back(12 - i / 2);
+    memory.available.push_back(12 - i / 2);
   }
   Fleet fleet(SettingsOf("parcae", 12), memory);
   fleet.facts.available = 6;
@@ -194,11 +216,11 @@ TEST(LivePolicyTest, AForecastNeedsWhatWasSeenBeforeTheRestart) {
 TEST(LivePolicyTest, ADeadlineWaitsForASpeedAndSaysWhenItCannotBeMet) {
   LivePolicySettings settings = SettingsOf("deadline", 2);
   settings.speed_of_one = 0;
-  settings.samples_wanted = 20 * 3600;
   settings.deadline_s = 7200;
   settings.spot_usd_per_hour = 1;
   settings.on_demand_usd_per_hour = 3;
   Fleet fleet(settings);
+  fleet.facts.samples_total = 20 * 3600;
   fleet.Scale(2);
   EXPECT_EQ(fleet.Look(0), "");
   fleet.facts.samples_per_s = 20;
@@ -211,6 +233,7 @@ TEST(LivePolicyTest, ADeadlineWaitsForASpeedAndSaysWhenItCannotBeMet) {
   EXPECT_THAT(fleet.Look(4000), HasSubstr("wants 1 spot and 2 on demand instead of 2 spot"));
   settings.deadline_s = 3000;
   Fleet late(settings);
+  late.facts.samples_total = 20 * 3600;
   late.Scale(2);
   late.Look(0);
   late.facts.samples_per_s = 20;
@@ -286,13 +309,12 @@ TEST(PolicySettingsTest, AreThoseOfTheJob) {
   config.provisioner.policy = proto::FleetPolicyKind::kDeadline;
   config.provisioner.on_demand_type = "stays";
   config.provisioner.within_s = 900;
-  const LivePolicySettings settings = PolicySettingsOf(config, 1000);
+  const LivePolicySettings settings = PolicySettingsOf(config);
   EXPECT_EQ(settings.policy, "deadline");
   EXPECT_EQ(settings.workers_max, 3U);
   EXPECT_EQ(settings.speed_of_one, 640);
   EXPECT_EQ(settings.spot_usd_per_hour, 0.5);
   EXPECT_EQ(settings.on_demand_usd_per_hour, 2);
-  EXPECT_EQ(settings.samples_wanted, 1000);
   EXPECT_EQ(settings.deadline_s, 900);
   proto::JobStatus status;
   status.fleet = {{"stays", 1, 1, 0, 0}, {"spot", 5, 3, 2, 0}};
@@ -311,7 +333,7 @@ TEST(PolicySettingsTest, AreThoseOfTheJob) {
         proto::FleetPolicyKind::kOracle}) {
     config.provisioner.policy = kind;
     const auto names = provisioner::FleetPolicyNames();
-    EXPECT_EQ(std::ranges::count(names, PolicySettingsOf(config, 1).policy), 1);
+    EXPECT_EQ(std::ranges::count(names, PolicySettingsOf(config).policy), 1);
   }
 }
 

@@ -36,34 +36,37 @@ void FleetDesk::On(const Call& call, const proto::ScaleRequest& message) {
   if (!job_->HasRole(call, proto::Role::kControl)) {
     return;
   }
-  if (job_->state.phase >= JobPhase::kStopping) {
-    job_->Refuse(
-        call, StatusCode::kInvalidArgument, "the run is ending, and every worker leaves by itself");
-    return;
+  const std::string by = job_->peers.At(call.from).node;
+  Result<proto::ScaleReply> reply = Scale(message.changes, by, call);
+  if (reply.ok()) {
+    job_->Reply(call, std::move(reply).value());
+  } else {
+    job_->Refuse(call, reply.status().code(), std::string(reply.status().message()));
   }
-  Result<std::vector<uint32_t>> wanted = WantedAfter(
-      job_->options.config.workers, job_->state.wanted, message.changes, job_->options.seats_max);
-  const Result<ServersWanted> servers = servers_->WantedAfter(message.changes);
-  const Status fits = !wanted.ok()    ? wanted.status()
-                      : !servers.ok() ? servers.status()
-                                      : CheckWanted(*wanted);
-  if (!fits.ok()) {
-    job_->Refuse(call, fits.code(), std::string(fits.message()));
-    return;
-  }
-  servers_->Want(*servers, call);
-  if (std::ranges::any_of(message.changes, IsOfWorkers)) {
-    Want(std::move(wanted).value(), call);
-  }
-  job_->Reply(call, proto::ScaleReply{job_->FleetRows(call.now), job_->ServersNow()});
 }
 
-void FleetDesk::Want(std::vector<uint32_t> wanted, const Call& call) {
+Result<proto::ScaleReply> FleetDesk::Scale(
+    const std::vector<proto::ScaleChange>& changes, const std::string& by, const Call& call) {
+  if (job_->state.phase >= JobPhase::kStopping) {
+    return Status::InvalidArgument("the run is ending, and every worker leaves by itself");
+  }
+  PS_ASSIGN(
+      std::vector<uint32_t> wanted,
+      WantedAfter(
+          job_->options.config.workers, job_->state.wanted, changes, job_->options.seats_max));
+  PS_ASSIGN(const ServersWanted servers, servers_->WantedAfter(changes));
+  PS_TRY(CheckWanted(wanted));
+  servers_->Want(servers, by, call);
+  if (std::ranges::any_of(changes, IsOfWorkers)) {
+    Want(std::move(wanted), by, call);
+  }
+  return proto::ScaleReply{job_->FleetRows(call.now), job_->ServersNow()};
+}
+
+void FleetDesk::Want(std::vector<uint32_t> wanted, const std::string& by, const Call& call) {
   job_->log->Info(
       "scaled",
-      {{"workers_before", SumOf(job_->state.wanted)},
-       {"workers", SumOf(wanted)},
-       {"by", job_->peers.At(call.from).node}});
+      {{"workers_before", SumOf(job_->state.wanted)}, {"workers", SumOf(wanted)}, {"by", by}});
   if (SumOf(wanted) > SumOf(job_->state.wanted)) {
     park_->Wake("more workers are wanted", call);
   }

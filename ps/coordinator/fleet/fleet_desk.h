@@ -27,9 +27,12 @@ class FleetDesk {
   FleetDesk(
       Job* job, NoticeDesk* notices, ServersDesk* servers, PrewarmDesk* prewarm, ParkDesk* park);
 
-  /// A person, a plan or a policy changes what is wanted. The log says who: what the peer calls
-  /// itself.
+  /// As Scale, by what the peer calls itself.
   void On(const Call& call, const proto::ScaleRequest& message);
+  /// A person, a plan or a policy changes what is wanted, and the log says who. Errors: as
+  /// ScaleRequest; nothing has changed then.
+  Result<proto::ScaleReply> Scale(
+      const std::vector<proto::ScaleChange>& changes, const std::string& by, const Call& call);
   /// Brings what is there nearer to what is wanted. Cost: seats.
   void OnTick(const Call& call);
 
@@ -37,7 +40,7 @@ class FleetDesk {
   void Resume() { is_emptying_ = true; }
 
  private:
-  void Want(std::vector<uint32_t> wanted, const Call& call);
+  void Want(std::vector<uint32_t> wanted, const std::string& by, const Call& call);
   Status CheckWanted(const std::vector<uint32_t>& wanted) const;
   DesiredFleet Desired() const;
   /// Without groups where nothing may be done about them.

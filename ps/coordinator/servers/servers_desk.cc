@@ -30,25 +30,24 @@ Result<ServersWanted> ServersDesk::WantedAfter(
   return ServersWantedAfter(*job_, checkpoints_->is_on(), changes);
 }
 
-void ServersDesk::Want(const ServersWanted& wanted, const Call& call) {
+void ServersDesk::Want(const ServersWanted& wanted, const std::string& by, const Call& call) {
   proto::ServersState& state = job_->edit.servers;
   const auto servers = static_cast<uint32_t>(wanted.count);
   const bool has_other_pins = wanted.pins != state.pins;
   const bool has_other_shares = wanted.shares != state.shares || has_other_pins;
-  const std::string& asker = job_->peers.At(call.from).node;
   if (servers != state.wanted || wanted.shares != state.shares) {
     job_->log->Info(
         "servers_scaled",
         {{"servers_before", state.wanted},
          {"servers", servers},
          {"shares", proto::SharesText(wanted.shares)},
-         {"by", asker}});
+         {"by", by}});
   } else if (has_other_pins) {
-    job_->log->Info("chunks_pinned", {{"chunks", wanted.pins.size()}, {"by", asker}});
+    job_->log->Info("chunks_pinned", {{"chunks", wanted.pins.size()}, {"by", by}});
   } else {
     return;
   }
-  asker_ = asker;
+  asker_ = by;
   state.wanted = servers;
   state.shares = wanted.shares;
   state.pins = wanted.pins;

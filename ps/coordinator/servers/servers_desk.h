@@ -28,7 +28,7 @@ class ServersDesk {
 
   /// As ServersWantedAfter.
   Result<ServersWanted> WantedAfter(const std::vector<proto::ScaleChange>& changes) const;
-  void Want(const ServersWanted& wanted, const Call& call);
+  void Want(const ServersWanted& wanted, const std::string& by, const Call& call);
   /// Does the next thing.
   void OnTick(const Call& call);
   /// Called after every event: does the next thing at once, if all that it needs is there.

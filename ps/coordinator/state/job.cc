@@ -379,6 +379,11 @@ bool Job::NoteTimes(TimePoint now) {
   return !is_near;
 }
 
+void Job::RememberPolicy(proto::PolicyRecord record) {
+  state_.policy = std::move(record);
+  touched_.Mark(RowKind::kPolicy);
+}
+
 RowChanges Job::TakeRows(TimePoint now, bool is_all) {
   RowChanges rows;
   rows.is_all = is_all || totals_.empty();  // the first time

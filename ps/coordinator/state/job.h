@@ -190,6 +190,9 @@ class Job {
   /// Cost: seats.
   double UsdPerHour() const;
 
+  /// What the fleet's policy has to know later.
+  void RememberPolicy(proto::PolicyRecord record);
+
   /// The seat's planned end, new or known.
   proto::KillRecord& EditKill(WorkerId seat);
   void DropKill(WorkerId seat);

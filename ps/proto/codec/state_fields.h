@@ -23,6 +23,7 @@ enum StatePart : uint32_t {
   kEvaluationsPart = 1U << 8,
   kRoundsPart = 1U << 9,
   kKillsPart = 1U << 10,
+  kPolicyPart = 1U << 11,
 };
 
 constexpr FieldLimits OfParts(uint32_t parts, FieldLimits limits) {
@@ -262,6 +263,16 @@ auto ListFields(M& m, auto&& list) {
       Text<"why", kTextBytesMax>(m.why));
 }
 
+template <MaybeConst<PolicyRecord> M>
+auto ListFields(M& m, auto&& list) {
+  return list(
+      Field<"available">(m.available),
+      Field<"has_wanted">(m.has_wanted),
+      Field<"spot">(m.spot),
+      Field<"on_demand">(m.on_demand),
+      Field<"hand_until_s">(m.hand_until_s));
+}
+
 template <MaybeConst<JobState> M>
 auto ListFields(M& m, auto&& list) {
   return list(
@@ -301,7 +312,8 @@ auto ListFields(M& m, auto&& list) {
       In<kTotalsPart>(Field<"modes">(m.modes)),
       In<kTotalsPart>(Optional<"park">(m.park)),
       In<kTotalsPart>(Field<"places">(m.places)),
-      In<kTotalsPart>(Field<"last_launch">(m.last_launch)));
+      In<kTotalsPart>(Field<"last_launch">(m.last_launch)),
+      In<kPolicyPart>(Optional<"policy">(m.policy)));
 }
 
 }  // namespace ps::proto

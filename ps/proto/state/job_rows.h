@@ -37,8 +37,9 @@ enum class RowKind : uint8_t {
   kRoundEntry,      // of an Incarnation
   kCommit,          //
   kCommitAck,       // of a ShardId
+  kPolicy,          //
 };
-inline constexpr size_t kRowKinds = 18;
+inline constexpr size_t kRowKinds = 19;
 
 struct RowId {
   RowKind kind = RowKind::kJob;

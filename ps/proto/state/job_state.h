@@ -305,6 +305,18 @@ struct ModesState {
   std::vector<SitOutRecord> sit_outs;  // sorted by incarnation
 };
 
+/// What the fleet's policy has to know when another coordinator goes on.
+struct PolicyRecord {
+  std::vector<uint32_t> available;  // spot machines that could be had, by interval: the last ones
+  // The fleet that it has asked for, or that it has seen somebody else ask for since.
+  bool has_wanted = false;
+  uint32_t spot = 0;
+  uint32_t on_demand = 0;
+  double hand_until_s = 0;  // of training: what somebody else asked for is left alone until then
+
+  friend bool operator==(const PolicyRecord&, const PolicyRecord&) = default;
+};
+
 /// A checkpoint that exists.
 struct KeptCheckpoint {
   uint64_t checkpoint = 0;
@@ -402,6 +414,7 @@ struct JobState {
   ModesState modes;
   ParkRecord park;
   std::vector<PlaceRecord> places;  // sorted by type and zone
+  PolicyRecord policy;
 
   Duration age{};                   // since the job was started
   std::optional<Duration> trained;  // since the first lease; none: no lease yet

@@ -280,6 +280,24 @@ constexpr RowKindInfo kCommitRows = {
       return number == 0 && state->rounds.commit.has_value();
     }};
 
+constexpr RowKindInfo kPolicyRows = {
+    "policy",
+    kPolicyPart,
+    false,
+    [](const JobState& state, Numbers* numbers) {
+      if (state.policy != PolicyRecord()) {
+        numbers->push_back(0);
+      }
+    },
+    [](const JobState& state, uint64_t number, JobState* piece) {
+      piece->policy = state.policy;
+      return number == 0 && state.policy != PolicyRecord();
+    },
+    [](JobState* piece, uint64_t number, JobState* state) {
+      state->policy = std::move(piece->policy);
+      return number == 0;
+    }};
+
 // What rows are entries or places of.
 constexpr auto kShards = [](auto& s) -> auto& {
   return s.shards;
@@ -350,6 +368,7 @@ const std::array<RowKindInfo, kRowKinds> kRowKindInfos = {{
     Entries<kRoundsPart, kEntries>("entry"),
     kCommitRows,
     Entries<kRoundsPart, kAcks>("ack"),
+    kPolicyRows,
 }};
 
 }  // namespace ps::proto

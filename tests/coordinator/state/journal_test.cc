@@ -208,6 +208,12 @@ bool IsFoundWithout(RowKind kind) {
     harness.Work(&workers[i], grants[i]);
   }
   harness.Unmute(1);
+  const Status decided = harness.core->OnDecision(
+      proto::Asker::kPolicy,
+      {.memory = proto::PolicyRecord{.available = {3}}},
+      harness.now,
+      harness.out());
+  EXPECT_TRUE(decided.ok()) << decided;
   const proto::PeerId control = harness.Connect(proto::Role::kControl);
   harness.Give(control, proto::NoticeRequest{WorkerId(1), 5000});
   harness.shards[1].is_mute = true;

@@ -1,9 +1,10 @@
-#include "run/planning/replanning.h"
+#include "run/planning/goal_policy.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -13,7 +14,6 @@
 #include "provisioner/report/plan_report.h"
 #include "ps/base/crc32c.h"
 #include "ps/base/file.h"
-#include "run/directory/control.h"
 #include "run/planning/plan_from_run.h"
 #include "run/planning/plan_request.h"
 #include "run/planning/planning.h"
@@ -23,27 +23,24 @@
 namespace ps::run {
 namespace {
 
-constexpr double kReplanLookSeconds = 2;
-constexpr double kLooksPerChange = 4;       // at least
-constexpr double kSecondsPerWorker = 2e-3;  // a status has a row for each
-constexpr uint64_t kStepsSettled = 100;     // from which on a loss tells where the run is
+constexpr double kLookSecondsMax = 2;
+constexpr double kLooksPerChange = 4;    // at least
+constexpr uint64_t kStepsSettled = 100;  // from which on a loss tells where the run is
 constexpr uint64_t kReplanEffort = 20'000'000;
 
 using Fleet = std::vector<provisioner::TypeCount>;
 
-/// Ends a search with the thread that it is made on.
+/// Ends a search that nobody waits for.
 class EndingWatch final : public provisioner::SearchWatch {
  public:
-  explicit EndingWatch(RequestThread<int>* thread) : thread_(thread) {}
+  explicit EndingWatch(const std::function<bool()>& is_ending) : is_ending_(is_ending) {}
 
   bool GoesOn(const provisioner::SearchProgress& /*progress*/) override {
-    goes_on_ = goes_on_ && thread_->PauseUnlessEnding(Duration::zero());
-    return goes_on_;
+    return is_ending_ == nullptr || !is_ending_();
   }
 
  private:
-  RequestThread<int>* const thread_;
-  bool goes_on_ = true;
+  const std::function<bool()>& is_ending_;
 };
 
 /// The types of workers that the run can have more or fewer of.
@@ -203,75 +200,57 @@ Result<provisioner::ReplanAnswer> AskPlanner(
   return answer;
 }
 
-Replanning::Replanning(RunPaths run, proto::JobConfig config, std::string today, const Logger* log)
-    : run_(std::move(run)),
-      config_(std::move(config)),
+GoalPolicy::GoalPolicy(proto::JobConfig config, std::string today, std::vector<std::string> servers)
+    : config_(std::move(config)),
       today_(std::move(today)),
-      log_(log),
-      replanner_(SettingsOf(config_.goal)),
-      thread_([this](int) { Look(); }) {
-  thread_.Add(0);
+      servers_(std::move(servers)),
+      replanner_(SettingsOf(config_.goal)) {}
+
+double GoalPolicy::look_every_s() const {
+  return std::min(kLookSecondsMax, config_.goal.change_every_s / kLooksPerChange);
 }
 
-void Replanning::Look() {
-  const double every_s =
-      std::min(kReplanLookSeconds, config_.goal.change_every_s / kLooksPerChange);
-  double pause_s = every_s;
-  while (thread_.PauseUnlessEnding(FromSeconds(pause_s))) {
-    const Result<proto::JobStatus> status = FetchStatus(run_);
-    if (!status.ok() || status->state != "training") {
-      continue;
+proto::FleetDecision GoalPolicy::Look(const proto::PolicyView& view) {
+  if (view.status.state != "training") {
+    if (std::exchange(answer_, std::nullopt)) {
+      replanner_.Drop();
     }
-    pause_s = every_s + kSecondsPerWorker * static_cast<double>(status->workers.size());
-    const provisioner::ReplanFacts facts = FactsFor(*status);
-    if (replanner_.Look(facts) != provisioner::ReplanCause::kNone) {
-      Plan(*status);
-    }
+    return {};
   }
+  provisioner::ReplanFacts facts = ReplanFactsOf(view.status, config_);
+  facts.catalog = today_.empty() ? 0 : CatalogMark(config_.goal);
+  if (answer_) {
+    return Decide(facts);
+  }
+  return replanner_.Look(facts) == provisioner::ReplanCause::kNone ? proto::FleetDecision()
+                                                                   : Plan(view);
 }
 
-provisioner::ReplanFacts Replanning::FactsFor(const proto::JobStatus& status) const {
-  provisioner::ReplanFacts facts = ReplanFactsOf(status, config_);
-  facts.catalog = CatalogMark(config_.goal);
-  return facts;
+proto::FleetDecision GoalPolicy::Plan(const proto::PolicyView& view) {
+  EndingWatch watch(view.is_ending);
+  Result<provisioner::ReplanAnswer> answer =
+      AskPlanner(view.status, config_, servers_, today_, &watch);
+  if (answer.ok()) {
+    last_trouble_.clear();
+    answer_ = std::move(answer).value();
+    return {.wants_newer_view = true};  // planning took a while
+  }
+  replanner_.Drop();
+  const std::string why(answer.status().message());
+  const bool is_news = answer.status().code() != StatusCode::kCancelled && why != last_trouble_;
+  last_trouble_ = is_news ? why : last_trouble_;
+  return {.why = is_news ? "no plan for what is left: " + why : ""};
 }
 
-void Replanning::Plan(const proto::JobStatus& status) {
-  EndingWatch watch(&thread_);
-  const Result<provisioner::ReplanAnswer> answer = AskPlanner(status, config_, {}, today_, &watch);
-  if (!answer.ok()) {
-    replanner_.Drop();
-    const std::string why(answer.status().message());
-    if (answer.status().code() != StatusCode::kCancelled && why != last_trouble_) {
-      last_trouble_ = why;
-      log_->Warning("replan_failed", {{"why", why}});
-      lines_.Say("no plan for what is left: " + why);
-    }
-    return;
-  }
-  last_trouble_.clear();
-  const Result<proto::JobStatus> now = FetchStatus(run_);  // planning took a while
-  if (!now.ok()) {
-    replanner_.Drop();
-    return;
-  }
-  const provisioner::ReplanWish wish = replanner_.Decide(FactsFor(*now), *answer);
-  log_->Info("replan", {{"changes", wish.has_change}, {"why", wish.why}});
-  lines_.Say("plan: " + wish.why);
-  if (!wish.has_change) {
-    return;
-  }
-  std::vector<proto::ScaleChange> changes;
+proto::FleetDecision GoalPolicy::Decide(const provisioner::ReplanFacts& facts) {
+  provisioner::ReplanWish wish = replanner_.Decide(facts, *answer_);
+  answer_.reset();
+  proto::FleetDecision decision;
+  decision.why = std::move(wish.why);
   for (const provisioner::TypeCount& some : wish.workers) {
-    proto::ScaleChange change;
-    change.type = some.instance_type;
-    change.count = some.count;
-    changes.push_back(std::move(change));
+    decision.changes.push_back({.type = some.instance_type, .count = some.count});
   }
-  if (const auto fleet = AskToScale(run_, changes, Asker::kPlan); !fleet.ok()) {
-    log_->Warning("replan_refused", {{"why", fleet.status()}});
-    lines_.Say("the plan was refused: " + std::string(fleet.status().message()));
-  }
+  return decision;
 }
 
 }  // namespace ps::run

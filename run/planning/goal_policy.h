@@ -1,15 +1,14 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "provisioner/planner/replan.h"
-#include "ps/base/logger.h"
-#include "ps/base/request_thread.h"
+#include "ps/base/status.h"
+#include "ps/proto/fleet_policy.h"
 #include "ps/proto/job/job_config.h"
 #include "ps/proto/messages.h"
-#include "run/directory/run_directory.h"
-#include "run/planning/said_lines.h"
 
 namespace ps::run {
 
@@ -30,30 +29,29 @@ Result<provisioner::ReplanAnswer> AskPlanner(
     const std::string& today,
     provisioner::SearchWatch* watch);
 
-/// Plans a run with a goal anew while it goes on: looks at it and changes its fleet as any psctl
-/// does, over the control socket, on a thread of its own. So the coordinator's loop waits for
-/// nothing here. Each decision is in the log, with its reason.
-class Replanning {
+/// Plans a job with a goal anew while it goes on: at its begin, when workers were revoked, when
+/// somebody wants another fleet, when prices have changed, and when the speed is not as predicted.
+class GoalPolicy final : public proto::FleetPolicy {
  public:
-  /// `log` outlives it. `today` as "2026-07-20".
-  Replanning(RunPaths run, proto::JobConfig config, std::string today, const Logger* log);
+  /// `today` as "2026-07-20"; empty: nobody changes the catalog meanwhile. `servers` as AskPlanner.
+  GoalPolicy(proto::JobConfig config, std::string today, std::vector<std::string> servers = {});
 
-  /// Lines for people since the last call. Thread: any.
-  std::vector<std::string> TakeLines() { return lines_.Take(); }
+  proto::Asker asker() const override { return proto::Asker::kPlan; }
+
+  double look_every_s() const override;
+  /// Asks the planner where that is due, and holds its answer against the next view.
+  proto::FleetDecision Look(const proto::PolicyView& view) override;
 
  private:
-  void Look();
-  provisioner::ReplanFacts FactsFor(const proto::JobStatus& status) const;
-  void Plan(const proto::JobStatus& status);
+  proto::FleetDecision Plan(const proto::PolicyView& view);
+  proto::FleetDecision Decide(const provisioner::ReplanFacts& facts);
 
-  const RunPaths run_;
   const proto::JobConfig config_;
   const std::string today_;
-  const Logger* const log_;
-  provisioner::Replanner replanner_;  // of the thread, as is last_trouble_
+  const std::vector<std::string> servers_;
+  provisioner::Replanner replanner_;
+  std::optional<provisioner::ReplanAnswer> answer_;  // that is not decided about yet
   std::string last_trouble_;
-  SaidLines lines_;
-  RequestThread<int> thread_;  // the last: it uses the others
 };
 
 }  // namespace ps::run
