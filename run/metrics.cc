@@ -69,7 +69,7 @@ std::string MetricsToJson(
   json.BeginObject();
   json.Field("time_unix_s", UnixSeconds(unix_micros));
   json.Field("elapsed_s", status.elapsed_s);
-  json.Field("state", status.state);
+  json.Field("state", proto::StateName(status.state));
   AddField("epoch", point.epoch, &json);
   AddField("train_loss", point.train_loss, &json);
   AddField("train_accuracy", point.train_accuracy, &json);
@@ -92,7 +92,7 @@ std::string MetricsToJson(
     json.BeginObject();
     json.Field("worker", row.worker.value);
     json.Field("incarnation", row.incarnation.value);
-    json.Field("state", row.state);
+    json.Field("state", proto::StateName(row.state));
     AddField(
         "samples_per_s",
         row.stats.steps > 0 ? std::optional(row.stats.samples_per_s) : std::nullopt,

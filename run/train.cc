@@ -127,7 +127,8 @@ Result<std::unique_ptr<TrainRun>> PrepareRun(TrainStart* start, const Console& c
       MetricsFiles metrics,
       MetricsFiles::Open(
           start->directory->paths(), start->job.config.run.tensorboard, SystemTime().UnixMicros()));
-  auto run = std::make_unique<TrainRun>(start, std::move(metrics), console);
+  PS_ASSIGN(EventFile events, EventFile::Open(start->directory->paths()));
+  auto run = std::make_unique<TrainRun>(start, std::move(metrics), std::move(events), console);
   PS_TRY(run->Prepare());
   return run;
 }
@@ -175,7 +176,8 @@ int Conduct(
     return exit_code;
   }
   RefineProfile(profile, run.machine_busy(), order, console);
-  return is_left ? ExitCodeOf(run.status().state, run.status().model_problem) : kExitFailed;
+  return is_left ? ExitCodeOf(proto::StateName(run.status().state), run.status().model_problem)
+                 : kExitFailed;
 }
 
 }  // namespace

@@ -92,7 +92,8 @@ TimePoint Now() {
 
 }  // namespace
 
-TrainRun::TrainRun(TrainStart* start, MetricsFiles metrics, const Console& console)
+TrainRun::TrainRun(
+    TrainStart* start, MetricsFiles metrics, EventFile event_file, const Console& console)
     : config_(start->job.config),
       parts_(start->job.parts),
       directory_(*start->directory),
@@ -102,6 +103,7 @@ TrainRun::TrainRun(TrainStart* start, MetricsFiles metrics, const Console& conso
       launches_(LaunchesOf(*start)),
       is_recovered_(start->recovered.has_value()),
       metrics_(std::move(metrics)),
+      event_file_(std::move(event_file)),
       console_(console),
       launcher_(provisioner::MakeLocalLauncher()),
       host_(HostOptionsOf(start, &keys_), &log_),
@@ -138,6 +140,9 @@ Status TrainRun::Prepare() {
     fleet.server_needs = checkpoint::JobDirectory(config_.checkpoint.path);
   }
   fleet.journal = journal_;
+  fleet.tell = [this](proto::EventCode code, std::initializer_list<LogField> fields) {
+    host_.Tell(code, fields);
+  };
   if (is_probed_) {
     fleet.probe_after = kProbeAfter;
   }
@@ -225,6 +230,7 @@ int TrainRun::Run() {
            [this](const std::string& what) {
              progress_.Say(what + "; Ctrl-C twice ends without it");
            },
+       .on_event = [this](const proto::EventRow& event) { event_file_.Add(event); },
        .policy = PolicyOf(config_),
        .on_decision = [this](const std::string& line) { progress_.Say(line); }});
   if (host_.core().is_outranked()) {
@@ -349,7 +355,7 @@ void TrainRun::Observe() {
   }
   const proto::JobStatus status = host_.StatusNow();
   profiler_.Observe(status);
-  if (status.state == "training") {
+  if (status.state == proto::RunState::kTraining) {
     training_to_ = ReadProcessorTime();
     if (training_from_.total == 0) {
       training_from_ = training_to_;

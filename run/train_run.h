@@ -10,6 +10,7 @@
 #include "provisioner/profile/run_profiler.h"
 #include "ps/base/logger.h"
 #include "ps/coordinator/coordinator_host.h"
+#include "run/directory/event_log.h"
 #include "run/directory/run_directory.h"
 #include "run/machine_load.h"
 #include "run/metrics.h"
@@ -29,7 +30,7 @@ class TrainRun final {
  public:
   /// `start` has its directory and its journal; what the run does not take of it, and `console`,
   /// outlive the run.
-  TrainRun(TrainStart* start, MetricsFiles metrics, const Console& console);
+  TrainRun(TrainStart* start, MetricsFiles metrics, EventFile event_file, const Console& console);
 
   /// Listens, for the job's processes and for psctl, and makes the parts that need to know the
   /// port.
@@ -75,6 +76,7 @@ class TrainRun final {
   const std::vector<proto::LaunchRecord> launches_;  // of a coordinator that was killed
   const bool is_recovered_;
   MetricsFiles metrics_;
+  EventFile event_file_;
   const Console& console_;
   // The processes.
   const std::unique_ptr<provisioner::Launcher> launcher_;

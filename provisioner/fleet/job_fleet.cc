@@ -66,7 +66,7 @@ void JobFleet::StartServer(uint32_t server, LaunchId launch) {
   DropWaiting(server);
   Result<std::string> host = server_hosts_.Take(options_.time->Now());
   if (!host.ok()) {
-    log_->Warning("no_host", {{"server", server}, {"why", host.status()}});
+    Tell(proto::EventCode::kNoHost, {{"server", server}, {"why", host.status()}});
     waiting_servers_[server] = launch;
     return;
   }
@@ -235,7 +235,7 @@ void JobFleet::StartWorkerElsewhere(
   if (KindOf(spec.kind)->has_hosts()) {
     Result<std::string> taken = worker_hosts_.Take(options_.time->Now(), process.zone);
     if (!taken.ok()) {
-      log_->Warning("no_host", {{"worker", spec.index}, {"why", taken.status()}});
+      Tell(proto::EventCode::kNoHost, {{"worker", spec.index}, {"why", taken.status()}});
       const bool is_new = full_zones_.insert(process.zone).second;
       const std::string why = is_new ? Printable(taken.status().message()) : "";
       // Nothing was asked of any host, which says nothing new of the place.
@@ -315,9 +315,17 @@ void JobFleet::Launch(LaunchSpec spec, const std::string& host) {
        {"host", host.empty() ? "local" : host}});
 }
 
+void JobFleet::Tell(proto::EventCode code, std::initializer_list<LogField> fields) const {
+  if (options_.tell != nullptr) {
+    options_.tell(code, fields);
+  } else {
+    proto::LogEvent(*log_, code, fields);
+  }
+}
+
 void JobFleet::LogNotStarted(const proto::LaunchRecord& launch, const std::string& why) {
-  log_->Error(
-      "process_not_started",
+  Tell(
+      proto::EventCode::kProcessNotStarted,
       {{std::string(ProcessKindName(launch.kind)), launch.index}, {"why", why}});
 }
 

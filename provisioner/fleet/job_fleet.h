@@ -77,6 +77,7 @@ class JobFleet final : public proto::FleetActions {
       LaunchSpec spec, const proto::WorkerGroup& group, std::vector<std::string> arguments);
   void StartAgent(LaunchSpec spec, RemoteProcess process, std::vector<std::string> arguments);
   void Launch(LaunchSpec spec, const std::string& host);
+  void Tell(proto::EventCode code, std::initializer_list<LogField> fields) const;
   void LogNotStarted(const proto::LaunchRecord& launch, const std::string& why);
   void NotStarted(const proto::LaunchRecord& launch, const Status& why);
   /// Null: processes of this machine.

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "ps/base/ids.h"
 #include "ps/base/status.h"
 #include "ps/base/time.h"
+#include "ps/proto/event.h"
 #include "ps/proto/fleet_actions.h"
 #include "ps/proto/job/job_config.h"
 #include "ps/proto/state/launch_journal.h"
@@ -33,6 +35,8 @@ struct FleetOptions {
   /// Workers time their passes and exchanges after the first ones, this many; their logs have it.
   std::optional<uint64_t> probe_after = {};
   const TimeSource* time = &SystemTime();
+  /// Tells what people of the run are to know. Null: it is in the fleet's log alone.
+  std::function<void(proto::EventCode code, std::initializer_list<LogField> fields)> tell = nullptr;
 };
 
 /// The command line of a server, and of a worker, as far as it depends on the job. Elsewhere a

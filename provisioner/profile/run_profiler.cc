@@ -52,7 +52,8 @@ const proto::WorkerGroup& RunProfiler::GroupOf(uint32_t seat) const {
 }
 
 void RunProfiler::Observe(const proto::JobStatus& status) {
-  if (status.state != "training" || status.samples_counted >= status.samples_total) {
+  if (status.state != proto::RunState::kTraining ||
+      status.samples_counted >= status.samples_total) {
     return;  // not yet, or the end, in which workers leave one by one
   }
   now_s_ = status.elapsed_s;

@@ -355,7 +355,8 @@ void CoordinatorCore::OnWorkerExited(const proto::ProcessEnd& end, const Call& c
     return;  // an earlier process of the seat: another one has it, or is to come
   } else if (parts_->job.seats.IsExpected(seat)) {
     if (!parts_->job.GiveUpReturn(seat, why)) {
-      parts_->job.log->Warning("worker_never_joined", {{"worker", seat.value}, {"reason", why}});
+      parts_->job.events.Tell(
+          proto::EventCode::kWorkerNeverJoined, {{"worker", seat.value}, {"reason", why}});
     }
     if (end.is_failure) {
       parts_->job.seats.NoteFailure(seat, why);
@@ -385,7 +386,7 @@ void CoordinatorCore::ForgiveOwnSilence(TimePoint now) {
   if (gap <= parts_->job.timing.heartbeat * 2) {
     return;
   }
-  parts_->job.log->Warning("coordinator_stalled", {{"seconds", Seconds(gap)}});
+  parts_->job.events.Tell(proto::EventCode::kCoordinatorStalled, {{"seconds", Seconds(gap)}});
   for (auto& [incarnation, member] : parts_->job.membership.members()) {
     member.last_heard += gap;
     member.last_progress += gap;
@@ -475,16 +476,19 @@ Status CoordinatorCore::OnDecision(
     job.RememberPolicy(*decision.memory);
   }
   if (!decision.why.empty()) {
-    job.log->Info(
-        is_plan ? "replan" : "policy",
-        {{"changes", !decision.changes.empty()}, {"why", decision.why}});
+    job.events.Tell(
+        is_plan ? proto::EventCode::kReplan : proto::EventCode::kPolicy,
+        {{"changes", !decision.changes.empty()}, {"why", decision.why}, {"by", AskerName(by)}},
+        decision.others);
   }
   Status taken;
   if (!decision.changes.empty()) {
     taken = parts_->fleet_desk.Scale(decision.changes, std::string(AskerName(by)), call).status();
   }
   if (!taken.ok()) {
-    job.log->Warning(is_plan ? "replan_refused" : "policy_refused", {{"why", taken}});
+    job.events.Tell(
+        is_plan ? proto::EventCode::kReplanRefused : proto::EventCode::kPolicyRefused,
+        {{"why", taken}});
   }
   Settle(call);
   return taken;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -104,6 +105,14 @@ class CoordinatorCore {
   /// the state. Errors: as ScaleRequest; the fleet stays as it is then.
   Status OnDecision(
       proto::Asker by, const proto::FleetDecision& decision, TimePoint now, proto::Outbox* out);
+
+  /// Something of the run that the core does not know of by itself.
+  void Tell(proto::EventCode code, std::initializer_list<LogField> fields) {
+    parts_->job.events.Tell(code, fields);
+  }
+
+  /// As Events::Stamp; after every event of the core, before TakeRows.
+  void StampEvents(double unix_s) { parts_->job.events.Stamp(unix_s); }
 
   /// Everything there is to say. Cost: members x shards.
   proto::JobStatus StatusAt(TimePoint now) const {

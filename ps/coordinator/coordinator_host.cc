@@ -142,8 +142,9 @@ void CoordinatorHost::Run(Owner owner) {
   const bool has_disk_ended = disk_ == nullptr || disk_->EndWithin(kDiskEnds);
   const bool has_copier_ended = copier_ == nullptr || copier_->EndWithin(kDiskEnds);
   if (!has_disk_ended || !has_copier_ended) {
-    log_->Error(
-        "end_without_answer",
+    proto::LogEvent(
+        *log_,
+        proto::EventCode::kEndWithoutAnswer,
         {{"of", has_disk_ended ? "checkpoint.copy_to" : "checkpoint.path"},
          {"waited_s", Seconds(kDiskEnds)}});
     EndWithoutCleanup();
@@ -153,11 +154,36 @@ void CoordinatorHost::Run(Owner owner) {
 }
 
 void CoordinatorHost::Commit() {
+  core_->StampEvents(static_cast<double>(SystemTime().UnixMicros()) / 1e6);
   if (JobJournal* const journal = options_.journal; journal != nullptr) {
     const TimePoint now = Now();
+    const uint64_t failures = journal->failures();
     journal->Write(core_->TakeRows(now, journal->WantsAll(now)), now);
+    if (failures == 0 && journal->failures() > 0) {
+      core_->Tell(
+          proto::EventCode::kJournalFailed,
+          {{"why", journal->trouble()},
+           {"meaning",
+            "the run goes on; if its coordinator ends before there is room, it goes on from its "
+            "newest checkpoint"},
+           {"remedy", "make room on the disk of the run directory"}});
+    }
   }
   held_.Release();
+  TellEvents();
+}
+
+void CoordinatorHost::TellEvents() {
+  const std::deque<proto::EventRow>& events = core_->state().events.last;
+  if (owner_.on_event == nullptr || events.empty()) {
+    return;
+  }
+  // From the first that the owner does not know: those without a time are for the next commit.
+  const uint64_t known = std::max(told_ + 1, events.front().number);
+  for (size_t i = known - events.front().number; i < events.size() && events[i].unix_s > 0; ++i) {
+    told_ = events[i].number;
+    owner_.on_event(events[i]);
+  }
 }
 
 /// They are called on the disk's thread.
@@ -247,7 +273,8 @@ void CoordinatorHost::StartCopier() {
 
 void CoordinatorHost::OnCopied(const checkpoint::CopyState& state) {
   if (!state.trouble.empty()) {
-    log_->Error("copy_failed", {{"failures", state.failed}, {"why", state.trouble}});
+    core_->Tell(
+        proto::EventCode::kCopyFailed, {{"failures", state.failed}, {"why", state.trouble}});
   } else {
     log_->Info("copied", {{"newest", state.newest}, {"sent_bytes", state.sent_bytes}});
   }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -58,6 +59,8 @@ class CoordinatorHost final : private net::EndpointHandler, private proto::Fleet
     std::function<void(const std::string& why)> on_limit;
     /// The job is over, and the host waits for this alone: the last copy of a checkpoint.
     std::function<void(const std::string& what)> on_wait;
+    /// Has happened; those of an earlier coordinator first, as far as they are known.
+    std::function<void(const proto::EventRow& event)> on_event = nullptr;
     /// Asked again and again while the job goes on, on a thread of its own; null: the fleet stays.
     std::unique_ptr<proto::FleetPolicy> policy = nullptr;
     /// What the policy has decided, or was refused, in words.
@@ -84,6 +87,11 @@ class CoordinatorHost final : private net::EndpointHandler, private proto::Fleet
   void EndAtOnce(const std::string& why);
   /// A process that the fleet started has ended. Not from inside the fleet's own calls.
   void OnProcessExited(const proto::ProcessEnd& end);
+
+  /// Something has happened that the owner knows of.
+  void Tell(proto::EventCode code, std::initializer_list<LogField> fields) {
+    core_->Tell(code, fields);
+  }
 
   /// For the owner's signals and timers; they are called within Run.
   net::Loop& loop() { return loop_; }
@@ -127,6 +135,7 @@ class CoordinatorHost final : private net::EndpointHandler, private proto::Fleet
   Status MakeCore();
   /// Ends every event of the core: its rows are written, then what it lets out leaves.
   void Commit();
+  void TellEvents();
   void Tick();
   JobDisk::Answers DiskAnswers();
   void StartPolicy();
@@ -155,6 +164,7 @@ class CoordinatorHost final : private net::EndpointHandler, private proto::Fleet
   Duration look_every_{};
   bool was_refused_ = false;
   std::unique_ptr<PolicyThread> policy_;  // from Run on, if there is one
+  uint64_t told_ = 0;                     // the newest event that the owner knows
   uint64_t turned_away_ = 0;              // by the endpoint, until the last tick
   bool has_said_wait_ = false;
   std::optional<LimitReached> limit_reached_;

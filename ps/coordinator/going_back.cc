@@ -132,8 +132,9 @@ void CoordinatorCore::ChangeShardsIfWanted(const Call& call) {
   parts_->fleet_desk.Resume();
   parts_->checkpoints.Remember(before->checkpoints);
   parts_->servers_desk.Remember(std::move(before->servers_desk));
-  job.log->Info(
-      "shards_changed", {{"servers", job.shards.server_count()}, {"shards", job.shards.size()}});
+  job.events.Tell(
+      proto::EventCode::kShardsChanged,
+      {{"servers", job.shards.server_count()}, {"shards", job.shards.size()}});
 }
 
 /// The job goes on from `state`. Everybody comes anew: what is on its way from the undone time
@@ -156,8 +157,8 @@ void CoordinatorCore::BeginAgain(JobState state, const Call& call) {
   parts_->checkpoints.Remember(before->checkpoints);
   parts_->servers_desk.Remember(std::move(before->servers_desk));
   const proto::CheckpointsState& now = job.state.checkpoints;
-  job.log->Warning(
-      "went_back",
+  job.events.Tell(
+      proto::EventCode::kWentBack,
       {{"checkpoint", now.newest().checkpoint},
        {"steps_undone", now.steps_undone - undone.steps_undone},
        {"samples_undone", now.samples_undone - undone.samples_undone},

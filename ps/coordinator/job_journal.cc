@@ -304,13 +304,7 @@ void JobJournal::Write(Batch* batch) {
     SetMark(kBehindMark);
   }
   if (++failures_ == 1) {
-    log_->Error(
-        "journal_failed",
-        {{"why", status},
-         {"meaning",
-          "the run goes on; if its coordinator ends before there is room, it goes on from its "
-          "newest checkpoint"},
-         {"remedy", "make room on the disk of the run directory"}});
+    log_->Error("journal_write_failed", {{"why", status}});  // the host tells what it means
   }
 }
 

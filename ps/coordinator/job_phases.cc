@@ -22,8 +22,8 @@ void JobPhases::Start(TimePoint now) {
   job_->no_worker_since = now;
   job_->cost.Resume(job_->state.usd, now);
   const proto::JobConfig& config = job_->options.config;
-  job_->log->Info(
-      "job_started",
+  job_->events.Tell(
+      proto::EventCode::kJobStarted,
       {{"name", config.name},
        {"shards", job_->shards.size()},
        {"chunks", job_->state.placement.chunks.size()},
@@ -86,8 +86,8 @@ void JobPhases::Resume(TimePoint now) {
   const bool is_stopping = job_->state.phase == JobPhase::kStopping;
   leave_deadline_ = now + job_->timing.detect * (is_stopping ? kStopGraceFactor + 1 : 1);
   leave_timer_.Start(now, &job_->random);
-  job_->log->Info(
-      "job_resumed",
+  job_->events.Tell(
+      proto::EventCode::kJobResumed,
       {{"generation", job_->membership.generation().value},
        {"workers", job_->membership.members().size()},
        {"samples_counted", job_->ledger.samples_counted()}});
@@ -114,8 +114,8 @@ void JobPhases::AdvanceStart(const Call& call) {
     BeginStop(call);
   } else if (!is_awaited && (workers > 0 || is_back)) {
     BeginTraining(call);
-    job_->log->Info(
-        "training_begins",
+    job_->events.Tell(
+        proto::EventCode::kTrainingBegins,
         {{"workers", workers}, {"after_s", Seconds(call.now - job_->started_at)}});
   }
 }
@@ -173,7 +173,7 @@ Status JobPhases::CheckDivergence() {
   const proto::JobConfig& config = job_->options.config;
   if (config.train.on_divergence == proto::Divergence::kContinue) {
     is_divergence_told_ = true;
-    job_->log->Warning("training_diverged", {{"why", job_->divergence.why()}});
+    job_->events.Tell(proto::EventCode::kTrainingDiverged, {{"why", job_->divergence.why()}});
     return Status::Ok();
   }
   return Status::InvalidArgument(fmt::format(
@@ -231,7 +231,7 @@ void JobPhases::CheckJoinTimeout(const Call& call) {
     return;
   }
   if (const std::string missing = MissingWorkers(false); !missing.empty()) {
-    job_->log->Warning("workers_missing", {{"missing", missing}});
+    job_->events.Tell(proto::EventCode::kWorkersMissing, {{"missing", missing}});
   }
   for (const WorkerId seat : std::set<WorkerId>(job_->seats.expected())) {
     job_->seats.StopExpecting(seat);
@@ -275,18 +275,19 @@ void JobPhases::FireFault(uint32_t place, const Call& call) {
   const WorkerId seat(fault.worker);
   switch (fault.kind) {
     case proto::FaultKind::kNotice:
-      job_->log->Info("fault_notice", {{"worker", fault.worker}, {"grace_s", fault.grace_s}});
+      job_->events.Tell(
+          proto::EventCode::kFaultNotice, {{"worker", fault.worker}, {"grace_s", fault.grace_s}});
       notices_->Give(seat, FromSeconds(static_cast<double>(fault.grace_s)), call);
       break;
     case proto::FaultKind::kKill:
-      job_->log->Info("fault_kill", {{"worker", fault.worker}});
+      job_->events.Tell(proto::EventCode::kFaultKill, {{"worker", fault.worker}});
       notices_->Kill(seat, call);
       break;
     case proto::FaultKind::kAdd:
       for (uint32_t i = 0; i < fault.add.count && job_->seats.size() < job_->options.seats_max;
            ++i) {
         const WorkerId added = job_->seats.AddFresh(place);
-        job_->log->Info("fault_add", {{"worker", added.value}});
+        job_->events.Tell(proto::EventCode::kFaultAdd, {{"worker", added.value}});
         job_->StartWorker(added, call.now);
       }
       break;
@@ -324,7 +325,7 @@ void JobPhases::Fail(Status why, const Call& call) {
   if (why.ok() || !job_->is_working()) {
     return;
   }
-  job_->log->Error("job_failed", {{"reason", why}});
+  job_->events.Tell(proto::EventCode::kJobFailed, {{"reason", why}});
   const std::string reason = "the job failed: " + std::string(why.message());
   BeginLeaving(std::move(why), reason, Haste::kFailed, call);
 }
@@ -337,7 +338,8 @@ void JobPhases::RequestStop(bool is_immediate, const std::string& why, const Cal
     }
     return;
   }
-  job_->log->Info("stop_requested", {{"immediate", is_immediate}, {"reason", why}});
+  job_->events.Tell(
+      proto::EventCode::kStopRequested, {{"immediate", is_immediate}, {"reason", why}});
   job_->edit.stop_reason = why;
   const bool has_begun = job_->state.phase != JobPhase::kStarting || job_->training_began;
   if (is_immediate || !has_begun) {
@@ -432,7 +434,7 @@ void JobPhases::AdvanceLeaving(const Call& call) {
     TellAllToLeave(call);
   } else if (job_->state.is_told_shards && ((!has_workers && !has_shards) || is_late)) {
     job_->edit.phase = JobPhase::kFinished;
-    job_->log->Info("finished", {{"outcome", job_->state.outcome}});
+    job_->events.Tell(proto::EventCode::kFinished, {{"outcome", job_->state.outcome}});
   } else if (leave_timer_.IsDue(call.now)) {
     TellAllToLeave(call);
     leave_timer_.Again(call.now, &job_->random);

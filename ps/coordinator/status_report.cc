@@ -12,35 +12,37 @@
 namespace ps::coordinator {
 namespace {
 
-std::string StateOf(LeaveKind kind) {
+constexpr size_t kEventsShown = 64;
+
+proto::WorkerRowState StateOf(LeaveKind kind) {
   switch (kind) {
     case LeaveKind::kLost:
-      return "lost";
+      return proto::WorkerRowState::kLost;
     case LeaveKind::kDrained:
-      return "drained";
+      return proto::WorkerRowState::kDrained;
     case LeaveKind::kLeft:
-      return "left";
+      return proto::WorkerRowState::kLeft;
     case LeaveKind::kFailed:
-      return "failed";
+      break;
   }
-  return "?";
+  return proto::WorkerRowState::kFailed;
 }
 
-std::string StateOf(const Member& member) {
+proto::WorkerRowState StateOf(const Member& member) {
   if (!member.record->is_admitted || !member.record->is_heard) {
-    return "joining";
+    return proto::WorkerRowState::kJoining;
   }
   switch (member.state) {
     case proto::WorkerState::kJoining:
-      return "joining";
+      break;
     case proto::WorkerState::kComputing:
-      return "computing";
+      return proto::WorkerRowState::kComputing;
     case proto::WorkerState::kWaiting:
-      return "waiting";
+      return proto::WorkerRowState::kWaiting;
     case proto::WorkerState::kDraining:
-      return "draining";
+      return proto::WorkerRowState::kDraining;
   }
-  return "?";
+  return proto::WorkerRowState::kJoining;
 }
 
 /// "rounds would take 3.1 times as long with it; tried again in 12 s"
@@ -88,27 +90,27 @@ const Shard* StatusReport::SilentShard(TimePoint now) const {
   return nullptr;
 }
 
-std::string StatusReport::StateName(TimePoint now) const {
+proto::RunState StatusReport::StateNow(TimePoint now) const {
+  using proto::RunState;
   const Status& outcome = job_->state.outcome;
   switch (job_->state.phase) {
     case JobPhase::kStarting:
-      return job_->training_began ? "waiting" : "starting";
+      return job_->training_began ? RunState::kWaiting : RunState::kStarting;
     case JobPhase::kTraining:
       return job_->state.checkpoints.is_going_back || job_->membership.members().empty() ||
                      SilentShard(now) != nullptr
-                 ? "waiting"
-             : job_->state.pause.is_on ? "paused"
-                                       : "training";
+                 ? RunState::kWaiting
+             : job_->state.pause.is_on ? RunState::kPaused
+                                       : RunState::kTraining;
     case JobPhase::kStopping:
-      return "training";
+      return RunState::kTraining;
     case JobPhase::kLeaving:
     case JobPhase::kFinished:
-      if (outcome.ok()) {
-        return "done";
-      }
-      return outcome.code() == StatusCode::kCancelled ? "stopped" : "failed";
+      break;
   }
-  return "?";
+  return outcome.ok()                               ? RunState::kDone
+         : outcome.code() == StatusCode::kCancelled ? RunState::kStopped
+                                                    : RunState::kFailed;
 }
 
 std::string StatusReport::GoingBack() const {
@@ -248,7 +250,7 @@ void StatusReport::AddWorkerRows(TimePoint now, proto::JobStatus* status) const 
     row.state = StateOf(member);
     const proto::SitOutRecord* const sit_out = job_->SitOutOf(incarnation);
     if (sit_out != nullptr && !job_->ledger.HasLease(incarnation)) {
-      row.state = "sits out";
+      row.state = proto::WorkerRowState::kSitsOut;
       row.reason = SitOutText(*sit_out, now - job_->started_at);
     }
     row.silent_s = Seconds(now - member.last_heartbeat);
@@ -265,7 +267,7 @@ void StatusReport::AddWorkerRows(TimePoint now, proto::JobStatus* status) const 
     }
     proto::WorkerRow row;
     row.worker = seat;
-    row.state = "starting";
+    row.state = proto::WorkerRowState::kStarting;
     row.minibatch = job_->seats.GroupOf(seat).minibatch;
     row.slowdown = job_->seats.GroupOf(seat).slowdown;
     row.device = job_->seats.GroupOf(seat).device;
@@ -305,15 +307,15 @@ void StatusReport::AddShardRows(proto::JobStatus* status) const {
       row.address = fmt::format("{}:{}", record.host, record.port);
     }
     if (job_->state.park.is_on) {
-      row.state = "parked";
+      row.state = proto::ShardRowState::kParked;
     } else if (!record.is_registered) {
-      row.state = "missing";
+      row.state = proto::ShardRowState::kMissing;
     } else if (shard.peer == proto::PeerId()) {
-      row.state = "silent";
+      row.state = proto::ShardRowState::kSilent;
     } else if (job_->state.handovers.contains(job_->shards.ServerOf(shard.shard))) {
-      row.state = "leaving";
+      row.state = proto::ShardRowState::kLeaving;
     } else {
-      row.state = record.is_ready ? "ready" : "set up";
+      row.state = record.is_ready ? proto::ShardRowState::kReady : proto::ShardRowState::kSetUp;
     }
     status->shards.push_back(std::move(row));
   }
@@ -325,7 +327,10 @@ proto::JobStatus StatusReport::TotalsAt(TimePoint now) const {
   proto::JobStatus status;
   status.name = job_->options.config.name;
   status.run_directory = job_->options.run_directory;
-  status.state = StateName(now);
+  status.state = StateNow(now);
+  status.has_diverged = status.state == proto::RunState::kTraining &&
+                        job_->state.phase == JobPhase::kTraining && !job_->state.modes.is_holding &&
+                        job_->divergence.has_diverged();
   status.detail = Detail(now);
   status.model_file = job_->state.model.file;
   status.model_problem = job_->state.model.problem;
@@ -390,6 +395,9 @@ proto::JobStatus StatusReport::At(TimePoint now) const {
   status.fleet = job_->FleetRows(now);
   AddWorkerRows(now, &status);
   AddShardRows(&status);
+  const std::deque<proto::EventRow>& events = job_->state.events.last;
+  const size_t count = std::min(events.size(), kEventsShown);
+  status.events.assign(events.end() - static_cast<std::ptrdiff_t>(count), events.end());
   if (job_->is_working()) {
     status.waits = WaitReport(job_, leases_).At(now);
   }

@@ -30,7 +30,7 @@ class StatusReport {
   using Shown = std::map<Incarnation, AtShards>;
 
   const Shard* SilentShard(TimePoint now) const;
-  std::string StateName(TimePoint now) const;
+  proto::RunState StateNow(TimePoint now) const;
   std::string Detail(TimePoint now) const;
   proto::WorkerRow RowOf(const MemberRecord& member, const Shown& at_shards) const;
   void AddWorkerRows(TimePoint now, proto::JobStatus* status) const;

@@ -22,6 +22,7 @@ struct PolicyView {
 struct FleetDecision {
   std::vector<ScaleChange> changes{};    // empty: the fleet stays
   std::string why{};                     // a line for people; empty: there is nothing to say
+  std::string others{};                  // fleets that it had to choose from, and their worth
   std::optional<PolicyRecord> memory{};  // instead of the view's; none: that stays
   bool wants_newer_view = false;         // what it has found out is to be held against one at once
 };

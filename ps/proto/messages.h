@@ -9,6 +9,7 @@
 #include "ps/base/status.h"
 #include "ps/base/tensor_spec.h"
 #include "ps/codec/encoding.h"
+#include "ps/proto/event.h"
 #include "ps/proto/exchange.h"
 #include "ps/proto/fleet_messages.h"
 #include "ps/proto/frame.h"
@@ -16,6 +17,7 @@
 #include "ps/proto/lease_messages.h"
 #include "ps/proto/mode_messages.h"
 #include "ps/proto/move_messages.h"
+#include "ps/proto/states.h"
 
 namespace ps::proto {
 
@@ -444,7 +446,7 @@ struct Shutdown {
 struct WorkerRow {
   WorkerId worker;
   Incarnation incarnation;
-  std::string state;  // "computing", "waiting", "lost", "drained", "failed", ...
+  WorkerRowState state = WorkerRowState::kStarting;
   std::string host;
   int64_t pid = 0;
   uint32_t minibatch = 0;
@@ -462,16 +464,14 @@ struct WorkerRow {
   double age_s = 0;              // since its process joined first; 0: not known
 
   /// This incarnation takes part no more.
-  bool is_gone() const {
-    return state == "lost" || state == "drained" || state == "left" || state == "failed";
-  }
+  bool is_gone() const { return state >= WorkerRowState::kLost; }
 };
 
 struct ShardRow {
   ShardId shard;
   std::string address;
   int64_t pid = 0;
-  std::string state;
+  ShardRowState state = ShardRowState::kMissing;
   ShardStats stats;
   double received_bytes_per_s = 0;  // between its last two heartbeats
   double sent_bytes_per_s = 0;
@@ -531,17 +531,11 @@ struct CopyStatus {
   std::string trouble;      // why the newest attempt failed; empty once one succeeded
 };
 
-struct EventRow {
-  double unix_s = 0;  // since 1970-01-01 UTC
-  std::string kind;   // "scale", "replace", "revocation", "checkpoint", ...
-  std::string text;   // what, and why
-};
-
 /// Everything that a person or a program may want to know of a run, now.
 struct JobStatus {
   std::string name;
   std::string run_directory;
-  std::string state;   // "starting", "training", "paused", "waiting", "done", "failed", ...
+  RunState state = RunState::kStarting;
   std::string detail;  // why it waits or failed
   Mode mode = Mode::kAsync;
   uint32_t epochs = 0;
@@ -578,8 +572,9 @@ struct JobStatus {
   ServersStatus servers;
   double usd_spent = 0;          // by the job, at the prices that the config names
   double usd_per_hour = 0;       // of the machines that are held now
-  std::vector<EventRow> events;  // the last ones; psctl adds them from the run's log
+  std::vector<EventRow> events;  // the last ones
   ModesStatus modes;
+  bool has_diverged = false;  // training has
 };
 
 struct StatusRequest {};

@@ -66,7 +66,7 @@ class SimulatedGoal::Policy final : public provisioner::FleetPolicy {
  private:
   proto::JobStatus StatusFor(const provisioner::FleetView& view) const {
     proto::JobStatus status;
-    status.state = "training";
+    status.state = proto::RunState::kTraining;
     const double steps = view.samples / goal_.step_samples_;
     status.steps_counted = static_cast<uint64_t>(steps);
     status.train_loss = steps > 0 ? goal_.LossAfter(steps) : 0;

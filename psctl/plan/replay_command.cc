@@ -155,7 +155,7 @@ class Replayer {
             fmt::format("the run has ended before the replay began; psctl status {}", run_.root));
       }
       const Result<proto::JobStatus> status = run::FetchStatus(run_);
-      if (status.ok() && status->state != "starting") {
+      if (status.ok() && status->state != proto::RunState::kStarting) {
         if (!is_asked) {
           PS_TRY(AskFor({.spot = begins_with_}));
           is_asked = true;
@@ -187,7 +187,7 @@ class Replayer {
         }
         PS_TRY(LetDecide(at_s, trace_.steps[next - 1].nodes, *status));
       }
-      if (at_s >= trace_.end_s || (status.ok() && status->state == "done")) {
+      if (at_s >= trace_.end_s || (status.ok() && status->state == proto::RunState::kDone)) {
         return Status::Ok();
       }
       ::poll(nullptr, 0, kLookMillis);
@@ -210,7 +210,8 @@ class Replayer {
 
   /// Workers that somebody started by hand, here or elsewhere, are no machines of the trace.
   bool IsOfTrace(const proto::WorkerRow& row) const {
-    return row.incarnation != Incarnation() && !row.is_gone() && row.state != "draining" &&
+    return row.incarnation != Incarnation() && !row.is_gone() &&
+           row.state != proto::WorkerRowState::kDraining &&
            (types_.spot.empty() || row.type == types_.spot) &&
            IsWorkerOf(row.pid, run_.root, row.worker);
   }

@@ -20,7 +20,7 @@ constexpr double kWindowS = 1;
 
 uint32_t StalledIn(const proto::JobStatus& status) {
   return static_cast<uint32_t>(std::ranges::count_if(status.workers, [](const auto& row) {
-    return row.incarnation != Incarnation() && row.state == "waiting";
+    return row.incarnation != Incarnation() && row.state == proto::WorkerRowState::kWaiting;
   }));
 }
 

@@ -73,7 +73,8 @@ bool IsAsWanted(const ScaleCommand& command, const proto::JobStatus& status) {
   }
   return are_equal && has_moved &&
          std::ranges::none_of(status.workers, [](const proto::WorkerRow& row) {
-           return row.state == "draining" || row.state == "joining";
+           return row.state == proto::WorkerRowState::kDraining ||
+                  row.state == proto::WorkerRowState::kJoining;
          });
 }
 

@@ -62,7 +62,7 @@ RunRow LookAt(const run::RunPaths& run) {
   row.is_running = true;
   row.state = "does not answer";
   if (const Result<proto::JobStatus> status = run::FetchStatus(run); status.ok()) {
-    row.state = status->state;
+    row.state = proto::StateName(status->state);
     row.samples_counted = status->samples_counted;
     row.samples_total = status->samples_total;
     if (status->steps_counted > 0) {

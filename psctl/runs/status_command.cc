@@ -24,9 +24,6 @@ int PrintAllRuns(
   for (const run::RunningJob& job : registry.Find()) {
     Result<proto::JobStatus> status = run::FetchStatus(job.paths);
     if (status.ok()) {
-      if (command.is_json) {
-        AddLastEvents(job.paths, &*status);
-      }
       jobs.push_back(std::move(status).value());
     } else if (run::FileLock::IsHeld(job.paths.lock())) {  // else it ended just now
       run::Fail(console, status.status());
@@ -63,12 +60,9 @@ int ShowStatus(const StatusCommand& command, const Session& session) {
   if (!run::FileLock::IsHeld(run->lock())) {
     return PrintSummary(*run, command.is_json, console);
   }
-  Result<proto::JobStatus> status = run::FetchStatus(*run);
+  const Result<proto::JobStatus> status = run::FetchStatus(*run);
   if (!status.ok()) {
     return run::Fail(console, status.status());
-  }
-  if (command.is_json) {
-    AddLastEvents(*run, &*status);
   }
   console.out(
       command.is_json ? proto::StatusToJson(*status) : RenderStatus(*status, console.out_width));

@@ -28,7 +28,6 @@ constexpr int kKeyPollMillis = 100;
 constexpr int kFollowPollMillis = 250;
 constexpr Duration kLookEvery = std::chrono::milliseconds(500);
 constexpr size_t kLossesMax = 64;
-constexpr size_t kEventsMax = 64;
 
 /// What is shown, and the keys that come meanwhile.
 class Screen {
@@ -96,22 +95,17 @@ std::vector<double> LossesOf(const run::RunPaths& run) {
 /// What is known of a run: one look after the other.
 class Viewer {
  public:
-  explicit Viewer(const run::RunPaths& run) : run_(run), events_(run) {
-    snapshot_.losses = LossesOf(run);
-  }
+  explicit Viewer(const run::RunPaths& run) : run_(run) { snapshot_.losses = LossesOf(run); }
 
   /// Errors: as FetchStatus; the snapshot is the one before then, and says why.
   Status Look() {
     Result<proto::JobStatus> status = run::FetchStatus(run_);
-    AddEvents();
     if (!status.ok()) {
       snapshot_.trouble = "the coordinator does not answer; waiting for it: " +
                           std::string(status.status().message());
       return status.status();
     }
-    std::vector<proto::EventRow> events = std::move(snapshot_.status.events);
     snapshot_.status = std::move(status).value();
-    snapshot_.status.events = std::move(events);
     snapshot_.trouble.clear();
     if (snapshot_.status.steps_counted > steps_) {
       steps_ = snapshot_.status.steps_counted;
@@ -126,19 +120,7 @@ class Viewer {
   const TopSnapshot& snapshot() const { return snapshot_; }
 
  private:
-  void AddEvents() {
-    const Result<std::vector<proto::EventRow>> more = events_.ReadNew();
-    std::vector<proto::EventRow>& events = snapshot_.status.events;
-    if (more.ok()) {
-      events.insert(events.end(), more->begin(), more->end());
-    }
-    events.erase(
-        events.begin(),
-        events.end() - static_cast<std::ptrdiff_t>(std::min(events.size(), kEventsMax)));
-  }
-
   const run::RunPaths& run_;
-  run::EventReader events_;
   TopSnapshot snapshot_;
   uint64_t steps_ = 0;
 };
@@ -225,15 +207,6 @@ void AddEvents(EventsCommand* command, Arguments* arguments) {
 }
 
 }  // namespace
-
-void AddLastEvents(const run::RunPaths& run, proto::JobStatus* status) {
-  constexpr size_t kCount = 20;
-  Result<std::vector<proto::EventRow>> events = run::EventReader(run).ReadNew();
-  if (events.ok()) {
-    const auto count = static_cast<std::ptrdiff_t>(std::min(kCount, events->size()));
-    status->events.assign(events->end() - count, events->end());
-  }
-}
 
 constinit const Command kTop = {
     .path = "top",

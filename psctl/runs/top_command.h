@@ -2,10 +2,7 @@
 
 #include <string>
 
-#include "ps/proto/messages.h"
 #include "psctl/cli/command.h"
-#include "run/directory/run_directory.h"
-#include "run/report/console.h"
 
 namespace ps::psctl {
 
@@ -18,9 +15,6 @@ struct EventsCommand {
   bool is_following = false;
   bool is_json = false;
 };
-
-/// The last events of the run, for its status. Without a log: none.
-void AddLastEvents(const run::RunPaths& run, proto::JobStatus* status);
 
 extern const Command kTop;
 extern const Command kEvents;

@@ -85,7 +85,7 @@ std::string PinnedText(const proto::ServersStatus& servers) {
 
 std::string RenderHead(const proto::JobStatus& status) {
   std::vector<std::pair<std::string, std::string>> pairs;
-  std::string state = status.state;
+  std::string state(proto::StateName(status.state));
   if (!status.detail.empty()) {
     state += ": " + Printable(status.detail);
   }
@@ -221,7 +221,7 @@ std::string RenderWorkers(const proto::JobStatus& status, size_t width_max) {
     const bool is_gone = row.is_gone();
     table.AddRow(
         {std::to_string(row.worker.value),
-         Printable(row.state),
+         std::string(proto::StateName(row.state)),
          is_gone ? "-" : FormatRate(row.stats.samples_per_s),
          ComputingText(row.stats),
          std::to_string(row.clock),
@@ -263,7 +263,7 @@ std::string RenderShards(const proto::JobStatus& status, size_t width_max) {
     const StalenessSummary staleness = SummarizeStaleness(row.stats.staleness_histogram);
     table.AddRow(
         {std::to_string(row.shard.value),
-         Printable(row.state),
+         std::string(proto::StateName(row.state)),
          FormatCount(row.stats.chunk_count),
          Mebibytes(row.stats.parameter_bytes),
          FormatCount(row.stats.steps_applied),
@@ -383,7 +383,7 @@ std::string RenderJobList(const std::vector<proto::JobStatus>& jobs, size_t widt
     const size_t slash = job.run_directory.rfind('/');
     table.AddRow(
         {Printable(job.name),
-         Printable(job.state),
+         std::string(proto::StateName(job.state)),
          FormatPercent(fraction),
          FormatRate(job.samples_per_s),
          job.steps_counted == 0 ? "-" : run::FormatLoss(job.train_loss),
@@ -397,7 +397,7 @@ std::string RenderJobList(const std::vector<proto::JobStatus>& jobs, size_t widt
 }
 
 std::string RenderWhy(const proto::JobStatus& status) {
-  std::string out = Printable(status.name) + " is " + status.state;
+  std::string out = Printable(status.name) + " is " + std::string(proto::StateName(status.state));
   if (!status.detail.empty()) {
     out += ": " + Printable(status.detail);
   }

@@ -73,7 +73,7 @@ std::string ProgressLine(const proto::JobStatus& status, size_t width) {
                                FormatPercent(ShareDone(status)),
                                run::EpochNow(status),
                                status.epochs) +
-                           (status.eta_s < 0 || status.state != "training"
+                           (status.eta_s < 0 || status.state != proto::RunState::kTraining
                                 ? ""
                                 : "  " + FormatDuration(status.eta_s) + " left");
   if (width < tail.size() + 12) {
@@ -97,7 +97,9 @@ Lines Head(const TopSnapshot& snapshot, size_t width) {
   const proto::JobStatus& status = snapshot.status;
   Lines lines;
   lines.push_back(JoinParts(
-      {Printable(status.name), status.state, FormatDuration(status.elapsed_s) + " so far"}));
+      {Printable(status.name),
+       std::string(proto::StateName(status.state)),
+       FormatDuration(status.elapsed_s) + " so far"}));
   AddLines(Wrapped(Printable(status.detail), width, kDetailLines), &lines);
   if (!snapshot.trouble.empty()) {
     lines.push_back(Printable(snapshot.trouble));
@@ -131,7 +133,7 @@ std::string StepsText(const proto::JobStatus& status, const proto::WorkerRow& ro
   if (status.mode != proto::Mode::kSsp) {
     return FormatCount(row.stats.steps);
   }
-  if (row.state == "joining") {
+  if (row.state == proto::WorkerRowState::kJoining) {
     return "-";  // its clock is set when it has joined
   }
   uint64_t first = 0;
@@ -166,7 +168,7 @@ Lines Workers(const proto::JobStatus& status, size_t width) {
     const bool is_there = row.incarnation != Incarnation();
     table.AddRow(
         {std::to_string(row.worker.value),
-         Printable(row.state),
+         std::string(proto::StateName(row.state)),
          is_there ? FormatRate(row.stats.samples_per_s) : "-",
          is_there ? StepsText(status, row) : "-",
          is_there ? FormatFixed(row.staleness, 1) : "-",
@@ -195,7 +197,7 @@ Lines Servers(const proto::JobStatus& status, size_t width) {
     const bool is_known = staleness.count > 0;
     table.AddRow(
         {std::to_string(row.shard.value),
-         Printable(row.state),
+         std::string(proto::StateName(row.state)),
          FormatFixed(row.received_bytes_per_s / kTopMiB, 1),
          FormatFixed(row.sent_bytes_per_s / kTopMiB, 1),
          is_known ? std::to_string(staleness.median) : "-",

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "ps/base/logger.h"
 #include "ps/base/status.h"
 #include "ps/proto/messages.h"
 #include "run/directory/run_directory.h"
@@ -27,11 +29,8 @@ struct LogLine {
 std::optional<LogLine> ParseLogLine(std::string_view line);
 
 /// What a line of the coordinator's log says to people of the run; nothing: it is of no interest to
-/// them.
+/// them. For runs of programs that left no events.
 std::optional<proto::EventRow> EventOf(const LogLine& line);
-
-/// Names of the log's events that EventOf tells.
-std::vector<std::string_view> ToldEvents();
 
 /// "23:41:07Z  scale  8 workers wanted, 4 before": UTC, as in the logs.
 std::string RenderEvent(const proto::EventRow& event);
@@ -39,26 +38,42 @@ std::string RenderEvent(const proto::EventRow& event);
 /// The same as one line of JSON.
 std::string EventToJson(const proto::EventRow& event);
 
-/// Calls `see` for each whole line of a log from that byte on. Returns how many bytes they
-/// are, of a log that is no longer than logs get. Errors: kIo with the path.
-Result<uint64_t> ForEachLogLine(
-    const std::string& path, uint64_t from, const std::function<void(const LogLine& line)>& see);
+/// The opposite of EventToJson. Nothing: the line is no event. Takes any bytes.
+std::optional<proto::EventRow> EventFromJson(std::string_view line);
 
-/// Reads what happened in a run from its coordinator's log, which ended and restarted coordinators
-/// share. What the log has forgotten (it keeps 32 MiB) is forgotten here.
+/// Keeps what happened in a run beside it: each event once, in the order of their numbers. A file
+/// that has grown long begins anew, as logs do. A full disk costs events, not the run.
+class EventFile {
+ public:
+  /// Appends to what an earlier coordinator left. Errors: kIo with the path.
+  static Result<EventFile> Open(const RunPaths& run);
+
+  /// One that is there already is left out.
+  void Add(const proto::EventRow& event);
+
+ private:
+  explicit EventFile(std::unique_ptr<LogSink> sink) : sink_(std::move(sink)) {}
+
+  std::unique_ptr<LogSink> sink_;
+  uint64_t newest_ = 0;
+};
+
+/// Reads what happened in a run, which ended and restarted coordinators have told: its events, or
+/// the coordinator's log where a program left none. What the files have forgotten (they keep 32
+/// MiB) is forgotten here.
 class EventReader {
  public:
   explicit EventReader(RunPaths run) : run_(std::move(run)) {}
 
-  /// Everything that the log still has and that was not read before. Errors: kIo with the path.
+  /// Everything that is still there and that was not read before. Errors: kIo with the path.
   Result<std::vector<proto::EventRow>> ReadNew();
 
  private:
   Status Append(const std::string& path, uint64_t from, std::vector<proto::EventRow>* events);
 
   const RunPaths run_;
-  bool is_begun_ = false;
-  uint64_t offset_ = 0;  // of the log, up to which it was read
+  std::string path_;     // the file that is read; empty: none was found yet
+  uint64_t offset_ = 0;  // up to which it was read
 };
 
 }  // namespace ps::run

@@ -47,6 +47,9 @@ struct RunPaths {
 
   std::string coordinator_log() const { return logs() + "/coordinator.log"; }
 
+  /// What happened in the run, a line of JSON for each event.
+  std::string events() const { return root + "/events.jsonl"; }
+
   std::string metrics() const { return root + "/metrics.jsonl"; }
 
   /// The folder of TensorBoard's event files.

@@ -211,7 +211,7 @@ double GoalPolicy::look_every_s() const {
 }
 
 proto::FleetDecision GoalPolicy::Look(const proto::PolicyView& view) {
-  if (view.status.state != "training") {
+  if (view.status.state != proto::RunState::kTraining) {
     if (std::exchange(answer_, std::nullopt)) {
       replanner_.Drop();
     }

@@ -273,7 +273,8 @@ proto::FleetDecision LivePolicy::WatchHand(const PolicyFacts& facts) {
 
 proto::FleetDecision LivePolicy::Look(const proto::PolicyView& view) {
   // A job that waits for its first machine back is one to decide about.
-  if (view.status.state != "training" && view.status.state != "waiting") {
+  if (view.status.state != proto::RunState::kTraining &&
+      view.status.state != proto::RunState::kWaiting) {
     return {};
   }
   memory_ = view.memory;
@@ -343,28 +344,31 @@ proto::FleetDecision LivePolicy::Decide(const PolicyFacts& facts, uint32_t avail
   if (fleet != wanted) {
     decision.changes = ChangesFor(fleet, types_);
   }
-  decision.why = Text(fleet, wanted, available);
+  Explain(fleet, wanted, available, &decision);
   return decision;
 }
 
-std::string LivePolicy::Text(
-    const FleetWish& fleet, const FleetWish& before, uint32_t available) const {
+void LivePolicy::Explain(
+    const FleetWish& fleet,
+    const FleetWish& before,
+    uint32_t available,
+    proto::FleetDecision* decision) const {
   const provisioner::PolicyReason reason = policy_->Explain();
-  std::string text = settings_.policy;
-  text += fleet == before ? " keeps " + FleetText(fleet)
-                          : " wants " + FleetText(fleet) + " instead of " + FleetText(before);
-  text += limit_ || available < machines_max_ ? fmt::format(", {} can be had", available)
-                                              : std::string(", all that are needed can be had");
-  text += ": " + reason.why + "; ";
-  text += reason.forecast.empty() ? "no forecast" : "forecast" + NumbersText(reason.forecast);
-  text += "; ";
-  text += reason.worth_of;
+  std::string& why = decision->why;
+  why = settings_.policy;
+  why += fleet == before ? " keeps " + FleetText(fleet)
+                         : " wants " + FleetText(fleet) + " instead of " + FleetText(before);
+  why += limit_ || available < machines_max_ ? fmt::format(", {} can be had", available)
+                                             : std::string(", all that are needed can be had");
+  why += ": " + reason.why + "; ";
+  why += reason.forecast.empty() ? "no forecast" : "forecast" + NumbersText(reason.forecast);
+  decision->others = reason.worth_of;
   std::string_view separator = " of ";
   for (const FleetAlternative& some : reason.alternatives) {
-    text += fmt::format("{}{}: {:.6g}", separator, FleetText(some.fleet), some.worth);
+    decision->others += fmt::format("{}{}: {:.6g}", separator, FleetText(some.fleet), some.worth);
     separator = ", ";
   }
-  return text;
+  why += "; " + decision->others;
 }
 
 }  // namespace ps::run

@@ -118,10 +118,11 @@ class LivePolicy final : public proto::FleetPolicy {
   proto::FleetDecision Decide(const PolicyFacts& facts, uint32_t available);
   proto::FleetDecision SayTrouble(const Status& why);
   void Remember(const provisioner::FleetWish& fleet);
-  std::string Text(
+  void Explain(
       const provisioner::FleetWish& fleet,
       const provisioner::FleetWish& before,
-      uint32_t available) const;
+      uint32_t available,
+      proto::FleetDecision* decision) const;
 
   // Constant after construction.
   const LivePolicySettings settings_;

@@ -72,7 +72,8 @@ std::string EpochText(const proto::JobStatus& status) {
 }
 
 std::string TimeLeftText(const proto::JobStatus& status) {
-  const bool is_known = status.eta_s >= 0 && status.state == "training" && status.steps_counted > 0;
+  const bool is_known =
+      status.eta_s >= 0 && status.state == proto::RunState::kTraining && status.steps_counted > 0;
   return is_known ? FormatDuration(status.eta_s) + " left" : "";
 }
 
@@ -91,10 +92,11 @@ std::string AccuracyText(const proto::JobStatus& status) {
 
 /// The state, where it is not the usual one.
 std::string StateText(const proto::JobStatus& status) {
-  if (status.state == "training") {
+  if (status.state == proto::RunState::kTraining) {
     return "";
   }
-  return status.detail.empty() ? status.state : status.state + ": " + Printable(status.detail);
+  const std::string state(proto::StateName(status.state));
+  return status.detail.empty() ? state : state + ": " + Printable(status.detail);
 }
 
 }  // namespace
@@ -128,7 +130,7 @@ std::vector<std::string> RenderProgressBlock(const proto::JobStatus& status, siz
 }
 
 std::string RenderProgressLine(const proto::JobStatus& status) {
-  if (status.state == "starting") {
+  if (status.state == proto::RunState::kStarting) {
     return StateText(status);
   }
   constexpr size_t kNoLimit = 10000;

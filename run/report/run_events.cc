@@ -22,14 +22,14 @@ uint64_t SamplesReturned(const proto::JobStatus& status) {
 
 std::string HowItWent(const proto::WorkerRow& row) {
   const std::string who = fmt::format("worker {}", row.worker.value);
-  if (row.state == "lost") {
+  if (row.state == proto::WorkerRowState::kLost) {
     return who + " lost (no notice)";
   }
-  if (row.state == "failed") {
+  if (row.state == proto::WorkerRowState::kFailed) {
     return who + " failed before it had done a step" +
            (row.reason.empty() ? "" : ": " + Printable(row.reason));
   }
-  return who + (row.state == "drained" ? " left on notice" : " left");
+  return who + (row.state == proto::WorkerRowState::kDrained ? " left on notice" : " left");
 }
 
 }  // namespace
@@ -154,11 +154,13 @@ std::vector<std::string> RunEvents::Update(const proto::JobStatus& status) {
 }
 
 void RunEvents::AddWorkerEvents(const proto::JobStatus& status, std::vector<std::string>* lines) {
-  const bool is_first = state_.empty() || state_ == "starting";
+  const bool is_first = !state_ || state_ == proto::RunState::kStarting;
   const bool went_back = status.checkpoints.rollbacks > checkpoints_.rollbacks;
-  const bool is_over = status.state == "done" || status.state == "stopped";
+  const bool is_over =
+      status.state == proto::RunState::kDone || status.state == proto::RunState::kStopped;
   for (const proto::WorkerRow& row : status.workers) {
-    if (went_back && row.state == "left" && !std::exchange(is_gone_[row.incarnation], true)) {
+    if (went_back && row.state == proto::WorkerRowState::kLeft &&
+        !std::exchange(is_gone_[row.incarnation], true)) {
       returning_.insert(row.worker);
     }
   }
@@ -196,7 +198,7 @@ void RunEvents::AddWorkerEvents(const proto::JobStatus& status, std::vector<std:
 
 void RunEvents::AddServerEvents(const proto::JobStatus& status, std::vector<std::string>* lines) {
   for (const proto::ShardRow& row : status.shards) {
-    if (row.state != "leaving") {
+    if (row.state != proto::ShardRowState::kLeaving) {
       leaving_.erase(row.shard);
     } else if (leaving_.insert(row.shard).second) {
       lines->push_back(fmt::format(
@@ -292,16 +294,18 @@ void RunEvents::AddCopyEvents(const proto::CopyStatus& status, std::vector<std::
 }
 
 void RunEvents::AddStateEvents(const proto::JobStatus& status, std::vector<std::string>* lines) {
-  if (status.state == "training" && (state_.empty() || state_ == "starting")) {
+  if (status.state == proto::RunState::kTraining &&
+      (!state_ || state_ == proto::RunState::kStarting)) {
     lines->push_back(
         "training begins with " + Plural(CountWorkers(status), "worker") + " and " +
         Plural(status.shards.size(), "server shard"));
-  } else if (status.state == "training" && (state_ == "waiting" || state_ == "paused")) {
+  } else if (
+      status.state == proto::RunState::kTraining &&
+      (state_ == proto::RunState::kWaiting || state_ == proto::RunState::kPaused)) {
     lines->push_back("training goes on");
   }
   const bool is_told = state_ == status.state && SaysTheSame(detail_, status.detail);
-  if (status.state == "training" && status.detail.starts_with("training has diverged") &&
-      !is_told) {
+  if (status.has_diverged && !is_told) {
     lines->push_back(Printable(status.detail));
   }
   if (mode_ && *mode_ != status.modes.in_force) {
@@ -310,10 +314,10 @@ void RunEvents::AddStateEvents(const proto::JobStatus& status, std::vector<std::
         proto::ModeText(*mode_) + " before");
   }
   mode_ = status.modes.in_force;
-  if (status.state == "paused" && state_ != "paused") {
+  if (status.state == proto::RunState::kPaused && state_ != proto::RunState::kPaused) {
     lines->push_back("paused: workers finish what they have and wait; psctl continue goes on");
   }
-  if (status.state == "waiting" && !is_told) {
+  if (status.state == proto::RunState::kWaiting && !is_told) {
     lines->push_back("waiting: " + Printable(status.detail));
   }
   evaluations_ = std::min(evaluations_, status.evaluations.size());

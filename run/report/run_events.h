@@ -68,7 +68,7 @@ class RunEvents {
   std::set<WorkerId> returning_;         // the job went back: they come again, and nothing is said
   std::set<ShardId> leaving_;            // shards whose servers have a notice
   bool is_journal_told_ = false;         // that it can't be written
-  std::string state_;
+  std::optional<proto::RunState> state_;
   std::string detail_;
   size_t evaluations_ = 0;
   uint64_t samples_rejected_ = 0;

@@ -44,7 +44,8 @@ double WorkerRate(const proto::WorkerRow& row) {
 
 /// What became of a worker: who computed or waited to the end has stayed.
 std::string FateOf(const proto::WorkerRow& row) {
-  return !row.is_gone() && row.incarnation != Incarnation() ? "stayed" : row.state;
+  const bool has_stayed = !row.is_gone() && row.incarnation != Incarnation();
+  return std::string(has_stayed ? "stayed" : StateName(row.state));
 }
 
 std::string HiddenNote(const ShownWorkers& shown) {
@@ -196,7 +197,7 @@ void AddCounters(const proto::JobStatus& status, JsonWriter* json) {
 
 std::string RenderOutcome(const proto::JobStatus& status) {
   const bool has_begun = status.elapsed_s > 0 || status.steps_counted > 0;
-  return Printable(status.name) + ": " + status.state +
+  return Printable(status.name) + ": " + std::string(StateName(status.state)) +
          (has_begun ? " after " + FormatDuration(status.elapsed_s) + " of training"
                     : " before training began") +
          (status.detail.empty() ? "" : ": " + Printable(status.detail));
@@ -314,7 +315,7 @@ std::string SummaryToJson(const proto::JobStatus& status, std::string_view plan_
   JsonWriter json(JsonForm::kOneLine);
   json.BeginObject();
   json.Field("name", status.name);
-  json.Field("state", status.state);
+  json.Field("state", StateName(status.state));
   json.Field("detail", status.detail);
   json.Field("run_directory", status.run_directory);
   if (status.model_file.empty()) {

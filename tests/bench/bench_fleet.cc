@@ -47,7 +47,7 @@ double SecondsTo(TrainRun* run, const std::function<bool(const proto::JobStatus&
 }
 
 bool IsTraining(const proto::JobStatus& status) {
-  return status.state == "training" && status.samples_counted > 0;
+  return status.state == proto::RunState::kTraining && status.samples_counted > 0;
 }
 
 struct Guest {

@@ -33,7 +33,7 @@ struct Sizes {
 };
 
 bool IsTraining(const proto::JobStatus& status) {
-  return status.state == "training" && status.samples_counted > 0;
+  return status.state == proto::RunState::kTraining && status.samples_counted > 0;
 }
 
 /// Seconds until another sample is counted.

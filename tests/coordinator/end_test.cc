@@ -16,7 +16,7 @@ TEST_P(ModeTest, AJobEndsWithEverySampleCountedAndEverybodyGone) {
   Harness harness(options);
   std::vector<FakeWorker> workers = harness.StartWithWorkers();
   RunToTheEnd(&harness, &workers);
-  EXPECT_EQ(harness.status().state, "done");
+  EXPECT_EQ(harness.status().state, proto::RunState::kDone);
   EXPECT_EQ(harness.status().samples_counted, 651U);
   EXPECT_EQ(harness.status().evaluations.size(), 3U);
   EXPECT_FALSE(harness.core->is_finished()) << "nobody has left yet";
@@ -86,7 +86,7 @@ TEST(EndTest, ALostServerProcessFailsTheJobWithAClearMessage) {
   harness.AskAll(&workers);
   harness.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9 (Killed)");
   const proto::JobStatus status = harness.status();
-  EXPECT_EQ(status.state, "failed");
+  EXPECT_EQ(status.state, proto::RunState::kFailed);
   EXPECT_NE(
       status.detail.find("server 1 (pid 501) was lost: killed by signal 9"), std::string::npos)
       << status.detail;
@@ -106,7 +106,7 @@ TEST(EndTest, AServerThatDoesNotStartIsStartedAgainFourTimesAtMost) {
   const TimePoint begin = harness.now;
   for (int64_t pid = 600; pid < 604; ++pid) {
     harness.Exit(ProcessKind::kServer, 1, pid, "exited with code 1");
-    EXPECT_EQ(harness.status().state, "starting");
+    EXPECT_EQ(harness.status().state, proto::RunState::kStarting);
     while (harness.core->outcome().ok() &&
            harness.fleet.servers.size() < static_cast<size_t>(pid - 599)) {
       harness.Wait(harness.timing.tick);
@@ -115,7 +115,7 @@ TEST(EndTest, AServerThatDoesNotStartIsStartedAgainFourTimesAtMost) {
   EXPECT_EQ(harness.fleet.servers, std::vector<uint32_t>(4, 1));
   EXPECT_GT(harness.now - begin, std::chrono::seconds(5)) << "what ends it may pass";
   harness.Exit(ProcessKind::kServer, 1, 604, "exited with code 1");
-  EXPECT_EQ(harness.status().state, "failed");
+  EXPECT_EQ(harness.status().state, proto::RunState::kFailed);
   EXPECT_THAT(harness.status().detail, ::testing::HasSubstr("server 1 was lost: exited"));
 }
 
@@ -124,9 +124,9 @@ TEST(EndTest, TheEndOfAServerProcessThatNeverHadAPlaceEndsNothing) {
   Harness harness;
   std::vector<FakeWorker> workers = harness.StartWithWorkers();
   harness.AskAll(&workers);
-  ASSERT_EQ(harness.status().state, "training");
+  ASSERT_EQ(harness.status().state, proto::RunState::kTraining);
   harness.Exit(ProcessKind::kServer, 1, 4711, "exited with code 1");
-  EXPECT_EQ(harness.status().state, "training");
+  EXPECT_EQ(harness.status().state, proto::RunState::kTraining);
 }
 
 TEST(EndTest, ASilentShardFailsTheJob) {
@@ -135,10 +135,10 @@ TEST(EndTest, ASilentShardFailsTheJob) {
   harness.core->OnPeerClosed(harness.shards[0].peer, harness.now, harness.out());
   harness.shards[0].peer = proto::PeerId();
   harness.Wait(harness.timing.server_detect - harness.timing.detect, workers);
-  EXPECT_EQ(harness.status().shards[0].state, "silent");
-  EXPECT_NE(harness.status().state, "failed");
+  EXPECT_EQ(harness.status().shards[0].state, proto::ShardRowState::kSilent);
+  EXPECT_NE(harness.status().state, proto::RunState::kFailed);
   harness.Wait(harness.timing.detect * 2, workers);
-  EXPECT_EQ(harness.status().state, "failed");
+  EXPECT_EQ(harness.status().state, proto::RunState::kFailed);
   EXPECT_NE(
       harness.status().detail.find("server 0 (pid 500) does not answer: no connection for 24."),
       std::string::npos)
@@ -158,14 +158,14 @@ TEST(EndTest, WhileAServerIsSilentNobodyIsBlamedForStandingStill) {
   const proto::PeerId lost = std::exchange(harness.shards[0].peer, proto::PeerId());
   harness.core->OnPeerClosed(lost, harness.now, harness.out());
   harness.Wait(harness.timing.lease * 2, workers);
-  EXPECT_EQ(harness.status().state, "waiting");
+  EXPECT_EQ(harness.status().state, proto::RunState::kWaiting);
   EXPECT_EQ(
       harness.status().detail,
       "server 0 does not answer; after 24.0 s of silence (servers.max_detect_s) it counts as lost");
   EXPECT_EQ(harness.status().waits[0].for_whom, "shard 0");
   harness.RegisterShard(0, 500);
   harness.Wait(harness.timing.lease / 2, workers);
-  EXPECT_EQ(harness.status().state, "training");
+  EXPECT_EQ(harness.status().state, proto::RunState::kTraining);
   EXPECT_EQ(harness.status().revocations_unnoticed, 0U);
   harness.Wait(harness.timing.lease, workers);
   EXPECT_EQ(harness.status().revocations_unnoticed, 3U) << "now they had the time";
@@ -204,7 +204,7 @@ TEST(EndTest, ServersThatDoNotComeUpAreNamed) {
   harness.core->Start(harness.now);
   harness.RegisterShard(0, 500);
   harness.Wait(std::chrono::seconds(31));
-  EXPECT_EQ(harness.status().state, "failed");
+  EXPECT_EQ(harness.status().state, proto::RunState::kFailed);
   EXPECT_NE(harness.status().detail.find("shard 1 of server 1 (not registered)"), std::string::npos)
       << harness.status().detail;
 }
@@ -214,7 +214,7 @@ TEST(EndTest, WithoutAnyWorkerTheJobFailsAndSaysWho) {
   harness.StartWithShards();
   harness.FailWorker(1, 1, "no data");
   harness.Wait(std::chrono::seconds(31));
-  EXPECT_EQ(harness.status().state, "failed");
+  EXPECT_EQ(harness.status().state, proto::RunState::kFailed);
   EXPECT_NE(harness.status().detail.find("worker 0"), std::string::npos);
   EXPECT_NE(
       harness.status().detail.find("worker 1 (exited with code 1: no data)"), std::string::npos)
@@ -226,9 +226,9 @@ TEST(EndTest, WhenEveryWorkerFailsBeforeItJoinsTheJobEndsAtOnceWithTheReason) {
   harness.StartWithShards();
   harness.FailWorker(0, 1, "no such file");
   harness.FailWorker(1, 2, "no such file");
-  EXPECT_EQ(harness.status().state, "starting");
+  EXPECT_EQ(harness.status().state, proto::RunState::kStarting);
   harness.FailWorker(2, 3, "no memory");
-  EXPECT_EQ(harness.status().state, "failed");
+  EXPECT_EQ(harness.status().state, proto::RunState::kFailed);
   EXPECT_EQ(
       harness.status().detail,
       "every worker failed before it had done a step: exited with code 1: no memory (worker 2); "
@@ -240,16 +240,16 @@ TEST(EndTest, WhenEveryWorkerRefusesTheJobItEndsWithTheirReason) {
   Harness harness;
   const std::vector<FakeWorker> workers = harness.StartWithWorkers();
   for (const FakeWorker& worker : workers) {
-    EXPECT_EQ(harness.status().state, "starting");
+    EXPECT_EQ(harness.status().state, proto::RunState::kStarting);
     harness.Give(worker.peer, proto::Refusal{StatusCode::kCorruption, "set up: cut off"});
     harness.core->OnPeerClosed(worker.peer, harness.now, harness.out());
   }
-  EXPECT_EQ(harness.status().state, "failed");
+  EXPECT_EQ(harness.status().state, proto::RunState::kFailed);
   EXPECT_EQ(
       harness.status().detail,
       "every worker failed before it had done a step: set up: cut off (worker 0, worker 1, worker "
       "2)");
-  EXPECT_EQ(harness.status().workers[0].state, "failed");
+  EXPECT_EQ(harness.status().workers[0].state, proto::WorkerRowState::kFailed);
   EXPECT_EQ(harness.status().revocations_unnoticed, 0U);
 }
 
@@ -263,7 +263,7 @@ TEST(EndTest, AReplacementThatFailsDoesNotEndAJobWhoseOtherWorkersWereRevoked) {
   harness.Complete(workers[2], done.step);
   harness.Give(workers[2].peer, proto::StepReport{workers[2].incarnation, {done}});
   harness.FailWorker(2, 1002, "out of memory");
-  EXPECT_EQ(harness.status().state, "waiting");
+  EXPECT_EQ(harness.status().state, proto::RunState::kWaiting);
   EXPECT_EQ(
       harness.status().detail,
       "no worker is left (worker 1 failed: exited with code 1: no data); training goes on as soon "
@@ -279,14 +279,14 @@ TEST(EndTest, AJobThatHasTrainedEndsWhenTheReplacementsOfAllSeatsFail) {
   for (uint32_t seat = 0; seat < 3; ++seat) {
     harness.Exit(ProcessKind::kWorker, seat, 1000 + seat, "killed by signal 9 (Killed)");
   }
-  EXPECT_EQ(harness.status().state, "waiting");
+  EXPECT_EQ(harness.status().state, proto::RunState::kWaiting);
   for (uint32_t seat = 0; seat < 3; ++seat) {
     const FakeWorker heir = harness.Join(seat, 2000 + seat);
-    EXPECT_EQ(harness.status().state, "training");
+    EXPECT_EQ(harness.status().state, proto::RunState::kTraining);
     harness.core->OnPeerClosed(heir.peer, harness.now, harness.out());
     harness.FailWorker(seat, 2000 + seat, "no data");
   }
-  EXPECT_EQ(harness.status().state, "failed");
+  EXPECT_EQ(harness.status().state, proto::RunState::kFailed);
 }
 
 TEST(EndTest, WithSomeOfTheWorkersTheJobGoesOn) {
@@ -316,7 +316,7 @@ TEST(EndTest, AStopLetsWorkersHandOver) {
     EXPECT_TRUE(harness.Take<proto::GoodbyeReply>(workers[i].peer).has_value());
   }
   CloseAll(&harness, workers);
-  EXPECT_EQ(harness.status().state, "stopped");
+  EXPECT_EQ(harness.status().state, proto::RunState::kStopped);
   EXPECT_EQ(harness.status().samples_counted, 30U);
   EXPECT_EQ(harness.status().revocations_noticed, 0U) << "a stop is no revocation";
   for (const FakeShard& shard : harness.shards) {
@@ -333,10 +333,10 @@ TEST(EndTest, AStopDoesNotWaitForEverAndASecondOneNotAtAll) {
   harness.AskAll(&workers);
   harness.core->RequestStop(false, "enough", harness.now, harness.out());
   harness.Wait(harness.timing.detect, workers);
-  EXPECT_EQ(harness.status().state, "training");
+  EXPECT_EQ(harness.status().state, proto::RunState::kTraining);
   EXPECT_NE(harness.status().detail.find("stopping"), std::string::npos);
   harness.Wait(harness.timing.detect * 3, workers);
-  EXPECT_EQ(harness.status().state, "stopped");
+  EXPECT_EQ(harness.status().state, proto::RunState::kStopped);
   EXPECT_EQ(harness.core->outcome().message(), "enough");
   harness.core->RequestStop(true, "hurry", harness.now, harness.out());
   EXPECT_TRUE(harness.core->is_finished());
@@ -349,7 +349,7 @@ TEST(EndTest, AnImmediateStopTellsEverybodyAtOnce) {
   harness.AskAll(&workers);
   harness.core->RequestStop(true, "enough", harness.now, harness.out());
   EXPECT_TRUE(harness.Take<proto::Shutdown>(workers[0].peer).has_value());
-  EXPECT_EQ(harness.status().state, "stopped");
+  EXPECT_EQ(harness.status().state, proto::RunState::kStopped);
 }
 
 TEST(FaultsTest, PlannedDisturbancesHappenWhenTheirPartIsCounted) {

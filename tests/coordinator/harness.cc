@@ -426,7 +426,7 @@ void CloseAll(Harness* harness, const std::vector<FakeWorker>& workers) {
 
 void RunToTheEnd(Harness* harness, std::vector<FakeWorker>* workers) {
   std::vector<proto::LeaseGrant> grants = harness->AskAll(workers);
-  for (int turn = 0; turn < 1000 && harness->status().state != "done"; ++turn) {
+  for (int turn = 0; turn < 1000 && harness->status().state != proto::RunState::kDone; ++turn) {
     for (size_t i = 0; i < workers->size(); ++i) {
       FakeWorker& worker = (*workers)[i];
       if (grants[i].lease == LeaseId()) {

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <future>
@@ -232,6 +233,8 @@ TEST_F(CoordinatorHostTest, AnotherHostGoesOnFromTheJournalAtTheSamePort) {
     PS_CHECK(journal.ok()) << journal.status();
     return std::move(journal).value();
   };
+  std::vector<proto::EventRow> told;
+  const auto tell = [&told](const proto::EventRow& event) { told.push_back(event); };
   uint32_t port = 0;
   {
     const std::unique_ptr<JobJournal> journal = open();
@@ -239,11 +242,21 @@ TEST_F(CoordinatorHostTest, AnotherHostGoesOnFromTheJournalAtTheSamePort) {
     CoordinatorHost killed(options_, &NullLogger());
     port = killed.Listen().value();
     killed.loop().RunAfter({}, [&] { killed.loop().Stop(); });
-    killed.Run({.fleet = &fleet_, .may_close = [] { return true; }, .on_limit = {}, .on_wait = {}});
+    killed.Run(
+        {.fleet = &fleet_,
+         .may_close = [] { return true; },
+         .on_limit = {},
+         .on_wait = {},
+         .on_event = tell});
     EXPECT_TRUE(killed.StatusNow().journal.is_on);
     EXPECT_EQ(killed.StatusNow().journal.restarts, 0U);
   }
   WriteFileAtomically(options_.control_path, "left by a process that was killed").Ignore("below");
+  const std::vector<proto::EventRow> of_killed = std::exchange(told, {});
+  ASSERT_FALSE(of_killed.empty());
+  EXPECT_EQ(of_killed.front().code, proto::EventCode::kJobStarted);
+  EXPECT_EQ(of_killed.front().number, 1U);
+  EXPECT_GT(of_killed.front().unix_s, 0);
   const FakeFleet before = std::exchange(fleet_, FakeFleet());
   const auto launch_of = [&before](ProcessKind kind, uint32_t index) {
     return before.launches.at({kind, index}).back();
@@ -264,7 +277,18 @@ TEST_F(CoordinatorHostTest, AnotherHostGoesOnFromTheJournalAtTheSamePort) {
     started = fleet_.servers;
     LoseAServer(&host);
   });
-  host.Run({.fleet = &fleet_, .may_close = [] { return true; }, .on_limit = {}, .on_wait = {}});
+  host.Run(
+      {.fleet = &fleet_,
+       .may_close = [] { return true; },
+       .on_limit = {},
+       .on_wait = {},
+       .on_event = tell});
+  ASSERT_GT(told.size(), of_killed.size());
+  EXPECT_TRUE(std::equal(of_killed.begin(), of_killed.end(), told.begin())) << "the journal has it";
+  EXPECT_EQ(told[of_killed.size()].code, proto::EventCode::kJobResumed);
+  EXPECT_EQ(told.back().code, proto::EventCode::kFinished);
+  ASSERT_FALSE(host.StatusNow().events.empty());
+  EXPECT_EQ(host.StatusNow().events.back(), told.back());
   EXPECT_EQ(host.StatusNow().journal.restarts, 1U);
   EXPECT_EQ(started, (std::vector<uint32_t>{1})) << "server 0 was started before";
   EXPECT_EQ(fleet_.workers.size(), 2U) << "so was worker 2";

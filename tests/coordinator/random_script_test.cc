@@ -26,14 +26,15 @@ class Script {
     for (const FakeWorker& fake : harness_.StartWithWorkers()) {
       workers_.push_back({fake, {}, 0, {}});
     }
-    for (int i = 0; i < 6000 && harness_.status().state != "done"; ++i) {
+    for (int i = 0; i < 6000 && harness_.status().state != proto::RunState::kDone; ++i) {
       Move();
       if (::testing::Test::HasFailure()) {
         return;
       }
     }
     const proto::JobStatus status = harness_.status();
-    EXPECT_EQ(status.state, "done") << status.detail << ", counted " << status.samples_counted;
+    EXPECT_EQ(status.state, proto::RunState::kDone)
+        << status.detail << ", counted " << status.samples_counted;
     EXPECT_EQ(status.samples_counted, status.samples_total);
     ASSERT_FALSE(status.evaluations.empty());
     EXPECT_LE(status.evaluations.size(), status.epochs);
@@ -87,7 +88,7 @@ class Script {
     for (uint32_t i = 0; i < harness_.shards.size(); ++i) {
       harness_.Unmute(i);
     }
-    if (harness_.status().state == "done") {
+    if (harness_.status().state == proto::RunState::kDone) {
       return;
     }
     ScriptWorker worker;

@@ -23,13 +23,13 @@ TEST(StatusTest, AStartingJobSaysWhoIsMissing) {
   harness.core->Start(harness.now);
   harness.RegisterShard(0, 500);
   proto::JobStatus status = harness.status();
-  EXPECT_EQ(status.state, "starting");
+  EXPECT_EQ(status.state, proto::RunState::kStarting);
   EXPECT_NE(status.detail.find("shard 1 of server 1"), std::string::npos);
   EXPECT_TRUE(HasWait(status, "coordinator", "shard 1", "servers"));
-  EXPECT_EQ(status.shards[0].state, "ready");
-  EXPECT_EQ(status.shards[1].state, "missing");
+  EXPECT_EQ(status.shards[0].state, proto::ShardRowState::kReady);
+  EXPECT_EQ(status.shards[1].state, proto::ShardRowState::kMissing);
   ASSERT_EQ(status.workers.size(), 3U);
-  EXPECT_EQ(status.workers[2].state, "starting");
+  EXPECT_EQ(status.workers[2].state, proto::WorkerRowState::kStarting);
   EXPECT_EQ(status.workers[2].incarnation, Incarnation());
   harness.RegisterShard(1, 501);
   harness.Join(1);
@@ -52,7 +52,7 @@ TEST(StatusTest, ATrainingJobTellsItsNumbers) {
   const proto::JobStatus status = harness.status();
   EXPECT_EQ(status.name, "small");
   EXPECT_EQ(status.run_directory, "runs/small");
-  EXPECT_EQ(status.state, "training");
+  EXPECT_EQ(status.state, proto::RunState::kTraining);
   EXPECT_EQ(status.samples_total, 200U);
   EXPECT_EQ(status.samples_counted, 20U);
   EXPECT_NEAR(status.elapsed_s, 2.5, 0.3);
@@ -63,7 +63,7 @@ TEST(StatusTest, ATrainingJobTellsItsNumbers) {
   EXPECT_NEAR(status.max_detect_s, 2.4, 1e-6);
   ASSERT_EQ(status.workers.size(), 3U);
   EXPECT_EQ(status.workers[0].samples_counted, 20U);
-  EXPECT_EQ(status.workers[0].state, "computing");
+  EXPECT_EQ(status.workers[0].state, proto::WorkerRowState::kComputing);
   EXPECT_LT(status.workers[0].silent_s, 0.5);
   ASSERT_EQ(status.ledger.size(), 1U);
   EXPECT_EQ(status.ledger[0].samples_counted, 20U);
@@ -146,8 +146,8 @@ TEST(StatusTest, TheGoneAreListedAfterTheMembersWithTheirEnd) {
   const proto::JobStatus status = harness.status();
   ASSERT_EQ(status.workers.size(), 3U);
   EXPECT_EQ(status.workers[0].worker, WorkerId(2));
-  EXPECT_EQ(status.workers[1].state, "lost");
-  EXPECT_EQ(status.workers[2].state, "drained");
+  EXPECT_EQ(status.workers[1].state, proto::WorkerRowState::kLost);
+  EXPECT_EQ(status.workers[2].state, proto::WorkerRowState::kDrained);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ class ElsewhereServersTest : public ElsewhereTest {
   static std::vector<int64_t> Ready(const proto::JobStatus& status) {
     std::vector<int64_t> pids;
     for (const proto::ShardRow& shard : status.shards) {
-      if (shard.state != "ready") {
+      if (shard.state != proto::ShardRowState::kReady) {
         return {};
       }
       pids.push_back(shard.pid);

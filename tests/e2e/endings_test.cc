@@ -74,7 +74,7 @@ TEST_F(EndingTest, AServerThatStandsStillForAWhileIsWaitedFor) {
   });
   ASSERT_EQ(::kill(pid, SIGCONT), 0);
   ASSERT_TRUE(waiting.has_value());
-  EXPECT_EQ(waiting->state, "waiting");
+  EXPECT_EQ(waiting->state, proto::RunState::kWaiting);
   EXPECT_TRUE(WaitUntil([&] { return Contains(run.psctl().Err(), "training goes on"); }));
   StopCleanly(&run);
   EXPECT_THAT(run.psctl().Err(), HasSubstr("waiting: server 0 does not answer"));

@@ -72,8 +72,8 @@ TEST_F(LossTest, WithoutWorkersTheRunWaitsSaysSoAndGoesOnWhenOneJoins) {
   for (const proto::WorkerRow& row : Alive(*training)) {
     ::kill(static_cast<pid_t>(row.pid), SIGKILL);
   }
-  const auto waiting =
-      run.WaitFor([](const proto::JobStatus& status) { return status.state == "waiting"; });
+  const auto waiting = run.WaitFor(
+      [](const proto::JobStatus& status) { return status.state == proto::RunState::kWaiting; });
   ASSERT_TRUE(waiting.has_value());
   EXPECT_LT(waiting->samples_counted, waiting->samples_total);
   EXPECT_THAT(Ask("status", run, folder_), HasSubstr("waiting: no worker is left"));
@@ -284,7 +284,7 @@ TEST_F(ProviderTest, ANoticeToTheProcessOfAServerIsAHandover) {
   ASSERT_TRUE(before.has_value());
   const auto expect_handover = [&](size_t server) {
     const auto after = run.WaitFor([&](const proto::JobStatus& status) {
-      return status.shards[server].state == "ready" &&
+      return status.shards[server].state == proto::ShardRowState::kReady &&
              status.shards[server].pid != before->shards[server].pid;
     });
     ASSERT_TRUE(after.has_value()) << "server " << server;
@@ -326,7 +326,7 @@ TEST_F(LossTest, AStoppedWorkerIsDeclaredLostFencedAndTakesItsOwnSeatAgain) {
   ASSERT_EQ(::kill(static_cast<pid_t>(rows[0].pid), SIGKILL), 0);  // seat 0 gets vacant, too
   const auto lost = run.WaitFor([&](const proto::JobStatus& status) {
     return std::ranges::any_of(status.workers, [&](const proto::WorkerRow& row) {
-      return row.incarnation == victim.incarnation && row.state == "lost";
+      return row.incarnation == victim.incarnation && row.state == proto::WorkerRowState::kLost;
     });
   });
   ASSERT_EQ(::kill(pid, SIGCONT), 0);

@@ -111,7 +111,9 @@ TEST_F(ModelTest, AServerThatIsLostAtTheEndLeavesTheModelOfACheckpoint) {
   const auto server = static_cast<pid_t>(before->shards[1].pid);
   ASSERT_EQ(::kill(server, SIGSTOP), 0);
   run.psctl().SignalGroup(SIGINT);
-  EXPECT_TRUE(run.WaitFor([](const proto::JobStatus& status) { return status.state == "stopped"; })
+  EXPECT_TRUE(run.WaitFor([](const proto::JobStatus& status) {
+                   return status.state == proto::RunState::kStopped;
+                 })
                   .has_value());
   ASSERT_EQ(::kill(server, SIGKILL), 0);
   EXPECT_EQ(run.WaitForEnd(), ProcessEnd{1}) << "the model lacks steps";

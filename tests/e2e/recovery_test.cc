@@ -54,7 +54,8 @@ TEST_F(RecoveryTest, AServerThatIsKilledComesBackWhileTheOthersGoOn) {
   ASSERT_EQ(before->shards.size(), 2U);
   ASSERT_EQ(::kill(static_cast<pid_t>(before->shards[1].pid), SIGKILL), 0);
   const auto after = run.WaitFor([&](const proto::JobStatus& status) {
-    return status.checkpoints.shards_restored == 1 && status.shards[1].state == "ready";
+    return status.checkpoints.shards_restored == 1 &&
+           status.shards[1].state == proto::ShardRowState::kReady;
   });
   ASSERT_TRUE(after.has_value());
   EXPECT_NE(after->shards[1].pid, before->shards[1].pid);
@@ -77,7 +78,7 @@ TEST_F(RecoveryTest, AServerThatIsFrozenIsKilledAndAnotherOneComesInItsPlace) {
   const int64_t frozen = before->shards[1].pid;
   ASSERT_EQ(::kill(static_cast<pid_t>(frozen), SIGSTOP), 0);
   const auto after = run.WaitFor([&](const proto::JobStatus& status) {
-    return status.shards[1].state == "ready" && status.shards[1].pid != frozen;
+    return status.shards[1].state == proto::ShardRowState::kReady && status.shards[1].pid != frozen;
   });
   ASSERT_TRUE(after.has_value());
   EXPECT_TRUE(WaitUntil([&] { return !IsAlive(frozen); }));
@@ -123,8 +124,8 @@ TEST_P(OneInstantTest, AllWorkersAndAServerAreKilledAndTheRunGoesOn) {
     ASSERT_EQ(::kill(static_cast<pid_t>(pid), SIGKILL), 0);
   }
   const auto after = run.WaitFor([&](const proto::JobStatus& status) {
-    return status.shards[1].state == "ready" && status.shards[1].pid != before->shards[1].pid &&
-           Alive(status).size() == 2;
+    return status.shards[1].state == proto::ShardRowState::kReady &&
+           status.shards[1].pid != before->shards[1].pid && Alive(status).size() == 2;
   });
   ASSERT_TRUE(after.has_value());
   EXPECT_TRUE(run.WaitForSamples(after->samples_counted + 256)) << "training does not go on";
@@ -181,7 +182,8 @@ TEST_F(RecoveryTest, AServerThatIsGivenNoticeLeavesACheckpointAndIsReplaced) {
        .output_stem = folder_ / "notice"});
   EXPECT_EQ(given.end, ProcessEnd{}) << given.err;
   const auto after = run.WaitFor([&](const proto::JobStatus& status) {
-    return status.checkpoints.shards_restored == 1 && status.shards[1].state == "ready";
+    return status.checkpoints.shards_restored == 1 &&
+           status.shards[1].state == proto::ShardRowState::kReady;
   });
   ASSERT_TRUE(after.has_value());
   EXPECT_GE(after->checkpoints.newest, 1U) << "which nothing but the notice had asked for";
@@ -198,7 +200,8 @@ TEST_F(RecoveryTest, AServersSigtermIsANoticeAndTheNextProcessIsThereBeforeItLea
   ASSERT_TRUE(before.has_value());
   ASSERT_EQ(::kill(static_cast<pid_t>(before->shards[1].pid), SIGTERM), 0);
   const auto after = run.WaitFor([&](const proto::JobStatus& status) {
-    return status.checkpoints.shards_restored == 1 && status.shards[1].state == "ready";
+    return status.checkpoints.shards_restored == 1 &&
+           status.shards[1].state == proto::ShardRowState::kReady;
   });
   ASSERT_TRUE(after.has_value());
   EXPECT_EQ(after->checkpoints.steps_undone, 0U);

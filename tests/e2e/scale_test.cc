@@ -43,8 +43,9 @@ TEST_F(ScaleTest, AFleetGrowsShrinksToNothingAndComesBack) {
   const Output none = Psctl({"scale", run.Root(), "workers=0", "--wait"});
   EXPECT_EQ(none.end, ProcessEnd{}) << none.err;
   EXPECT_TRUE(run.WaitFor([](const proto::JobStatus& s) {
-    return s.state == "waiting" && std::ranges::all_of(s.shards, [](const proto::ShardRow& row) {
-             return row.state == "parked";
+    return s.state == proto::RunState::kWaiting &&
+           std::ranges::all_of(s.shards, [](const proto::ShardRow& row) {
+             return row.state == proto::ShardRowState::kParked;
            });
   }));
   EXPECT_TRUE(WaitUntil([&] { return run.Children("ps_server").empty(); }));
@@ -90,7 +91,7 @@ TEST_F(ScaleTest, AJobIsPausedAndChangesItsModeAndNoStepIsLost) {
   ASSERT_TRUE(run.WaitFor([](const proto::JobStatus& s) { return s.samples_counted > 0; }));
   EXPECT_EQ(Psctl({"pause", run.Root()}).end, ProcessEnd{});
   const auto paused = run.WaitFor([](const proto::JobStatus& s) {
-    return s.state == "paused" && s.detail.starts_with("checkpoint");
+    return s.state == proto::RunState::kPaused && s.detail.starts_with("checkpoint");
   });
   ASSERT_TRUE(paused.has_value());
   const Output rounds = Psctl({"mode", "bsp", run.Root(), "--wait"});

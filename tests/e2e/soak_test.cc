@@ -97,7 +97,7 @@ bool Disturber::DisturbOnce() {
   // The last one has not stopped it. Where all go back, counted samples become fewer first.
   uint64_t samples = 0;
   const auto status = run_.WaitFor([&samples](const proto::JobStatus& s) {
-    if (s.state != "training" || samples == 0 || s.samples_counted < samples) {
+    if (s.state != proto::RunState::kTraining || samples == 0 || s.samples_counted < samples) {
       samples = s.samples_counted;
       return false;
     }

@@ -109,6 +109,8 @@ JobState SampleState() {
   filler.Fill(state.park);
   filler.Fill(state.places);
   filler.Fill(state.policy);
+  state.events.before = 4;
+  filler.Fill(state.events.last.emplace_back());
   return state;
 }
 

@@ -186,10 +186,10 @@ TEST(LimitsTest, AStatusTravelsWhateverItTells) {
   JobStatus& status = reply.status;
   status.detail.assign(10 * kTextBytesMax, 'd');
   WorkerRow worker;
-  worker.state = worker.host = worker.reason = LongName();
+  worker.host = worker.reason = LongName();
   status.workers.assign(size_t{3} * kSeatsMax, worker);
   ShardRow shard;
-  shard.address = shard.state = LongName();
+  shard.address = LongName();
   shard.stats.staleness_histogram.resize(32);
   shard.stats.workers.resize(kSeatsMax);
   status.shards.assign(kShardsMax, shard);

@@ -83,11 +83,11 @@ TEST(StatusJsonTest, LargeNumbersAndStrangeTextsSurvive) {
   JobStatus status;
   status.samples_total = UINT64_MAX;
   status.detail = "a \"b\"\n\x01\t\\ \xc3\xa4";
-  status.state = "bad \xff byte";
+  status.name = "bad \xff byte";
   const JsonValue json = Parse(status);
   EXPECT_EQ(At(json, "samples_total").text, "18446744073709551615");
   EXPECT_EQ(At(json, "detail").text, status.detail);
-  EXPECT_EQ(At(json, "state").text, "bad \xef\xbf\xbd byte");
+  EXPECT_EQ(At(json, "name").text, "bad \xef\xbf\xbd byte");
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ proto::JobConfig ResNetConfig() {
 
 proto::JobStatus ResNetStatus(uint32_t big = 3, uint32_t small = 0) {
   proto::JobStatus status;
-  status.state = "training";
+  status.state = proto::RunState::kTraining;
   status.train_loss = 0.9;
   status.steps_counted = 9000;
   status.elapsed_s = 1790;
@@ -53,7 +53,7 @@ void AddWorker(
     proto::JobStatus* s) {
   proto::WorkerRow row;
   row.type = type;
-  row.state = "computing";
+  row.state = proto::WorkerRowState::kComputing;
   row.minibatch = minibatch;
   row.stats.steps = steps;
   row.stats.compute_s = step_s * static_cast<double>(steps);

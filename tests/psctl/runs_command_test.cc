@@ -36,7 +36,7 @@ class RunsCommandTest : public CommandFixture {
     return std::move(run).value();
   }
 
-  run::RunPaths MakeEnded(const std::string& name, const std::string& state) const {
+  run::RunPaths MakeEnded(const std::string& name, proto::RunState state) const {
     const run::RunPaths paths = Begin(name).paths();
     proto::JobStatus status = run::MakeStatus();
     status.state = state;
@@ -54,7 +54,7 @@ TEST_F(RunsCommandTest, WithoutRunsThePlaceIsNamed) {
 }
 
 TEST_F(RunsCommandTest, RunsAreListedWithStateStartSamplesLossAndPlace) {
-  MakeEnded("mnist", "done");
+  MakeEnded("mnist", proto::RunState::kDone);
   const run::RunPaths killed = Begin("cifar").paths();
   const run::RunDirectory running = Begin("other");
   std::filesystem::create_directory(root_ / "runs/notes");
@@ -77,7 +77,7 @@ TEST_F(RunsCommandTest, RunsAreListedWithStateStartSamplesLossAndPlace) {
 }
 
 TEST_F(RunsCommandTest, PruneRemovesEndedRunsAloneAndSaysWhich) {
-  const run::RunPaths done = MakeEnded("mnist", "done");
+  const run::RunPaths done = MakeEnded("mnist", proto::RunState::kDone);
   const run::RunPaths killed = Begin("cifar").paths();
   const run::RunDirectory running = Begin("other");
   std::filesystem::create_directory(root_ / "runs/notes");
@@ -93,7 +93,7 @@ TEST_F(RunsCommandTest, PruneRemovesEndedRunsAloneAndSaysWhich) {
 }
 
 TEST_F(RunsCommandTest, PruneRemovesNothingUnlessItIsToldTo) {
-  const run::RunPaths done = MakeEnded("mnist", "done");
+  const run::RunPaths done = MakeEnded("mnist", proto::RunState::kDone);
   EXPECT_EQ(Run({"runs", "--prune"}), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("there is no terminal to ask on"));
   EXPECT_EQ(Run({"runs", "--prune", "--dry-run"}), run::kExitOk);
@@ -110,8 +110,8 @@ TEST_F(RunsCommandTest, PruneRemovesNothingUnlessItIsToldTo) {
 }
 
 TEST_F(RunsCommandTest, PruneKeepsCheckpointsOfARunThatDidNotEndWell) {
-  const run::RunPaths failed = MakeEnded("mnist", "failed");
-  const run::RunPaths done = MakeEnded("cifar", "done");
+  const run::RunPaths failed = MakeEnded("mnist", proto::RunState::kFailed);
+  const run::RunPaths done = MakeEnded("cifar", proto::RunState::kDone);
   for (const run::RunPaths& run : {failed, done}) {
     std::filesystem::create_directories(run.root + "/checkpoints/1");
   }
@@ -122,7 +122,7 @@ TEST_F(RunsCommandTest, PruneKeepsCheckpointsOfARunThatDidNotEndWell) {
 }
 
 TEST_F(RunsCommandTest, PruneKeepsModelsUnlessTheyAreNamed) {
-  const run::RunPaths done = MakeEnded("mnist", "done");
+  const run::RunPaths done = MakeEnded("mnist", proto::RunState::kDone);
   ASSERT_TRUE(WriteFileAtomically(done.model(), "weights").ok());
   ASSERT_TRUE(WriteFileAtomically(done.metrics(), "{}").ok());
   EXPECT_EQ(Run({"runs", "--prune", "--yes"}), run::kExitOk);
@@ -140,10 +140,10 @@ TEST_F(RunsCommandTest, PruneKeepsModelsUnlessTheyAreNamed) {
 }
 
 TEST_F(RunsCommandTest, PruneKeepsWhatARunThatStaysUses) {
-  const run::RunPaths first = MakeEnded("first", "done");
-  const run::RunPaths second = MakeEnded("second", "done");
-  const run::RunPaths free = MakeEnded("free", "done");
-  const run::RunPaths failed = MakeEnded("failed", "failed");
+  const run::RunPaths first = MakeEnded("first", proto::RunState::kDone);
+  const run::RunPaths second = MakeEnded("second", proto::RunState::kDone);
+  const run::RunPaths free = MakeEnded("free", proto::RunState::kDone);
+  const run::RunPaths failed = MakeEnded("failed", proto::RunState::kFailed);
   const run::RunDirectory running = Begin("running");
   std::filesystem::create_directories(failed.root + "/checkpoints/1");
   // The running one was resumed from the second, the failed one began with the first's model.
@@ -165,7 +165,7 @@ TEST_F(RunsCommandTest, PruneKeepsWhatARunThatStaysUses) {
 }
 
 TEST_F(RunsCommandTest, PruneLeavesRunsElsewhereAlone) {
-  const run::RunPaths here = MakeEnded("here", "done");
+  const run::RunPaths here = MakeEnded("here", proto::RunState::kDone);
   auto made = run::RunDirectory::Create(root_ / "elsewhere", "there", run::kNoonMicros);
   ASSERT_TRUE(made.ok());
   const run::RunPaths there = made->paths();
@@ -177,7 +177,7 @@ TEST_F(RunsCommandTest, PruneLeavesRunsElsewhereAlone) {
 }
 
 TEST_F(RunsCommandTest, PruneKeepsCheckpointsThatAProcessHasOpen) {
-  const run::RunPaths done = MakeEnded("mnist", "done");
+  const run::RunPaths done = MakeEnded("mnist", proto::RunState::kDone);
   const std::string path = done.checkpoints() + "/job";
   std::filesystem::create_directories(path);
   std::array<int, 2> ready = {};
@@ -207,8 +207,8 @@ TEST_F(RunsCommandTest, PruneKeepsCheckpointsThatAProcessHasOpen) {
 }
 
 TEST_F(RunsCommandTest, PruneOfOldRunsKeepsNewOnes) {
-  const run::RunPaths done = MakeEnded("mnist", "done");
-  const run::RunPaths old = MakeEnded("cifar", "done");
+  const run::RunPaths done = MakeEnded("mnist", proto::RunState::kDone);
+  const run::RunPaths old = MakeEnded("cifar", proto::RunState::kDone);
   const auto then = std::filesystem::file_time_type::clock::now() - std::chrono::hours(49);
   std::filesystem::last_write_time(old.summary_json(), then);
   EXPECT_EQ(Run({"runs", "--prune", "--older-than", "2d", "--yes"}), run::kExitOk);

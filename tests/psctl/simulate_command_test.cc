@@ -356,7 +356,7 @@ TEST_F(GoalPolicyTest, ThePlannerIsAskedAsInARun) {
   run.goal.catalog = kCatalogPath;
   run.workers = {{.count = 2, .type = command.type}};
   proto::JobStatus status;
-  status.state = "training";
+  status.state = proto::RunState::kTraining;
   status.train_loss = (*goal)->LossAfter(steps);
   status.steps_counted = static_cast<uint64_t>(steps);
   status.elapsed_s = 600;

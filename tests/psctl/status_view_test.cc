@@ -29,7 +29,7 @@ TEST(StatusViewTest, ANarrowTerminalKeepsTheColumnsThatMatter) {
 TEST(StatusViewTest, AJobWithoutWorkersOrServersSaysSo) {
   proto::JobStatus status;
   status.name = "mnist";
-  status.state = "starting";
+  status.state = proto::RunState::kStarting;
   const std::string text = RenderStatus(status);
   EXPECT_THAT(text, HasSubstr("no workers yet\n"));
   EXPECT_THAT(text, HasSubstr("no servers yet\n"));
@@ -79,7 +79,7 @@ TEST(StatusViewTest, WorkersThatCannotBeStartedAreShownWithTheReason) {
 TEST(StatusViewTest, SeveralJobsAreARowEach) {
   proto::JobStatus other;
   other.name = std::string(60, 'x');
-  other.state = "starting";
+  other.state = proto::RunState::kStarting;
   other.run_directory = "/r/other-20240131-120000";
   EXPECT_EQ(RenderJobList({run::MakeStatus(), other}), Golden("job_list.txt"));
 }
@@ -97,9 +97,9 @@ TEST(StatusViewTest, WhyWithoutWaitsSaysSo) {
 TEST(StatusViewTest, OnlyTheNewestOfManyGoneWorkersAreListed) {
   proto::JobStatus status = run::MakeStatus();
   for (uint64_t incarnation = 10; incarnation < 40; ++incarnation) {
-    status.workers.push_back(run::MakeWorkerRow(5, incarnation, "lost"));
+    status.workers.push_back(run::MakeWorkerRow(5, incarnation, proto::WorkerRowState::kLost));
   }
-  status.workers.push_back(run::MakeWorkerRow(5, 40, "computing"));
+  status.workers.push_back(run::MakeWorkerRow(5, 40, proto::WorkerRowState::kComputing));
   const run::ShownWorkers shown = run::ChooseWorkers(status, 8);
   ASSERT_EQ(shown.rows.size(), 3U + 8U);
   EXPECT_EQ(shown.rows[2].incarnation, Incarnation(40));
@@ -113,8 +113,10 @@ TEST(StatusViewTest, TheGoneAreListedBySeat) {
   proto::JobStatus status;
   for (const auto& [seat, incarnation] :
        std::vector<std::pair<uint32_t, uint64_t>>{{1, 6}, {3, 4}, {2, 5}, {1, 2}, {0, 7}}) {
-    status.workers.push_back(
-        run::MakeWorkerRow(seat, incarnation, seat == 0 ? "computing" : "lost"));
+    status.workers.push_back(run::MakeWorkerRow(
+        seat,
+        incarnation,
+        seat == 0 ? proto::WorkerRowState::kComputing : proto::WorkerRowState::kLost));
   }
   std::vector<uint64_t> incarnations;
   for (const proto::WorkerRow& row : run::ChooseWorkers(status, 8).rows) {

@@ -16,7 +16,7 @@ using ::testing::StartsWith;
 
 proto::JobStatus Done() {
   proto::JobStatus status = run::MakeStatus();
-  status.state = "done";
+  status.state = proto::RunState::kDone;
   status.samples_counted = 180'000;
   status.elapsed_s = 100;
   return status;
@@ -29,7 +29,7 @@ TEST(SummaryTest, SaysWhatTheRunCameTo) {
 TEST(SummaryTest, AFailureComesWithItsReason) {
   proto::JobStatus status;
   status.name = "mnist";
-  status.state = "failed";
+  status.state = proto::RunState::kFailed;
   status.detail = "server 1 was killed by signal 9 (Killed)";
   const std::string text = run::RenderSummary(status);
   EXPECT_THAT(
@@ -98,7 +98,7 @@ TEST(SummaryTest, RowsOfWorkersAddUpOrSayWhyNot) {
   EXPECT_THAT(run::SummaryToJson(status), HasSubstr(R"("samples_of_other_workers":0)"));
   status.samples_counted = 180'000;
   for (uint64_t incarnation = 10; incarnation < 30; ++incarnation) {
-    status.workers.push_back(run::MakeWorkerRow(5, incarnation, "lost"));
+    status.workers.push_back(run::MakeWorkerRow(5, incarnation, proto::WorkerRowState::kLost));
     status.workers.back().samples_counted = 1000;
   }
   // Five rows of 44,000 are not shown, and 40,000 are of before the run was resumed.

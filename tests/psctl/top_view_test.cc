@@ -38,8 +38,11 @@ TopSnapshot MakeSnapshot() {
   status.checkpoints.age_s = 12.25;
   for (int i = 0; i < 30; ++i) {
     snapshot.losses.push_back(2.3 * std::exp(-0.1 * i));
-    status.events.push_back(
-        {1706702400.0 + i, "checkpoint", "checkpoint " + std::to_string(i) + " written in 0.2 s"});
+    proto::EventRow event;
+    event.unix_s = 1706702400.0 + i;
+    event.kind = proto::EventKind::kCheckpoint;
+    event.text = "checkpoint " + std::to_string(i) + " written in 0.2 s";
+    status.events.push_back(std::move(event));
   }
   return snapshot;
 }
@@ -66,12 +69,12 @@ TEST(TopViewTest, WorkersThatCannotBeStartedHaveALine) {
 
 TEST(TopViewTest, WhyNobodyTrainsIsReadToItsEnd) {
   TopSnapshot snapshot = MakeSnapshot();
-  snapshot.status.state = "waiting";
+  snapshot.status.state = proto::RunState::kWaiting;
   snapshot.status.detail =
       "no worker is left; checkpoint 13 has all that was done, and the servers are parked; "
       "training goes on as soon as one joins";
   for (proto::WorkerRow& row : snapshot.status.workers) {
-    row.state = "left";
+    row.state = proto::WorkerRowState::kLeft;
   }
   const std::string screen = Screen(snapshot, 80, 24);
   EXPECT_THAT(
@@ -86,7 +89,7 @@ TEST(TopViewTest, WhyNobodyTrainsIsReadToItsEnd) {
 
 TEST(TopViewTest, AWorkerThatJoinsIsNotBehindYet) {
   TopSnapshot snapshot = MakeSnapshot();
-  snapshot.status.workers[1].state = "joining";
+  snapshot.status.workers[1].state = proto::WorkerRowState::kJoining;
   EXPECT_THAT(
       Screen(snapshot, 80, 24), ::testing::ContainsRegex("\n     1  joining +[0-9.]+ +-  "));
 }
@@ -98,7 +101,7 @@ TEST(TopViewTest, ALargeTerminalShowsAll) {
 TEST(TopViewTest, FitsIntoEverySize) {
   TopSnapshot snapshot = MakeSnapshot();
   for (uint32_t i = 10; i < 40; ++i) {
-    snapshot.status.workers.push_back(run::MakeWorkerRow(i, i, "computing"));
+    snapshot.status.workers.push_back(run::MakeWorkerRow(i, i, proto::WorkerRowState::kComputing));
     snapshot.status.shards.push_back(snapshot.status.shards[0]);
   }
   snapshot.trouble = "the coordinator does not answer; waiting for it: " + std::string(200, 'x');
@@ -114,11 +117,11 @@ TEST(TopViewTest, FitsIntoEverySize) {
 TEST(TopViewTest, ManyWorkersLeaveRoomForServersAndEvents) {
   TopSnapshot snapshot = MakeSnapshot();
   for (uint32_t i = 10; i < 70; ++i) {
-    snapshot.status.workers.push_back(run::MakeWorkerRow(i, i, "computing"));
+    snapshot.status.workers.push_back(run::MakeWorkerRow(i, i, proto::WorkerRowState::kComputing));
   }
   const std::string screen = Screen(snapshot, 80, 24);
   EXPECT_THAT(screen, HasSubstr("more workers"));
-  EXPECT_THAT(screen, HasSubstr("serving"));
+  EXPECT_THAT(screen, HasSubstr("ready"));
   EXPECT_THAT(screen, HasSubstr("checkpoint 29 written"));
 }
 

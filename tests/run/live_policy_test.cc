@@ -43,7 +43,7 @@ class Fleet {
     proto::PolicyView view;
     view.memory = memory;
     view.available = facts.available;
-    view.status.state = "training";
+    view.status.state = proto::RunState::kTraining;
     view.status.elapsed_s = now_s;
     view.status.samples_total = static_cast<uint64_t>(facts.samples_total);
     view.status.samples_per_s = facts.samples_per_s;
@@ -179,7 +179,7 @@ TEST(LivePolicyTest, AnotherCoordinatorGoesOnFromWhatTheFirstRemembered) {
 TEST(LivePolicyTest, AFleetThatWasRefusedIsNotTakenForAnothersWish) {
   LivePolicy policy(SettingsOf("reactive", 8), {"spot", ""});
   proto::PolicyView view;
-  view.status.state = "training";
+  view.status.state = proto::RunState::kTraining;
   view.status.fleet = {{"spot", 2, 2, 0, 0}};
   const proto::FleetDecision decision = policy.Look(view);
   ASSERT_EQ(decision.changes.size(), 1U);

@@ -31,7 +31,7 @@ TEST(ProgressBlockTest, NoLineIsEverWiderThanTheTerminal) {
   proto::JobStatus status = MakeStatus();
   status.name = std::string(200, 'n');
   proto::JobStatus waiting = status;
-  waiting.state = "waiting";
+  waiting.state = proto::RunState::kWaiting;
   waiting.detail = std::string(300, 'd');
   for (size_t width = 1; width < 150; ++width) {
     for (const auto& lines :
@@ -46,7 +46,7 @@ TEST(ProgressBlockTest, NoLineIsEverWiderThanTheTerminal) {
 TEST(ProgressBlockTest, BeforeTheFirstStepNothingIsInvented) {
   proto::JobStatus status;
   status.name = "mnist";
-  status.state = "starting";
+  status.state = proto::RunState::kStarting;
   status.detail = "waiting for 2 shards";
   status.epochs = 1;
   EXPECT_THAT(
@@ -65,7 +65,7 @@ TEST(ProgressLineTest, SaysTheSameOnOneLine) {
 
 TEST(ProgressLineTest, BeforeTrainingItSaysWhatIsWaitedFor) {
   proto::JobStatus status = MakeStatus();
-  status.state = "starting";
+  status.state = proto::RunState::kStarting;
   status.detail = "waiting for workers: w0, w1";
   EXPECT_EQ(RenderProgressLine(status), "starting: waiting for workers: w0, w1");
 }

@@ -30,9 +30,9 @@ RunEvents After(const proto::JobStatus& status) {
 TEST(RunEventsTest, TheStartIsOneLine) {
   RunEvents events;
   proto::JobStatus status = Quiet();
-  status.state = "starting";
+  status.state = proto::RunState::kStarting;
   EXPECT_THAT(events.Update(status), IsEmpty());
-  status.state = "training";
+  status.state = proto::RunState::kTraining;
   EXPECT_THAT(
       events.Update(status), ElementsAre("training begins with 2 workers and 2 server shards"));
   EXPECT_THAT(events.Update(status), IsEmpty());
@@ -41,7 +41,7 @@ TEST(RunEventsTest, TheStartIsOneLine) {
 TEST(RunEventsTest, ALostWorkerIsSaidOnceWithItsSamples) {
   proto::JobStatus status = Quiet();
   RunEvents events = After(status);
-  status.workers[1].state = "lost";
+  status.workers[1].state = proto::WorkerRowState::kLost;
   status.ledger[1].samples_returned = 312;
   EXPECT_THAT(
       events.Update(status),
@@ -54,7 +54,7 @@ TEST(RunEventsTest, WhoIsGoneIsSaidBeforeWhoTakesTheSeat) {
   RunEvents events = After(status);
   proto::WorkerRow replacement = status.workers[1];
   replacement.incarnation = Incarnation(77);
-  status.workers[1].state = "lost";
+  status.workers[1].state = proto::WorkerRowState::kLost;
   status.workers.insert(status.workers.begin(), replacement);
   EXPECT_THAT(events.Update(status), ElementsAre("worker 1 lost (no notice)", "worker 1 joined"));
 }
@@ -70,7 +70,7 @@ TEST(RunEventsTest, AFleetOfAnotherSizeIsSaidOnce) {
 TEST(RunEventsTest, ADrainedWorkerLeftOnNotice) {
   proto::JobStatus status = Quiet();
   RunEvents events = After(status);
-  status.workers[0].state = "drained";
+  status.workers[0].state = proto::WorkerRowState::kDrained;
   EXPECT_THAT(events.Update(status), ElementsAre("worker 0 left on notice"));
 }
 
@@ -97,7 +97,7 @@ TEST(RunEventsTest, CopiesThatFailAreSaidOnceForEachReasonAndWhenTheyGoOn) {
 TEST(RunEventsTest, AWorkerThatFailedSaysWhy) {
   proto::JobStatus status = Quiet();
   RunEvents events = After(status);
-  status.workers[0].state = "failed";
+  status.workers[0].state = proto::WorkerRowState::kFailed;
   status.workers[0].reason = "its data is not that of worker 1\a";
   EXPECT_THAT(
       events.Update(status),
@@ -107,7 +107,7 @@ TEST(RunEventsTest, AWorkerThatFailedSaysWhy) {
 TEST(RunEventsTest, AReplacementInTheSameSeatJoins) {
   proto::JobStatus status = Quiet();
   RunEvents events = After(status);
-  status.workers.push_back(MakeWorkerRow(1, 9, "computing"));
+  status.workers.push_back(MakeWorkerRow(1, 9, proto::WorkerRowState::kComputing));
   EXPECT_THAT(events.Update(status), ElementsAre("worker 1 joined"));
 }
 
@@ -119,8 +119,9 @@ TEST(RunEventsTest, AMoveIsToldAndSoIsAWorkerThatIsReplacedMeanwhile) {
   status.servers.wanted = 3;
   EXPECT_THAT(events.Update(status), ElementsAre("3 servers wanted, 1 before"));
   status.servers = {3, 3, false, 1, ""};
-  status.workers[0].state = "left";
-  status.workers.insert(status.workers.begin(), MakeWorkerRow(0, 8, "computing"));
+  status.workers[0].state = proto::WorkerRowState::kLeft;
+  status.workers.insert(
+      status.workers.begin(), MakeWorkerRow(0, 8, proto::WorkerRowState::kComputing));
   EXPECT_THAT(
       events.Update(status),
       ElementsAre("worker 0 left", "worker 0 joined", "all chunks are on 3 servers now"));
@@ -145,16 +146,17 @@ TEST(RunEventsTest, GoingBackIsOneLineAndNothingIsSaidOfTheWorkers) {
   status.checkpoints.samples_undone = 384;
   status.checkpoints.seconds_undone = 3.25;
   status.ledger[1].samples_returned = 50;
-  status.workers[0].state = "left";
-  status.workers[1].state = "left";
-  status.workers.insert(status.workers.begin(), MakeWorkerRow(0, 8, "computing"));
+  status.workers[0].state = proto::WorkerRowState::kLeft;
+  status.workers[1].state = proto::WorkerRowState::kLeft;
+  status.workers.insert(
+      status.workers.begin(), MakeWorkerRow(0, 8, proto::WorkerRowState::kComputing));
   EXPECT_THAT(
       events.Update(status),
       ElementsAre("a server was lost, and all went back to checkpoint 7: 12 steps of 384 samples, "
                   "3.25 s of training, are done again"));
-  status.workers.push_back(MakeWorkerRow(1, 9, "computing"));
+  status.workers.push_back(MakeWorkerRow(1, 9, proto::WorkerRowState::kComputing));
   EXPECT_THAT(events.Update(status), IsEmpty());
-  status.workers.push_back(MakeWorkerRow(5, 10, "computing"));
+  status.workers.push_back(MakeWorkerRow(5, 10, proto::WorkerRowState::kComputing));
   EXPECT_THAT(events.Update(status), ElementsAre("worker 5 joined"));
 }
 
@@ -172,7 +174,7 @@ TEST(RunEventsTest, ADamagedCheckpointIsAWarningThatSaysWhatIsBroken) {
 TEST(RunEventsTest, WaitingAndGoingOnAreSaid) {
   proto::JobStatus status = Quiet();
   RunEvents events = After(status);
-  status.state = "waiting";
+  status.state = proto::RunState::kWaiting;
   status.detail = "no workers; waiting for one to join";
   EXPECT_THAT(events.Update(status), ElementsAre("waiting: no workers; waiting for one to join"));
   EXPECT_THAT(events.Update(status), IsEmpty());
@@ -180,7 +182,7 @@ TEST(RunEventsTest, WaitingAndGoingOnAreSaid) {
   EXPECT_THAT(events.Update(status), SizeIs(1));
   status.detail = "no workers; the next is started in 9.96 s";
   EXPECT_THAT(events.Update(status), IsEmpty()) << "a countdown is no news";
-  status.state = "training";
+  status.state = proto::RunState::kTraining;
   status.detail = "";
   EXPECT_THAT(events.Update(status), ElementsAre("training goes on"));
 }
@@ -229,9 +231,9 @@ TEST(RunEventsTest, UpdatesThatOverflowAreSaidOnceAndWhenTheyHaveDoubled) {
 TEST(RunEventsTest, WorkersThatLeaveAtTheEndAreNoEvents) {
   proto::JobStatus status = Quiet();
   RunEvents events = After(status);
-  status.state = "done";
-  status.workers[0].state = "left";
-  status.workers[1].state = "left";
+  status.state = proto::RunState::kDone;
+  status.workers[0].state = proto::WorkerRowState::kLeft;
+  status.workers[1].state = proto::WorkerRowState::kLeft;
   EXPECT_THAT(events.Update(status), IsEmpty());
 }
 
@@ -239,6 +241,7 @@ TEST(RunEventsTest, ADivergenceThatIsToBeLivedWithIsSaidOnce) {
   proto::JobStatus status = Quiet();
   RunEvents events = After(status);
   status.detail = "training has diverged: 40 of the last 64 steps";
+  status.has_diverged = true;
   EXPECT_THAT(events.Update(status), ElementsAre(status.detail));
   EXPECT_THAT(events.Update(status), ElementsAre());
 }
@@ -246,10 +249,10 @@ TEST(RunEventsTest, ADivergenceThatIsToBeLivedWithIsSaidOnce) {
 TEST(RunEventsTest, WorkersAreCountedAgainstThoseThatTheConfigWants) {
   proto::JobStatus status = MakeStatus();
   EXPECT_EQ(WorkersText(status), "2/3");
-  status.workers.push_back(MakeWorkerRow(3, 4, "computing"));
-  status.workers.push_back(MakeWorkerRow(4, 0, "starting"));
+  status.workers.push_back(MakeWorkerRow(3, 4, proto::WorkerRowState::kComputing));
+  status.workers.push_back(MakeWorkerRow(4, 0, proto::WorkerRowState::kStarting));
   EXPECT_EQ(WorkersText(status), "3/3") << "a replacement is no one more";
-  status.workers.push_back(MakeWorkerRow(5, 5, "computing"));
+  status.workers.push_back(MakeWorkerRow(5, 5, proto::WorkerRowState::kComputing));
   EXPECT_EQ(WorkersText(status), "4");
 }
 
@@ -267,12 +270,12 @@ TEST(RunEventsTest, AServersNoticeIsSaidOnce) {
   status.shards.resize(2);
   status.shards[1].shard = ShardId(1);
   RunEvents events = After(status);
-  status.shards[1].state = "leaving";
+  status.shards[1].state = proto::ShardRowState::kLeaving;
   EXPECT_THAT(events.Update(status), ElementsAre(StartsWith("server shard 1 has a notice: ")));
   EXPECT_THAT(events.Update(status), IsEmpty());
-  status.shards[1].state = "missing";
+  status.shards[1].state = proto::ShardRowState::kMissing;
   EXPECT_THAT(events.Update(status), IsEmpty());
-  status.shards[1].state = "leaving";
+  status.shards[1].state = proto::ShardRowState::kLeaving;
   EXPECT_THAT(events.Update(status), SizeIs(1)) << "the one that came after it";
 }
 

@@ -4,7 +4,8 @@
 
 namespace ps::run {
 
-inline proto::WorkerRow MakeWorkerRow(uint32_t seat, uint64_t incarnation, const char* state) {
+inline proto::WorkerRow MakeWorkerRow(
+    uint32_t seat, uint64_t incarnation, proto::WorkerRowState state) {
   proto::WorkerRow row;
   row.worker = WorkerId(seat);
   row.incarnation = Incarnation(incarnation);
@@ -35,7 +36,7 @@ inline proto::JobStatus MakeStatus() {
   status.name = "fashion-mnist";
   status.run_directory = "/home/ada/runs/fashion-mnist-20240131-120000";
   status.model_file = status.run_directory + "/model.safetensors";
-  status.state = "training";
+  status.state = proto::RunState::kTraining;
   status.mode = proto::Mode::kSsp;
   status.modes.in_force = {proto::Mode::kSsp, 3};
   status.modes.wanted = status.modes.in_force;
@@ -57,18 +58,18 @@ inline proto::JobStatus MakeStatus() {
   status.max_detect_s = 3;
   status.server_max_detect_s = 30;
   status.workers_wanted = 3;
-  status.workers.push_back(MakeWorkerRow(0, 1, "computing"));
-  status.workers.push_back(MakeWorkerRow(1, 2, "waiting"));
+  status.workers.push_back(MakeWorkerRow(0, 1, proto::WorkerRowState::kComputing));
+  status.workers.push_back(MakeWorkerRow(1, 2, proto::WorkerRowState::kWaiting));
   status.workers.back().slowdown = 2.5;
   status.workers.back().device = "cuda:0";
   status.workers.back().stats.samples_per_s = 96.04;
-  status.workers.push_back(MakeWorkerRow(2, 3, "lost"));
+  status.workers.push_back(MakeWorkerRow(2, 3, proto::WorkerRowState::kLost));
   for (uint32_t i = 0; i < 2; ++i) {
     proto::ShardRow row;
     row.shard = ShardId(i);
     row.address = "127.0.0.1:4100" + std::to_string(i);
     row.pid = 3990 + i;
-    row.state = "serving";
+    row.state = proto::ShardRowState::kReady;
     row.stats.chunk_count = 12;
     row.stats.parameter_bytes = 3U << 20;
     row.stats.steps_applied = 1'351;

@@ -61,8 +61,8 @@ void CheckpointDesk::OpenIfDue(const Call& call) {
   if (open_ || !late_.empty()) {
     const Open& before = open_ ? *open_ : late_.begin()->second;
     ++job_->edit.checkpoints.skipped;
-    job_->log->Warning(
-        "checkpoint_skipped",
+    job_->events.Tell(
+        proto::EventCode::kCheckpointSkipped,
         {{"checkpoint", before.checkpoint},
          {"under_way_s", Seconds(call.now - before.since)},
          {"remedy", "raise checkpoint.every_s, or use a faster disk"}});
@@ -97,7 +97,9 @@ void CheckpointDesk::Begin(const Call& call) {
   open.samples = job_->ledger.samples_counted();
   open.lives = job_->shards.lives();
   open.since = call.now;
-  open.state = proto::EncodeJobState(job_->StateAt(call.now));
+  JobState saved = job_->StateAt(call.now);
+  saved.events = {};  // they are the run's, and stay when it goes back
+  open.state = proto::EncodeJobState(saved);
   open_ = std::move(open);
   disk_->NoteOpened(open_->checkpoint);
   job_->log->Info("checkpoint_begins", {{"checkpoint", open_->checkpoint}});
@@ -242,8 +244,8 @@ void CheckpointDesk::NoteWritten(const Open& written, const Call& call) {
   state.newest_at = written.since - job_->started_at;
   newest_sizes_ = SizesOf(written);
   trouble_.clear();
-  job_->log->Info(
-      "checkpoint",
+  job_->events.Tell(
+      proto::EventCode::kCheckpoint,
       {{"checkpoint", written.checkpoint},
        {"seconds", Seconds(call.now - written.since)},
        {"written_bytes", newest_sizes_.written_bytes},
@@ -255,7 +257,8 @@ void CheckpointDesk::NoteWritten(const Open& written, const Call& call) {
 void CheckpointDesk::GiveUp(const std::string& why) {
   ++job_->edit.checkpoints.failed;
   trouble_ = why;
-  job_->log->Error("checkpoint_failed", {{"checkpoint", open_->checkpoint}, {"why", why}});
+  job_->events.Tell(
+      proto::EventCode::kCheckpointFailed, {{"checkpoint", open_->checkpoint}, {"why", why}});
   if (open_->is_writing) {
     late_[open_->checkpoint] = *std::move(open_);
   }
@@ -285,7 +288,8 @@ std::optional<proto::KeptCheckpoint> CheckpointDesk::GiveUpKept(
   ++state.damaged;
   const std::string text(why.message());
   state.damage = fmt::format("checkpoint {}: {}", checkpoint, text);
-  job_->log->Error("checkpoint_damaged", {{"checkpoint", checkpoint}, {"why", text}});
+  job_->events.Tell(
+      proto::EventCode::kCheckpointDamaged, {{"checkpoint", checkpoint}, {"why", text}});
   set_aside_.push_back({checkpoint, checkpoint::IsProvedCorrupt(why), text});
   disk_->NoteSetAside(set_aside_);
   return given_up;
@@ -356,7 +360,7 @@ bool CheckpointDesk::FinishLast(const Call& call) {
   if (!job_->rounds.is_empty() || !job_->rounds.is_commit_acknowledged()) {
     has_tried_last_ = true;
     trouble_ = "no last checkpoint was written: the run ended in the middle of a round";
-    job_->log->Warning("no_last_checkpoint", {{"why", trouble_}});
+    job_->events.Tell(proto::EventCode::kNoLastCheckpoint, {{"why", trouble_}});
     return true;
   }
   has_tried_last_ = true;

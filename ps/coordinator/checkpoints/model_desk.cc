@@ -55,7 +55,7 @@ void ModelDesk::GiveUp(const std::string& why) {
   if (!job_->state.model.is_due) {
     return;
   }
-  job_->log->Warning("model_not_saved", {{"reason", why}});
+  job_->events.Tell(proto::EventCode::kModelNotSaved, {{"reason", why}});
   job_->edit.model = {false, "", why};
   readings_.clear();
   if (is_begun_) {
@@ -164,7 +164,7 @@ void ModelDesk::AwaitFile() {
     GiveUp(std::string(outcome->message()));
   } else if (outcome) {
     job_->edit.model = {false, job_->options.model_sink->path(), ""};
-    job_->log->Info("model_saved", {{"path", job_->state.model.file}});
+    job_->events.Tell(proto::EventCode::kModelSaved, {{"path", job_->state.model.file}});
   }
 }
 

@@ -64,8 +64,8 @@ Result<proto::ScaleReply> FleetDesk::Scale(
 }
 
 void FleetDesk::Want(std::vector<uint32_t> wanted, const std::string& by, const Call& call) {
-  job_->log->Info(
-      "scaled",
+  job_->events.Tell(
+      proto::EventCode::kScaled,
       {{"workers_before", SumOf(job_->state.wanted)}, {"workers", SumOf(wanted)}, {"by", by}});
   if (SumOf(wanted) > SumOf(job_->state.wanted)) {
     park_->Wake("more workers are wanted", call);
@@ -185,8 +185,8 @@ bool FleetDesk::GaveUp(const std::vector<FleetAction>& actions, const Call& call
   for (const FleetAction& action : actions) {
     if (const auto* const absent = std::get_if<GiveUp>(&action)) {
       is_any = true;
-      job_->log->Warning(
-          "worker_never_joined",
+      job_->events.Tell(
+          proto::EventCode::kWorkerNeverJoined,
           {{"worker", absent->seat.value}, {"waited_s", Seconds(absent->waited)}});
       job_->seats.Cancel(absent->seat);
       job_->fleet->KillWorker(absent->seat);
@@ -219,12 +219,12 @@ void FleetDesk::Act(
             start,
             wait,
             [&](const Cancel& surplus) {
-              job_->log->Info("fleet_cancel", {{"worker", surplus.seat.value}});
+              job_->events.Tell(proto::EventCode::kFleetCancel, {{"worker", surplus.seat.value}});
               job_->seats.Cancel(surplus.seat);
               job_->fleet->KillWorker(surplus.seat);
             },
             [&](const Release& surplus) {
-              job_->log->Info("fleet_release", {{"worker", surplus.seat.value}});
+              job_->events.Tell(proto::EventCode::kFleetRelease, {{"worker", surplus.seat.value}});
               notices_->Release(surplus.seat, kReleaseGrace, call);
             },
             [](const GiveUp& /*absent*/) {}},
@@ -251,8 +251,8 @@ void FleetDesk::StartOne(const Start& action, const Call& call) {
   taken_.insert(action.place);
   job_->StartWorkerIn(seat, action.place, call.now);
   const auto& [type, zone] = action.place;
-  job_->log->Info(
-      "fleet_start",
+  job_->events.Tell(
+      proto::EventCode::kFleetStart,
       {{"worker", seat.value}, {"type", type}, {"zone", zone}, {"reason", action.reason}});
 }
 
@@ -264,11 +264,12 @@ void FleetDesk::Say(const Wait& action) {
     return;
   }
   if (action.what == Wait::For::kSeat) {
-    job_->log->Warning(
-        "no_seat_left", {{"seats", job_->seats.size()}, {"missing", action.missing}});
+    job_->events.Tell(
+        proto::EventCode::kNoSeatLeft,
+        {{"seats", job_->seats.size()}, {"missing", action.missing}});
   } else {
-    job_->log->Warning(
-        "fleet_waits",
+    job_->events.Tell(
+        proto::EventCode::kFleetWaits,
         {{"type", job_->options.config.workers[action.group].type},
          {"missing", action.missing},
          {"seconds", Seconds(action.place.wait)},

@@ -34,8 +34,8 @@ void NoticeDesk::On(const Call& call, const proto::NoticeRequest& message) {
     job_->Refuse(call, StatusCode::kNotFound, WhyNobodyIsIn(message.worker));
     return;
   }
-  job_->log->Info(
-      message.is_release ? "release_asked" : "notice_given",
+  job_->events.Tell(
+      message.is_release ? proto::EventCode::kReleaseAsked : proto::EventCode::kNoticeGiven,
       {{"worker", message.worker.value}, {"grace_s", Seconds(grace)}});
   if (!message.is_release) {
     job_->Reply(call, proto::NoticeReply{GraceMillis(GiveTo(member, call.now + grace, call))});

@@ -51,7 +51,8 @@ bool PrewarmDesk::OnTick(const Call& call) {
   for (uint32_t group = 0; group < extra_.size(); ++group) {
     is_less = is_less || extra_[group] < before[group];
     if (extra_[group] > before[group]) {
-      job_->log->Info("prewarm", {{"type", job_->options.config.workers[group].type}});
+      job_->events.Tell(
+          proto::EventCode::kPrewarm, {{"type", job_->options.config.workers[group].type}});
       is_checkpoint_due_ = checkpoints_->is_on();
     }
   }

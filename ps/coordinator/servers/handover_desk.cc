@@ -64,7 +64,9 @@ Duration HandoverDesk::Notice(
     }
   }
   const Duration left = handover.due - age;
-  job_->log->Info("server_notice", {{"server", server}, {"grace_s", Seconds(left)}, {"by", who}});
+  job_->events.Tell(
+      proto::EventCode::kServerNotice,
+      {{"server", server}, {"grace_s", Seconds(left)}, {"by", who}});
   if (is_first) {
     told_.erase(server);  // that was the process before
     StartSuccessor(server);
@@ -83,14 +85,16 @@ void HandoverDesk::StartSuccessor(uint32_t server) {
       !job_->shards.HasSuccessor(server)) {
     const LaunchId launch = job_->NextLaunch();
     job_->shards.SetSuccessor(server, launch);
-    job_->log->Info("successor_started", {{"server", server}, {"launch", launch.value}});
+    job_->events.Tell(
+        proto::EventCode::kSuccessorStarted, {{"server", server}, {"launch", launch.value}});
     job_->fleet->StartServer(server, launch);
   }
 }
 
 void HandoverDesk::OnSuccessorEnded(const proto::ProcessEnd& end) {
   job_->shards.SetSuccessor(end.index, LaunchId());
-  job_->log->Warning("successor_ended", {{"server", end.index}, {"how", end.description}});
+  job_->events.Tell(
+      proto::EventCode::kSuccessorEnded, {{"server", end.index}, {"how", end.description}});
 }
 
 Status HandoverDesk::OnTick(const Call& call) {
@@ -114,7 +118,7 @@ Status HandoverDesk::Advance(uint32_t server, const Call& call) {
   }
   if (handover.checkpoint == 0 && handover.holds_until != Duration::zero() &&
       !job_->is_consistent() && call.now >= job_->started_at + handover.holds_until) {
-    job_->log->Warning("handover_in_haste", {{"server", server}});
+    job_->events.Tell(proto::EventCode::kHandoverInHaste, {{"server", server}});
     handover.holds_until = Duration::zero();
   }
   const uint64_t newest = job_->state.checkpoints.newest().checkpoint;

@@ -127,7 +127,7 @@ void MoveDesk::SayStuck(const std::optional<ShardId>& full) {
       job_->shards.ServerOf(*full),
       kStuckRemedy);
   if (trouble != text) {
-    job_->log->Warning("chunks_wait", {{"why", text}});
+    job_->events.Tell(proto::EventCode::kChunksWait, {{"why", text}});
     job_->edit.servers.trouble = std::move(text);
   }
 }
@@ -177,8 +177,8 @@ void MoveDesk::On(const Call& call, const proto::ChunksGiven& message) {
   for (const ChunkKey key : move->keys) {
     addresses.places.push_back({key, move->to});
   }
-  job_->log->Info(
-      "chunks_moved",
+  job_->events.Tell(
+      proto::EventCode::kChunksMoved,
       {{"placement", move->version},
        {"chunks", move->keys.size()},
        {"from", move->from.value},

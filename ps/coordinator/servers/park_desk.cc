@@ -82,8 +82,8 @@ void ParkDesk::Park(const Call& call) {
       job_->shards.SetSuccessor(server, LaunchId());
     }
   }
-  job_->log->Info(
-      "servers_parked",
+  job_->events.Tell(
+      proto::EventCode::kServersParked,
       {{"servers", job_->shards.server_count()},
        {"checkpoint", newest.checkpoint},
        {"why", fmt::format("no worker for {:.0f} s", Seconds(waited))}});
@@ -96,8 +96,8 @@ void ParkDesk::Wake(const std::string& why, const Call& call) {
   job_->edit.park.is_on = false;
   job_->no_worker_since = call.now;
   kill_at_.reset();
-  job_->log->Info(
-      "servers_woken",
+  job_->events.Tell(
+      proto::EventCode::kServersWoken,
       {{"servers", job_->shards.server_count()},
        {"checkpoint", job_->state.checkpoints.newest().checkpoint},
        {"why", why}});

@@ -160,8 +160,8 @@ Status ServerWatch::OnServerLost(uint32_t server, const std::string& why, const 
   } else {
     wait = job_->StartServer(server, why, call.now);
   }
-  job_->log->Warning(
-      "server_lost",
+  job_->events.Tell(
+      proto::EventCode::kServerLost,
       {{"server", server},
        {"why", why},
        {"checkpoint", restore.checkpoint},
@@ -187,8 +187,9 @@ Status ServerWatch::StartAgain(uint32_t server, const std::string& why, TimePoin
     }
   }
   const Duration wait = job_->StartServer(server, why, now);
-  job_->log->Warning(
-      "server_start_failed", {{"server", server}, {"why", why}, {"again_in_s", Seconds(wait)}});
+  job_->events.Tell(
+      proto::EventCode::kServerStartFailed,
+      {{"server", server}, {"why", why}, {"again_in_s", Seconds(wait)}});
   return Status::Ok();
 }
 

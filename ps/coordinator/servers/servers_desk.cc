@@ -36,14 +36,15 @@ void ServersDesk::Want(const ServersWanted& wanted, const std::string& by, const
   const bool has_other_pins = wanted.pins != state.pins;
   const bool has_other_shares = wanted.shares != state.shares || has_other_pins;
   if (servers != state.wanted || wanted.shares != state.shares) {
-    job_->log->Info(
-        "servers_scaled",
+    job_->events.Tell(
+        proto::EventCode::kServersScaled,
         {{"servers_before", state.wanted},
          {"servers", servers},
          {"shares", proto::SharesText(wanted.shares)},
          {"by", by}});
   } else if (has_other_pins) {
-    job_->log->Info("chunks_pinned", {{"chunks", wanted.pins.size()}, {"by", by}});
+    job_->events.Tell(
+        proto::EventCode::kChunksPinned, {{"chunks", wanted.pins.size()}, {"by", by}});
   } else {
     return;
   }
@@ -82,7 +83,7 @@ void ServersDesk::GiveUp(const std::string& why, const Call& call) {
   proto::ServersState& state = job_->edit.servers;
   const uint32_t count = job_->shards.server_count();
   state.trouble = fmt::format("{} servers, not {}: {}", count, state.wanted, why);
-  job_->log->Error("servers_not_scaled", {{"servers", count}, {"why", why}});
+  job_->events.Tell(proto::EventCode::kServersNotScaled, {{"servers", count}, {"why", why}});
   state.wanted = count;
   state.shares.clear();
   std::erase_if(state.pins, [count](const auto& pin) { return pin.server >= count; });
@@ -287,7 +288,7 @@ void ServersDesk::Advance(const Call& call) {
     wants_other_shards_ = MayResize();
   } else if (state.wanted < count && !state.is_spreading) {
     state.is_spreading = true;
-    job_->log->Info("servers_move", {{"servers", state.wanted}, {"by", asker_}});
+    job_->events.Tell(proto::EventCode::kServersMove, {{"servers", state.wanted}, {"by", asker_}});
   }
   MoveDesk::Wish wish{
       Shares(), PinnedShards(state, job_->options.config.servers.shards_per_server)};
@@ -301,8 +302,9 @@ void ServersDesk::Advance(const Call& call) {
     } else {
       state.is_spreading = false;
       ++state.moves;
-      job_->log->Info(
-          "servers_moved", {{"servers", count}, {"placement", job_->state.placement.version}});
+      job_->events.Tell(
+          proto::EventCode::kServersMoved,
+          {{"servers", count}, {"placement", job_->state.placement.version}});
     }
   }
   if (MustSettle()) {

@@ -316,8 +316,8 @@ void ShardDesk::OnTick(const Call& call) {
 /// Workers go on where they were, and learn where the shard is now.
 void ShardDesk::OnBack(const Shard& shard, const Call& call) {
   if (shard.lost_at != TimePoint()) {
-    job_->log->Info(
-        "shard_is_back",
+    job_->events.Tell(
+        proto::EventCode::kShardIsBack,
         {{"shard", shard.shard.value},
          {"life", shard.record->life},
          {"checkpoint", shard.record->restore.checkpoint},

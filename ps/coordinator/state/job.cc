@@ -48,13 +48,14 @@ Job::Job(
       log(log_in),
       state(state_),
       edit(&state_),
+      events(&state_.events, log, &touched_),
       ledger(&state_.ledger, options.train_samples, options.config.train.epochs, &touched_),
       evaluations(&state_.evaluations, &touched_),
       rounds(&state_.rounds, &touched_),
       membership(&state_.membership, static_cast<uint32_t>(state_.shards.size()), &touched_),
       faults(options.config.faults, &state_.faults_fired),
       seats(options.config, faults.faults(), &state_.seats, &touched_),
-      places(options.config, &state_.places, log),
+      places(options.config, &state_.places, &events),
       shards(&state_.shards, options.config.servers.shards_per_server, state.placement, &touched_),
       meter(&state_.meter, options.config.train.minibatch),
       divergence(options.classes),
@@ -254,8 +255,8 @@ bool Job::GiveUpReturn(WorkerId seat, const std::string& reason) {
   }
   const bool is_lost = gone->kind == LeaveKind::kLost;
   ++(is_lost ? edit.counters.revocations_unnoticed : edit.counters.revocations_noticed);
-  log->Info(
-      is_lost ? "worker_lost" : "worker_left",
+  events.Tell(
+      is_lost ? proto::EventCode::kWorkerLost : proto::EventCode::kWorkerLeft,
       {{"worker", seat.value},
        {"incarnation", gone->member.incarnation.value},
        {"reason", reason},

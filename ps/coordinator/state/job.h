@@ -17,6 +17,7 @@
 #include "ps/coordinator/meters/straggler_watch.h"
 #include "ps/coordinator/state/call.h"
 #include "ps/coordinator/state/evaluations.h"
+#include "ps/coordinator/state/events.h"
 #include "ps/coordinator/state/fault_schedule.h"
 #include "ps/coordinator/state/job_state.h"
 #include "ps/coordinator/state/ledger.h"
@@ -223,6 +224,7 @@ class Job {
   /// Whoever changes it does so through `edit`, or through the table that keeps the part.
   const JobState& state;
   const JobEdits edit;
+  Events events;
   SampleLedger ledger;
   Evaluations evaluations;
   Rounds rounds;

@@ -25,8 +25,8 @@ std::string NameOf(const std::string& type, const std::string& zone) {
 }  // namespace
 
 Places::Places(
-    const proto::JobConfig& config, std::vector<proto::PlaceRecord>* records, const Logger* log)
-    : config_(config), records_(records), log_(log) {}
+    const proto::JobConfig& config, std::vector<proto::PlaceRecord>* records, Events* events)
+    : config_(config), records_(records), events_(events) {}
 
 void Places::SetBegin(TimePoint began_at) {
   began_at_ = began_at;
@@ -181,8 +181,8 @@ void Places::LeaveOut(const PlaceKey& key, Place* place, TimePoint now) {
       std::min(limit, first * (1 << std::min(place->times_left_out, kDoublingsMax)));
   ++place->times_left_out;
   place->left_out_until = now + wait;
-  log_->Warning(
-      "type_left_out",
+  events_->Tell(
+      proto::EventCode::kTypeLeftOut,
       {{"type", NameOf(key.first, key.second)},
        {"seconds", Seconds(wait)},
        {"failures", place->failures},

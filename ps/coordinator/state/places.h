@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "ps/base/ids.h"
-#include "ps/base/logger.h"
 #include "ps/base/random.h"
 #include "ps/base/time.h"
+#include "ps/coordinator/state/events.h"
 #include "ps/coordinator/state/place_view.h"
 #include "ps/coordinator/state/start_pace.h"
 #include "ps/proto/job/job_config.h"
@@ -34,8 +34,7 @@ class Places {
   };
 
   /// Goes on from `records`, and keeps there what it has to; all outlive it.
-  Places(
-      const proto::JobConfig& config, std::vector<proto::PlaceRecord>* records, const Logger* log);
+  Places(const proto::JobConfig& config, std::vector<proto::PlaceRecord>* records, Events* events);
 
   /// The job began then: times of the records are its age. Called before anything is asked or told.
   void SetBegin(TimePoint began_at);
@@ -95,7 +94,7 @@ class Places {
 
   const proto::JobConfig& config_;
   std::vector<proto::PlaceRecord>* const records_;
-  const Logger* const log_;
+  Events* const events_;
   std::map<PlaceKey, Place> places_;  // that were ever taken
   std::map<WorkerId, Started> started_;
   uint64_t starts_ = 0;

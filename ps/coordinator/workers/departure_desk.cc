@@ -12,17 +12,17 @@ namespace {
 
 constexpr uint64_t kStepsInHandMax = 2;
 
-std::string_view EventOf(LeaveKind kind) {
+proto::EventCode EventOf(LeaveKind kind) {
   switch (kind) {
     case LeaveKind::kLost:
-      return "worker_lost";
+      return proto::EventCode::kWorkerLost;
     case LeaveKind::kFailed:
-      return "worker_failed";
+      return proto::EventCode::kWorkerFailed;
     case LeaveKind::kDrained:
     case LeaveKind::kLeft:
       break;
   }
-  return "worker_left";
+  return proto::EventCode::kWorkerLeft;
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ void DepartureDesk::NoteFruitless(WorkerId seat, const std::string& reason, cons
     return;
   }
   const std::string why = fmt::format("lost {} times in a row, each time with: {}", times, reason);
-  job_->log->Warning("worker_lost_again", {{"worker", seat.value}, {"why", why}});
+  job_->events.Tell(proto::EventCode::kWorkerLostAgain, {{"worker", seat.value}, {"why", why}});
   job_->seats.NoteFailure(seat, why);
   job_->places.NoteFailure(seat, Places::Cause::kProgram, why, call.now);
 }
@@ -127,7 +127,7 @@ void DepartureDesk::Remove(
     call.out->Send(member.peer, 0, std::move(refusal));
     job_->ClosePeer(member.peer, call);
   }
-  job_->log->Info(
+  job_->events.Tell(
       EventOf(kind),
       {{"worker", record.seat.value},
        {"incarnation", incarnation.value},

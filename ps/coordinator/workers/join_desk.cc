@@ -84,7 +84,7 @@ void JoinDesk::OnReconnected(const Call& call, Incarnation incarnation) {
   }
   member->peer = call.from;
   member->last_heard = call.now;
-  job_->log->Info("worker_reconnected", {{"worker", member->record->seat.value}});
+  job_->events.Tell(proto::EventCode::kWorkerReconnected, {{"worker", member->record->seat.value}});
 }
 
 void JoinDesk::OnClosed(proto::PeerId peer, Incarnation incarnation, const Call& call) {
@@ -342,7 +342,8 @@ void JoinDesk::Admit(const Call& call, const proto::JoinRequest& request) {
     return;
   }
   if (job_->membership.members().size() >= job_->MembersMax()) {
-    job_->log->Warning("no_room_for_worker", {{"members", job_->membership.members().size()}});
+    job_->events.Tell(
+        proto::EventCode::kNoRoomForWorker, {{"members", job_->membership.members().size()}});
     job_->Refuse(
         call,
         StatusCode::kOverloaded,
@@ -378,8 +379,8 @@ void JoinDesk::Admit(const Call& call, const proto::JoinRequest& request) {
   member.last_progress = call.now;
   job_->peers.At(call.from).incarnation = record->incarnation;
   ++job_->edit.counters.joins;
-  job_->log->Info(
-      "worker_joins",
+  job_->events.Tell(
+      proto::EventCode::kWorkerJoins,
       {{"worker", seat->value},
        {"incarnation", record->incarnation.value},
        {"host", record->host},

@@ -294,8 +294,8 @@ void LeaseDesk::On(const Call& call, const proto::StepReport& message) {
     member->last_progress = call.now;
   }
   if (checkpoints.steps_undone > undone_before) {
-    job_->log->Info(
-        "steps_undone",
+    job_->events.Tell(
+        proto::EventCode::kStepsUndone,
         {{"worker", record->seat.value},
          {"steps_undone", checkpoints.steps_undone - undone_before},
          {"samples_undone", checkpoints.samples_undone - samples_before}});
@@ -467,7 +467,7 @@ void LeaseDesk::FinishEpochs() {
   while (finished < train.epochs && job_->ledger.is_epoch_complete(finished) &&
          job_->rounds.is_empty()) {
     ++finished;
-    job_->log->Info("epoch_complete", {{"epoch", finished}});
+    job_->events.Tell(proto::EventCode::kEpochComplete, {{"epoch", finished}});
     const bool is_last = finished == train.epochs;
     is_due = is_due || is_last ||
              (train.evaluate_every_epochs != 0 && finished % train.evaluate_every_epochs == 0);

@@ -61,8 +61,8 @@ void ModeDesk::Want(const proto::ModeChoice& wanted, const std::string& policy_w
     return;
   }
   const bool is_policy = !policy_why.empty();
-  job_->log->Info(
-      "mode_wanted",
+  job_->events.Tell(
+      proto::EventCode::kModeWanted,
       {{"mode", proto::ModeText(wanted)},
        {"mode_before", proto::ModeText(modes.in_force)},
        {"by", is_policy ? "train.mode_policy, " + policy_why : "request"}});
@@ -150,8 +150,8 @@ void ModeDesk::Advance(const Call& call) {
 
 void ModeDesk::Switch(const Call& call) {
   proto::ModesState& modes = job_->edit.modes;
-  job_->log->Info(
-      "mode_switched",
+  job_->events.Tell(
+      proto::EventCode::kModeSwitched,
       {{"mode", proto::ModeText(modes.wanted)},
        {"mode_before", proto::ModeText(modes.in_force)},
        {"by", modes.is_wanted_by_policy ? "train.mode_policy" : "request"},

@@ -27,8 +27,8 @@ void PauseDesk::On(const Call& call, const proto::PauseRequest& message) {
   }
   if (message.is_paused != job_->state.pause.is_on) {
     job_->edit.pause = {message.is_paused, 0};
-    job_->log->Info(
-        message.is_paused ? "paused" : "continued",
+    job_->events.Tell(
+        message.is_paused ? proto::EventCode::kPaused : proto::EventCode::kContinued,
         {{"samples_counted", job_->ledger.samples_counted()}});
   }
   job_->Reply(call, proto::PauseReply{});

@@ -128,8 +128,8 @@ void SitOuts::LeaveOut(proto::SitOutRecord* record, double slowdown, TimePoint n
   record->until = now + rest - job_->started_at;
   job_->stragglers.SetAside(record->incarnation);
   leases_->Track(record->incarnation);
-  job_->log->Warning(
-      "worker_sits_out",
+  job_->events.Tell(
+      proto::EventCode::kWorkerSitsOut,
       {{"worker", job_->membership.Find(record->incarnation)->record->seat.value},
        {"slowdown", fmt::format("{:.1f}", slowdown)},
        {"seconds", std::lround(Seconds(rest))},
@@ -141,8 +141,8 @@ void SitOuts::TakeBack(proto::SitOutRecord* record, const std::string& why) {
   record->is_trial = false;
   job_->stragglers.TakeBack(record->incarnation);
   leases_->Track(record->incarnation);
-  job_->log->Info(
-      "worker_back_in_rounds",
+  job_->events.Tell(
+      proto::EventCode::kWorkerBackInRounds,
       {{"worker", job_->membership.Find(record->incarnation)->record->seat.value}, {"why", why}});
 }
 

@@ -33,7 +33,7 @@ auto ListFields(M& m, auto&& list) {
   return list(
       Field<"worker">(m.worker),
       Field<"incarnation">(m.incarnation),
-      Text<"state", kNameBytesMax>(m.state),
+      Field<"state">(m.state),
       Text<"host", kNameBytesMax>(m.host),
       Field<"pid">(m.pid),
       Field<"minibatch">(m.minibatch),
@@ -58,7 +58,7 @@ auto ListFields(M& m, auto&& list) {
       Field<"shard">(m.shard),
       Text<"address", kNameBytesMax>(m.address),
       Field<"pid">(m.pid),
-      Text<"state", kNameBytesMax>(m.state),
+      Field<"state">(m.state),
       Field<"stats">(m.stats),
       Field<"received_bytes_per_s">(m.received_bytes_per_s),
       Field<"sent_bytes_per_s">(m.sent_bytes_per_s));
@@ -146,9 +146,14 @@ auto ListFields(M& m, auto&& list) {
 template <MaybeConst<EventRow> M>
 auto ListFields(M& m, auto&& list) {
   return list(
+      Field<"number">(m.number),
       Field<"unix_s">(m.unix_s),
-      Text<"kind", kNameBytesMax>(m.kind),
-      Text<"text", kTextBytesMax>(m.text));
+      Field<"code">(m.code),
+      Field<"kind">(m.kind),
+      Text<"text", kTextBytesMax>(m.text),
+      Text<"by", kNameBytesMax>(m.by),
+      Text<"why", kTextBytesMax>(m.why),
+      Text<"others", kTextBytesMax>(m.others));
 }
 
 template <MaybeConst<FleetRow> M>
@@ -167,7 +172,7 @@ auto ListFields(M& m, auto&& list) {
   return list(
       Text<"name", kNameBytesMax>(m.name),
       Text<"run_directory", kTextBytesMax>(m.run_directory),
-      Text<"state", kNameBytesMax>(m.state),
+      Field<"state">(m.state),
       Text<"detail", kTextBytesMax>(m.detail),
       Field<"mode">(m.mode),
       Field<"epochs">(m.epochs),
@@ -205,7 +210,8 @@ auto ListFields(M& m, auto&& list) {
       Field<"usd_spent">(m.usd_spent),
       Field<"usd_per_hour">(m.usd_per_hour),
       Field<"events">(m.events),
-      Field<"modes">(m.modes));
+      Field<"modes">(m.modes),
+      Field<"has_diverged">(m.has_diverged));
 }
 
 template <MaybeConst<StatusRequest> M>

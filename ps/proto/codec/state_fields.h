@@ -24,6 +24,7 @@ enum StatePart : uint32_t {
   kRoundsPart = 1U << 9,
   kKillsPart = 1U << 10,
   kPolicyPart = 1U << 11,
+  kEventsPart = 1U << 12,
 };
 
 constexpr FieldLimits OfParts(uint32_t parts, FieldLimits limits) {
@@ -263,6 +264,11 @@ auto ListFields(M& m, auto&& list) {
       Text<"why", kTextBytesMax>(m.why));
 }
 
+template <MaybeConst<EventsState> M>
+auto ListFields(M& m, auto&& list) {
+  return list(Field<"last">(m.last), Field<"before">(m.before));
+}
+
 template <MaybeConst<PolicyRecord> M>
 auto ListFields(M& m, auto&& list) {
   return list(
@@ -313,7 +319,8 @@ auto ListFields(M& m, auto&& list) {
       In<kTotalsPart>(Optional<"park">(m.park)),
       In<kTotalsPart>(Field<"places">(m.places)),
       In<kTotalsPart>(Field<"last_launch">(m.last_launch)),
-      In<kPolicyPart>(Optional<"policy">(m.policy)));
+      In<kPolicyPart>(Optional<"policy">(m.policy)),
+      In<kEventsPart | kTotalsPart>(Optional<"events">(m.events)));
 }
 
 }  // namespace ps::proto

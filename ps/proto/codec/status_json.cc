@@ -29,6 +29,12 @@ template <typename T>
 void PrintValue(const T& value, JsonWriter* json) {
   if constexpr (std::is_same_v<T, Mode>) {
     json->Value(ModeName(value));
+  } else if constexpr (requires { StateName(value); }) {
+    json->Value(StateName(value));
+  } else if constexpr (std::is_same_v<T, EventCode>) {
+    json->Value(EventCodeName(value));
+  } else if constexpr (std::is_same_v<T, EventKind>) {
+    json->Value(EventKindName(value));
   } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
     json->Value(value);
   } else if constexpr (kIsId<T>) {

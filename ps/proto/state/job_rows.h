@@ -38,8 +38,9 @@ enum class RowKind : uint8_t {
   kCommit,          //
   kCommitAck,       // of a ShardId
   kPolicy,          //
+  kEvent,           // by place in their order: EventsState::before + i
 };
-inline constexpr size_t kRowKinds = 19;
+inline constexpr size_t kRowKinds = 20;
 
 struct RowId {
   RowKind kind = RowKind::kJob;

@@ -305,6 +305,12 @@ struct ModesState {
   std::vector<SitOutRecord> sit_outs;  // sorted by incarnation
 };
 
+/// The last events of the job, and how many there were before them.
+struct EventsState {
+  std::deque<EventRow> last;
+  uint64_t before = 0;
+};
+
 /// What the fleet's policy has to know when another coordinator goes on.
 struct PolicyRecord {
   std::vector<uint32_t> available;  // spot machines that could be had, by interval: the last ones
@@ -415,6 +421,7 @@ struct JobState {
   ParkRecord park;
   std::vector<PlaceRecord> places;  // sorted by type and zone
   PolicyRecord policy;
+  EventsState events;
 
   Duration age{};                   // since the job was started
   std::optional<Duration> trained;  // since the first lease; none: no lease yet

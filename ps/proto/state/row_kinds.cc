@@ -37,6 +37,7 @@ void CopyParts(uint32_t parts, const JobState& from, JobState* to) {
     to->membership.generation = from.membership.generation;
     to->membership.incarnation_max = from.membership.incarnation_max;
     to->membership.gone_before = from.membership.gone_before;
+    to->events.before = from.events.before;
     to->seats.next = from.seats.next;
     to->ledger.last_lease = from.ledger.last_lease;
     to->rounds.committed = from.rounds.committed;
@@ -330,6 +331,11 @@ constexpr auto kAcks = [](auto& s) -> auto& {
   return s.rounds.acks;
 };
 
+constexpr auto kEvents = [](auto& s) -> auto& {
+  return s.events.last;
+};
+
+constexpr auto kEventsBefore = [](const JobState& s) { return s.events.before; };
 constexpr auto kGoneBefore = [](const JobState& s) { return s.membership.gone_before; };
 
 /// The row of an epoch leaves out what is counted: it changes with every step.
@@ -369,6 +375,7 @@ const std::array<RowKindInfo, kRowKinds> kRowKindInfos = {{
     kCommitRows,
     Entries<kRoundsPart, kAcks>("ack"),
     kPolicyRows,
+    Places<kEventsPart, kEvents, kEventsBefore>("event"),
 }};
 
 }  // namespace ps::proto

@@ -101,7 +101,7 @@ TEST_F(CheckpointTest, AShardThatCannotWriteCostsTheCheckpointAndNothingElse) {
   EXPECT_THAT(disk_.writes, IsEmpty());
   EXPECT_EQ(checkpoints().failed, 1U);
   EXPECT_THAT(checkpoints().trouble, HasSubstr("shard 0: no space left"));
-  EXPECT_EQ(harness_.status().state, "training");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kTraining);
   harness_.shards[0].checkpoint_code = StatusCode::kOk;
   Wait(kEvery);
   Written();

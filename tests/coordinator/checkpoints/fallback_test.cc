@@ -38,7 +38,7 @@ TEST_F(FallbackTest, WhenNoneIsLeftTheRunEndsAndSaysWhatIsBroken) {
   Read();
   ReturnWithoutAnswer();
   Fails(1);
-  EXPECT_EQ(harness_.status().state, "failed");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kFailed);
   EXPECT_THAT(harness_.status().detail, HasSubstr("shard 1: chunk 3 is damaged"));
 }
 
@@ -62,7 +62,7 @@ TEST_F(PartialFallbackTest, TheLostServerAloneGoesBackToTheCheckpointBefore) {
   EXPECT_EQ(NewestSetup(1).restore.checkpoint, 1U);
   EXPECT_GT(NewestSetup(1).life, first.life);
   EXPECT_GT(checkpoints().steps_undone, undone);
-  EXPECT_EQ(harness_.status().shards[1].state, "ready");
+  EXPECT_EQ(harness_.status().shards[1].state, proto::ShardRowState::kReady);
   EXPECT_EQ(harness_.shards[0].setups.size(), setups + 1) << "it only connected again";
   // The same once more, late: the life is over.
   harness_.Give(harness_.shards[1].peer, FailureOf(1, first));

@@ -105,7 +105,7 @@ TEST_F(InitialValuesTest, AShardThatReadsSlowlyGetsNoMoreThanItTakes) {
 TEST_F(InitialValuesTest, AFileThatCanNotBeReadFailsTheJob) {
   source_.error = Status::Corruption("x.safetensors ends at byte 7");
   Pull();
-  EXPECT_EQ(harness_.status().state, "failed");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kFailed);
   EXPECT_EQ(harness_.status().detail, "model.from: x.safetensors ends at byte 7");
 }
 

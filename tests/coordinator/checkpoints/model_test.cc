@@ -73,7 +73,7 @@ class ModelTest : public ::testing::Test {
   void RunUntilLeaving() {
     workers_ = harness_.StartWithWorkers();
     RunToTheEnd(&harness_, &workers_);
-    ASSERT_EQ(harness_.status().state, "done");
+    ASSERT_EQ(harness_.status().state, proto::RunState::kDone);
   }
 
   /// The workers leave.
@@ -169,7 +169,7 @@ TEST_F(ModelTest, AFailedJobKeepsItsModelWhenAllShardsAnswer) {
   refusal.code = StatusCode::kInvalidArgument;
   refusal.message = "a fault";
   harness_.Give(harness_.shards[0].peer, refusal);
-  EXPECT_EQ(harness_.status().state, "failed");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kFailed);
   Leave();
   EXPECT_TRUE(sink_.IsWhole());
   EXPECT_EQ(sink_.metadata["ended"], "failed");
@@ -188,7 +188,7 @@ TEST_F(ModelTest, AServerThatIsLostWhileItIsReadCostsTheModelAlone) {
   EXPECT_EQ(sink_.abandoned, 1);
   EXPECT_FALSE(sink_.is_finishing);
   EXPECT_TRUE(harness_.shards[0].is_told);
-  EXPECT_EQ(harness_.status().state, "done");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kDone);
   EXPECT_EQ(harness_.core->exit_code(), 0);
 }
 
@@ -343,7 +343,7 @@ TEST(ModelOfALostServerTest, IsReadFromTheServerThatComesBackWhileTheRunEnds) {
   harness.Exit(proto::ProcessKind::kServer, 1, 501, "killed by signal 9");
   CloseAll(&harness, workers);
   harness.Wait(harness.timing.detect * 8);
-  EXPECT_EQ(harness.status().state, "stopped");
+  EXPECT_EQ(harness.status().state, proto::RunState::kStopped);
   EXPECT_EQ(harness.status().model_file, "") << "half of it is not there";
   harness.shards[1].membership = proto::Membership();
   harness.shards[1].is_mute = true;

@@ -191,7 +191,7 @@ TEST_F(FleetTest, ScalesToNothingAndBack) {
     Leave(worker);
   }
   harness_.Wait(seconds(100));
-  EXPECT_EQ(harness_.status().state, "waiting");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kWaiting);
   Scale({Change("", 3, false)});
   harness_.Wait(kTick);
   EXPECT_THAT(harness_.fleet.TakeStarted(), ElementsAre(0, 1, 2)) << "in their own seats";
@@ -267,12 +267,12 @@ TEST_F(FleetTest, TheRunEndsWhenAllThatAreWantedFailAgainAndAgain) {
   CloseAll(&harness_, workers_);
   harness_.Exit(ProcessKind::kWorker, 2, 0, "killed by signal 9 (Killed)");
   for (int attempt = 0; attempt < 3; ++attempt) {
-    EXPECT_EQ(harness_.status().state, "waiting") << harness_.status().detail;
+    EXPECT_EQ(harness_.status().state, proto::RunState::kWaiting) << harness_.status().detail;
     harness_.Wait(seconds(3));
     EXPECT_THAT(harness_.fleet.TakeStarted(), ElementsAre(2));
     harness_.FailWorker(2, 0, "no such file");
   }
-  EXPECT_EQ(harness_.status().state, "failed") << harness_.status().detail;
+  EXPECT_EQ(harness_.status().state, proto::RunState::kFailed) << harness_.status().detail;
   EXPECT_THAT(harness_.status().detail, HasSubstr("no such file"));
 }
 
@@ -285,7 +285,7 @@ TEST_F(FleetTest, TheRunEndsWhenWorkersAreLostAgainAndAgainForOneReasonBeforeASt
   CloseAll(&harness_, workers_);
   harness_.Exit(ProcessKind::kWorker, 2, 0, "killed by signal 9 (Killed)");
   int started = 0;
-  for (int i = 0; i < 600 && harness_.status().state != "failed"; ++i) {
+  for (int i = 0; i < 600 && harness_.status().state != proto::RunState::kFailed; ++i) {
     harness_.Wait(milliseconds(500));
     if (harness_.fleet.TakeStarted().empty()) {
       continue;
@@ -294,7 +294,7 @@ TEST_F(FleetTest, TheRunEndsWhenWorkersAreLostAgainAndAgainForOneReasonBeforeASt
     const FakeWorker silent = harness_.Join(2);
     harness_.Give(silent.peer, proto::LeaseRequest{silent.incarnation, silent.newest});
   }
-  EXPECT_EQ(harness_.status().state, "failed") << harness_.status().detail;
+  EXPECT_EQ(harness_.status().state, proto::RunState::kFailed) << harness_.status().detail;
   EXPECT_EQ(started, 5);
   EXPECT_THAT(
       harness_.status().detail,
@@ -309,7 +309,7 @@ TEST_F(FleetTest, LossesInARowAreCountedOnByAnotherCoordinator) {
   CloseAll(&harness_, workers_);
   harness_.Exit(ProcessKind::kWorker, 2, 0, "killed by signal 9 (Killed)");
   int started = 0;
-  for (int i = 0; i < 1200 && harness_.status().state != "failed"; ++i) {
+  for (int i = 0; i < 1200 && harness_.status().state != proto::RunState::kFailed; ++i) {
     harness_.Wait(milliseconds(500));
     if (harness_.fleet.TakeStarted().empty()) {
       continue;
@@ -319,7 +319,7 @@ TEST_F(FleetTest, LossesInARowAreCountedOnByAnotherCoordinator) {
     const FakeWorker silent = harness_.Join(2);
     harness_.Give(silent.peer, proto::LeaseRequest{silent.incarnation, silent.newest});
   }
-  EXPECT_EQ(harness_.status().state, "failed") << harness_.status().detail;
+  EXPECT_EQ(harness_.status().state, proto::RunState::kFailed) << harness_.status().detail;
   EXPECT_EQ(started, 5);
 }
 

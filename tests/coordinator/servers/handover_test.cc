@@ -153,7 +153,7 @@ TEST_F(PartialHandoverTest, WhereStepsTakeTooLongWhatComesAfterTheCheckpointIsLo
   EXPECT_EQ(checkpoints().steps_undone, 2U);
   Return(777);
   EXPECT_EQ(NewestSetup(1).restore.checkpoint, disk_.opened.back());
-  EXPECT_EQ(harness_.status().state, "training");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kTraining);
 }
 
 /// Its parameters are read for the model in a moment, and no process that takes its place could be
@@ -176,7 +176,7 @@ TEST_F(PartialHandoverTest, AServerIsNotToldToLeaveWhenNothingIsLeftToLease) {
   ASSERT_GE(checkpoints().newest, 1U);
   EXPECT_FALSE(harness_.shards[1].is_told);
   harness_.Work(&workers_[0], grants_[0]);
-  EXPECT_EQ(harness_.status().state, "done");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kDone);
 }
 
 /// The word may be lost with its connection.
@@ -231,7 +231,7 @@ TEST_F(PartialHandoverTest, ASuccessorThatEndsFirstIsReplacedWhenTheServerIsGone
     }
     const size_t before = started();
     harness_.Exit(ProcessKind::kServer, 1, pid, "exited with code 1");
-    EXPECT_EQ(harness_.status().state, "training");
+    EXPECT_EQ(harness_.status().state, proto::RunState::kTraining);
     EXPECT_EQ(started(), before);
     Ticks();
     Written();
@@ -276,7 +276,7 @@ TEST_F(HandoverTest, ASuccessorIsNotTakenForTheServerWhenAllGoBack) {
   ShardsReturn(0);
   EXPECT_EQ(PidOf(1), 501);
   WorkersReturn();
-  EXPECT_EQ(harness_.status().shards[1].state, "leaving");
+  EXPECT_EQ(harness_.status().shards[1].state, proto::ShardRowState::kLeaving);
   EXPECT_EQ(Refusal(777), StatusCode::kUnavailable);
 }
 
@@ -352,7 +352,7 @@ TEST_F(PartialHandoverTest, AServersNoticeOutlivesTheCoordinator) {
   Begin();
   const proto::PeerId control = harness_.Connect(proto::Role::kControl);
   harness_.Give(control, proto::NoticeRequest{WorkerId(1), 10'000, true});
-  EXPECT_EQ(harness_.status().shards[1].state, "leaving");
+  EXPECT_EQ(harness_.status().shards[1].state, proto::ShardRowState::kLeaving);
   Round();
   Wait(harness_.timing.tick * 2);
   ASSERT_THAT(disk_.opened, ElementsAre(1));

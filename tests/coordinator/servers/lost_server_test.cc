@@ -50,7 +50,7 @@ TEST_F(LostServerTest, AServerThatIsLostComesBackFromTheNewest) {
   harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
   ASSERT_EQ(harness_.fleet.servers.size(), started + 1);
   EXPECT_EQ(harness_.fleet.servers.back(), 1U);
-  EXPECT_EQ(harness_.status().state, "training");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kTraining);
   EXPECT_GT(checkpoints().steps_undone, 0U);
 
   harness_.shards[1].membership = proto::Membership();
@@ -336,7 +336,7 @@ TEST_F(LostServerTest, AServerThatNeverComesBackEndsTheRun) {
   Begin();
   EndEachAtOnce();
   EXPECT_THAT(harness_.status().detail, HasSubstr("started again 8 times"));
-  EXPECT_EQ(harness_.status().state, "failed");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kFailed);
 }
 
 /// What ends it may pass: a full disk, a launcher that is busy. The first start is at once.
@@ -414,7 +414,7 @@ TEST_F(LostServerTest, AServerThatDiesAsSoonAsItIsBackEndsTheRunToo) {
     harness_.shards[1].membership = proto::Membership();
     harness_.RegisterShard(1, pid + 1);
   }
-  EXPECT_EQ(harness_.status().state, "failed");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kFailed);
 }
 
 TEST_F(LostServerTest, AServerThatIsLostNowAndThenComesBackEachTime) {
@@ -425,7 +425,7 @@ TEST_F(LostServerTest, AServerThatIsLostNowAndThenComesBackEachTime) {
     harness_.RegisterShard(1, pid + 1);
     Wait(harness_.timing.detect * 2);
   }
-  EXPECT_EQ(harness_.status().state, "training");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kTraining);
   EXPECT_EQ(checkpoints().shards_restored, 10U);
 }
 
@@ -524,7 +524,7 @@ TEST_F(LostServerTest, AServerThatIsNeverSetUpIsStartedAgainAndNotForEver) {
     }
     EXPECT_EQ(harness_.fleet.servers.size(), started + (pid < 608 ? 1 : 0));
   }
-  EXPECT_EQ(harness_.status().state, "failed");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kFailed);
   EXPECT_THAT(
       std::string(harness_.core->outcome().message()),
       HasSubstr("was not set up from checkpoint 1 within 30 s: shard-1 is in use by process 501"));

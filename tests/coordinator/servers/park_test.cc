@@ -39,7 +39,7 @@ class ParkTest : public CheckpointTest {
       WriteAll();
     }
     ASSERT_GE(checkpoints().newest, 1U);
-    ASSERT_EQ(harness_.status().shards[0].state, "ready");
+    ASSERT_EQ(harness_.status().shards[0].state, proto::ShardRowState::kReady);
     harness_.fleet.servers.clear();
   }
 
@@ -53,7 +53,7 @@ class ParkTest : public CheckpointTest {
   void Park() {
     LoseWorkers();
     harness_.Wait(minutes(1));
-    ASSERT_EQ(harness_.status().shards[0].state, "parked");
+    ASSERT_EQ(harness_.status().shards[0].state, proto::ShardRowState::kParked);
   }
 
   /// The processes that are started register, as others than those before.
@@ -112,7 +112,7 @@ TEST_F(ParkTest, ServersEndWhenNoWorkerComesForLongAndComeBackWithOne) {
   }
   const double spent = harness_.status().usd_spent;
   harness_.Wait(minutes(20));
-  EXPECT_EQ(harness_.status().state, "waiting");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kWaiting);
   EXPECT_EQ(harness_.status().usd_spent, spent);
   EXPECT_THAT(harness_.fleet.servers, IsEmpty()) << "their ends are no losses";
   FinishWithAnother();
@@ -139,7 +139,7 @@ TEST_F(ParkTest, AnotherCoordinatorWakesThemAllTheSame) {
   }
   harness_.Restart();
   harness_.core->StartMissing({}, harness_.now);
-  EXPECT_EQ(harness_.status().shards[0].state, "parked");
+  EXPECT_EQ(harness_.status().shards[0].state, proto::ShardRowState::kParked);
   harness_.Wait(minutes(10));
   EXPECT_THAT(harness_.fleet.servers, IsEmpty());
   FinishWithAnother();
@@ -163,7 +163,7 @@ TEST_F(ParkTest, ServersThatTheFleetHasNotStartedStay) {
   harness_.Wait(minutes(5));
   EXPECT_FALSE(harness_.shards[0].is_told);
   EXPECT_FALSE(harness_.shards[1].is_told);
-  EXPECT_EQ(harness_.status().shards[1].state, "ready");
+  EXPECT_EQ(harness_.status().shards[1].state, proto::ShardRowState::kReady);
 }
 
 TEST_F(ParkTest, AServerThatSomebodyStartsByHandWaits) {
@@ -184,7 +184,7 @@ TEST_F(ParkTest, WhoeverAsksForMoreWorkersWakesThem) {
   EXPECT_THAT(harness_.fleet.servers, IsEmpty());
   harness_.Give(control, proto::ScaleRequest{{{"", 2, false}}});
   ServersCome();
-  EXPECT_EQ(harness_.status().shards[0].state, "ready");
+  EXPECT_EQ(harness_.status().shards[0].state, proto::ShardRowState::kReady);
   harness_.Wait(seconds(30));
   EXPECT_FALSE(harness_.shards[0].is_told) << "they have a minute again";
 }
@@ -202,7 +202,7 @@ TEST_F(ParkTest, AJobThatIsStoppedWhileTheyAreParkedEnds) {
   Park();
   harness_.core->RequestStop(false, "enough", harness_.now, harness_.out());
   harness_.Wait(minutes(1));
-  EXPECT_EQ(harness_.status().state, "stopped");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kStopped);
   EXPECT_TRUE(harness_.core->is_finished());
 }
 

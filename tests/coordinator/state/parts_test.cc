@@ -7,12 +7,46 @@
 #include "ps/coordinator/meters/fleet_speed.h"
 #include "ps/coordinator/meters/progress_meter.h"
 #include "ps/coordinator/state/evaluations.h"
+#include "ps/coordinator/state/events.h"
 #include "ps/coordinator/state/fault_schedule.h"
 #include "ps/coordinator/state/rounds.h"
 #include "ps/coordinator/state/seats.h"
 
 namespace ps::coordinator {
 namespace {
+
+TEST(EventsTest, AreNumberedAndTheLastOnesAreKept) {
+  proto::EventsState state;
+  TouchedRows touched;
+  Events events(&state, &NullLogger(), &touched);
+  for (uint64_t epoch = 1; epoch <= Events::kLastMax + 3; ++epoch) {
+    events.Tell(proto::EventCode::kEpochComplete, {{"epoch", epoch}});
+  }
+  EXPECT_EQ(state.before, 3U);
+  ASSERT_EQ(state.last.size(), Events::kLastMax);
+  EXPECT_EQ(state.last.front().number, 4U);
+  EXPECT_EQ(state.last.front().text, "epoch 4 is complete");
+  EXPECT_EQ(state.last.back().number, Events::kLastMax + 3);
+}
+
+TEST(EventsTest, SayWhoAskedAndWhyAndWhatElseThereWas) {
+  proto::EventsState state;
+  TouchedRows touched;
+  Events events(&state, &NullLogger(), &touched);
+  events.Tell(proto::EventCode::kPolicy, {{"why", "one is enough"}, {"by", "policy"}}, "2: 3 USD");
+  events.Stamp(5);
+  events.Tell(proto::EventCode::kWorkerLost, {{"worker", 3}, {"reason", "it was killed"}});
+  events.Stamp(7);
+  ASSERT_EQ(state.last.size(), 2U);
+  const proto::EventRow& decided = state.last[0];
+  EXPECT_EQ(decided.kind, proto::EventKind::kPolicy);
+  EXPECT_EQ(
+      decided.by + ", " + decided.why + ", " + decided.others, "policy, one is enough, 2: 3 USD");
+  EXPECT_EQ(decided.unix_s, 5);
+  EXPECT_EQ(state.last[1].text, "worker_lost") << "a sentence that lacks a field is its name";
+  EXPECT_EQ(state.last[1].why, "it was killed");
+  EXPECT_EQ(state.last[1].unix_s, 7);
+}
 
 TEST(EvaluationsTest, PartsTileTheTestSetAndAddUp) {
   proto::EvaluationsState state;

@@ -59,7 +59,10 @@ class PlacesTest : public ::testing::Test {
 
   proto::JobConfig config_;
   std::vector<proto::PlaceRecord> records_;
-  Places places_{config_, &records_, &NullLogger()};
+  proto::EventsState told_;
+  TouchedRows touched_;
+  Events events_{&told_, &NullLogger(), &touched_};
+  Places places_{config_, &records_, &events_};
   proto::WorkerGroup group_;
   std::set<PlaceKey> taken_;
   TimePoint now_{seconds(100)};
@@ -190,7 +193,7 @@ TEST_F(PlacesTest, TheNextCoordinatorKnowsWhatIsLeftOutAndWhy) {
   FailUntilLeftOut(Cause::kProgram);
   ASSERT_TRUE(places_.HaveFailedEverywhere(group_, now_));
   ASSERT_EQ(records_.size(), 2U);
-  Places next(config_, &records_, &NullLogger());
+  Places next(config_, &records_, &events_);
   next.SetBegin(began_at);
   const auto wait = next.WaitOf(group_, now_);
   ASSERT_TRUE(wait.has_value());
@@ -317,7 +320,7 @@ TEST_F(ZonesTest, WhereNoMachineIsTheOtherZoneHasAllWorkers) {
   LoseAll();
   AnswerFor(seconds(30), milliseconds(100), "b");
   EXPECT_EQ(harness_.status().fleet.at(0).present, 2U);
-  EXPECT_EQ(harness_.status().state, "training");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kTraining);
   LoseAll();
   const std::vector<std::string> again = AnswerFor(seconds(10), milliseconds(100), "b");
   EXPECT_THAT(again, testing::Contains(EndsWith("in b")));
@@ -331,14 +334,14 @@ TEST_F(ZonesTest, AJobWithoutCapacityIsParkedAndWakesByItself) {
   EXPECT_GE(starts, 10U) << "each zone at 0, 1 and 3 s, then after 1, 2, 4 and 8 min";
   EXPECT_LE(starts, 20U);
   const proto::JobStatus parked = harness_.status();
-  EXPECT_EQ(parked.state, "waiting");
+  EXPECT_EQ(parked.state, proto::RunState::kWaiting);
   EXPECT_THAT(parked.detail, HasSubstr("no worker is left"));
   EXPECT_THAT(parked.detail, HasSubstr("the next spot is started in "));
   EXPECT_EQ(parked.usd_per_hour, 0);
   for (int i = 0; i < 132 && workers_.size() < 2; ++i) {  // 11 minutes
     AnswerFor(seconds(5), seconds(5), "a");
   }
-  EXPECT_EQ(harness_.status().state, "training");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kTraining);
   EXPECT_EQ(harness_.status().fleet.at(0).present, 2U);
 }
 
@@ -381,7 +384,7 @@ TEST_F(ZonesTest, WhoAsksNeedNotWait) {
 TEST_F(ZonesTest, AProgramThatFailsIsTriedInEveryZoneBeforeTheRunEnds) {
   LoseAll();
   std::vector<std::string> starts;
-  for (int i = 0; i < 300 && harness_.status().state == "waiting"; ++i) {
+  for (int i = 0; i < 300 && harness_.status().state == proto::RunState::kWaiting; ++i) {
     harness_.Wait(milliseconds(100));
     const auto begun = harness_.fleet.workers;
     std::ranges::copy(Started(), std::back_inserter(starts));
@@ -389,7 +392,7 @@ TEST_F(ZonesTest, AProgramThatFailsIsTriedInEveryZoneBeforeTheRunEnds) {
       harness_.FailWorker(seat.value, 0, "no such file");
     }
   }
-  EXPECT_EQ(harness_.status().state, "failed");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kFailed);
   EXPECT_THAT(harness_.status().detail, HasSubstr("every worker failed before it had done a step"));
   for (const char* zone : {"a", "b"}) {
     const auto is_there = [&](const std::string& start) { return start.ends_with(zone); };

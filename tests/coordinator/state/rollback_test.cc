@@ -36,7 +36,7 @@ TEST_F(RollbackTest, WhoLoadsItsDataAgainKeepsNobodyFromTraining) {
     harness_.Wait(harness_.timing.heartbeat, workers_);
   }
   EXPECT_TRUE(harness_.TakeGrant(&workers_[0]).has_value()) << harness_.status().detail;
-  EXPECT_TRUE(harness_.TakeGrant(&workers_[1]).has_value()) << harness_.status().state;
+  EXPECT_TRUE(harness_.TakeGrant(&workers_[1]).has_value()) << StateName(harness_.status().state);
   EXPECT_EQ(harness_.status().revocations_unnoticed, 0U) << "it is no silence";
 }
 
@@ -47,7 +47,7 @@ TEST_F(RollbackTest, ALostServerTakesAllBackToTheNewestCheckpoint) {
   const size_t started = harness_.fleet.servers.size();
   Lose(1);
   EXPECT_EQ(harness_.fleet.servers.size(), started + 1);
-  EXPECT_EQ(harness_.status().state, "waiting");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kWaiting);
   EXPECT_THAT(harness_.status().detail, HasSubstr("go back to checkpoint 1"));
   EXPECT_THAT(disk_.reads, ElementsAre(1));
   Read();
@@ -113,7 +113,7 @@ TEST_F(RollbackTest, WhoIsFoundDeadAfterwardsIsARevocation) {
   const std::vector<proto::WorkerRow> rows = harness_.status().workers;
   const auto lost = std::ranges::find(rows, WorkerId(2), &proto::WorkerRow::worker);
   ASSERT_NE(lost, rows.end());
-  EXPECT_EQ(lost->state, "lost");
+  EXPECT_EQ(lost->state, proto::WorkerRowState::kLost);
   EXPECT_EQ(lost->reason, "killed by signal 9");
   grants_ = harness_.AskAll(&workers_);
   Lose(1);
@@ -161,7 +161,7 @@ TEST_F(RollbackTest, ADiskThatHangsWhileAllGoBackEndsTheRun) {
   Wait(FromSeconds(double{harness_.options.config.fleet.join_timeout_s}));
   EXPECT_TRUE(harness_.core->outcome().ok());
   Wait(std::chrono::seconds(1));
-  EXPECT_EQ(harness_.status().state, "failed");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kFailed);
   EXPECT_THAT(
       std::string(harness_.core->outcome().message()),
       ::testing::HasSubstr("has not given the manifest of checkpoint 1 for 30 s"));
@@ -264,14 +264,14 @@ TEST_F(RollbackTest, AServerThatIsLostAgainBeforeTrainingGoesOnTakesAllBackAgain
 
 TEST_F(RollbackTest, AServerThatDiesAgainAndAgainEndsTheRun) {
   BeginAndWrite();
-  for (int i = 0; i < 9 && harness_.status().state != "failed"; ++i) {
+  for (int i = 0; i < 9 && harness_.status().state != proto::RunState::kFailed; ++i) {
     Lose(1);
-    if (harness_.status().state != "failed") {
+    if (harness_.status().state != proto::RunState::kFailed) {
       Read();
       ShardsReturn(1);
     }
   }
-  EXPECT_EQ(harness_.status().state, "failed");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kFailed);
   EXPECT_THAT(harness_.status().detail, HasSubstr("started again 8 times"));
 }
 
@@ -346,10 +346,10 @@ TEST_F(RollbackTest, AStopMeanwhileEndsTheRunWithTheCheckpointsModel) {
   Lose(1);
   harness_.core->RequestStop(false, "enough", harness_.now, harness_.out());
   Read();
-  EXPECT_EQ(harness_.status().state, "waiting");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kWaiting);
   ShardsReturn(1);
   Wait(harness_.timing.detect * 2);
-  EXPECT_EQ(harness_.status().state, "stopped");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kStopped);
   EXPECT_TRUE(harness_.shards[0].is_told);
 }
 

@@ -42,14 +42,14 @@ TEST(SaveTest, ALoadedJobStartsNoProcessAndCountsOn) {
   EXPECT_EQ(harness.fleet.workers.size(), started);
   EXPECT_EQ(harness.fleet.servers.size(), 2U);
   const proto::JobStatus after = harness.status();
-  EXPECT_EQ(after.state, "training");
+  EXPECT_EQ(after.state, proto::RunState::kTraining);
   EXPECT_EQ(after.samples_counted, before.samples_counted);
   EXPECT_EQ(after.steps_counted, before.steps_counted);
   EXPECT_EQ(after.joins, before.joins);
   EXPECT_EQ(after.generation, before.generation);
   EXPECT_DOUBLE_EQ(after.elapsed_s, before.elapsed_s) << "nobody trained meanwhile";
   EXPECT_DOUBLE_EQ(after.train_loss, before.train_loss);
-  EXPECT_EQ(after.shards[1].state, "ready");
+  EXPECT_EQ(after.shards[1].state, proto::ShardRowState::kReady);
 }
 
 TEST(SaveTest, AWorkerComesBackToItsLease) {
@@ -85,7 +85,7 @@ TEST(SaveTest, AShardThatDoesNotComeBackFailsTheJob) {
   harness.shards[1].peer = proto::PeerId();
   harness.Restart();
   harness.Wait(harness.timing.server_detect + harness.timing.heartbeat);
-  EXPECT_EQ(harness.status().state, "failed");
+  EXPECT_EQ(harness.status().state, proto::RunState::kFailed);
   EXPECT_THAT(harness.status().detail, HasSubstr("server 1"));
 }
 

@@ -48,7 +48,7 @@ class DataTest : public ::testing::Test {
   std::string StateOf(uint32_t worker) {
     for (const proto::WorkerRow& row : harness_.status().workers) {
       if (row.worker == WorkerId(worker)) {
-        return row.state + ": " + row.reason;
+        return std::string(proto::StateName(row.state)) + ": " + row.reason;
       }
     }
     return "none";

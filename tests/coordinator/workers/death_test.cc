@@ -78,7 +78,7 @@ TEST_F(DeathTest, ItsRowHasTheStepsThatCountWhateverItsLastHeartbeatSaid) {
   harness_.Complete(workers_[0], 2);
   Kill();
   const proto::JobStatus status = harness_.status();
-  ASSERT_EQ(status.workers.back().state, "lost");
+  ASSERT_EQ(status.workers.back().state, proto::WorkerRowState::kLost);
   EXPECT_EQ(status.workers.back().samples_counted, 20U);
   EXPECT_EQ(status.workers.back().stats.steps, 2U);
 }
@@ -141,7 +141,7 @@ TEST_F(DeathTest, ACoordinatorThatSleptBlamesNobody) {
   harness_.now += harness_.timing.detect * 3;
   harness_.core->OnTick(harness_.now, harness_.out());
   EXPECT_EQ(harness_.status().revocations_unnoticed, 0U);
-  EXPECT_EQ(harness_.status().state, "training");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kTraining);
 }
 
 TEST_F(DeathTest, TheEndOfAnEarlierProcessOfTheSeatChangesNothing) {
@@ -169,7 +169,7 @@ TEST_F(DeathTest, ADrainedWorkerIsAnsweredWhenItsStepsAreResolved) {
   EXPECT_EQ(status.revocations_noticed, 1U);
   EXPECT_EQ(status.revocations_unnoticed, 0U);
   EXPECT_EQ(status.steps_lost, 1U);
-  EXPECT_EQ(status.workers.back().state, "drained");
+  EXPECT_EQ(status.workers.back().state, proto::WorkerRowState::kDrained);
 }
 
 TEST_F(DeathTest, ADrainingWorkerGetsNoMoreWork) {
@@ -196,17 +196,17 @@ TEST_F(DeathTest, AllWorkersGoneOnlyPausesTheJob) {
   harness_.Exit(ProcessKind::kWorker, 1, 1001, "killed by signal 9 (Killed)");
   harness_.Wait(harness_.timing.lease * 10);
   proto::JobStatus status = harness_.status();
-  EXPECT_EQ(status.state, "waiting");
+  EXPECT_EQ(status.state, proto::RunState::kWaiting);
   EXPECT_NE(status.detail.find("no worker"), std::string::npos);
   ASSERT_FALSE(status.waits.empty());
   EXPECT_EQ(status.waits[0].who, "coordinator");
   EXPECT_GT(status.waits[0].since_s, 10);
   FakeWorker fresh = harness_.Join();
-  EXPECT_EQ(harness_.status().state, "training");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kTraining);
   for (auto grant = harness_.Ask(&fresh); grant; grant = harness_.Ask(&fresh)) {
     harness_.Work(&fresh, *grant);
   }
-  EXPECT_EQ(harness_.status().state, "done");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kDone);
   EXPECT_EQ(Counted(), 200U);
 }
 

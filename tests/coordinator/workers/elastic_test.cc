@@ -90,7 +90,7 @@ class ElasticTest : public testing::Test {
   void LeaveOutTheLast() {
     Run(4, 0.4);
     Run(8, 1.2);
-    ASSERT_EQ(RowOf(3).state, "sits out");
+    ASSERT_EQ(RowOf(3).state, proto::WorkerRowState::kSitsOut);
   }
 
   void Restart() {
@@ -153,11 +153,11 @@ TEST_F(ElasticTest, RoundsGoOnWithoutAStraggler) {
 TEST_F(ElasticTest, ItIsToldWhoSitsOutAndWhy) {
   LeaveOutTheLast();
   const proto::JobStatus status = harness_.status();
-  EXPECT_EQ(status.state, "training");
+  EXPECT_EQ(status.state, proto::RunState::kTraining);
   EXPECT_THAT(status.detail, HasSubstr("out of the rounds: w3 (rounds would take"));
   EXPECT_THAT(status.detail, HasSubstr("times as long with it; tried again in"));
   EXPECT_THAT(RowOf(3).reason, HasSubstr("tried again in"));
-  EXPECT_EQ(RowOf(0).state, "computing");
+  EXPECT_EQ(RowOf(0).state, proto::WorkerRowState::kComputing);
   const auto wait = std::ranges::find(status.waits, "w3", &proto::Wait::who);
   ASSERT_NE(wait, status.waits.end());
   EXPECT_EQ(wait->what, "a lease (it sits out of the rounds)");
@@ -304,7 +304,7 @@ TEST_F(ElasticTest, AtMostHalfOfTheWorkersSitOut) {
   workers_[1].step_s = 1.6;
   Run(10, 1.2);
   EXPECT_EQ(out(), 2U);
-  EXPECT_NE(RowOf(1).state, "sits out");
+  EXPECT_NE(RowOf(1).state, proto::WorkerRowState::kSitsOut);
 }
 
 class TwoElasticTest : public ElasticTest {

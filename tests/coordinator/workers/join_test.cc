@@ -29,7 +29,7 @@ TEST(JoinTest, ServersAndWorkersMayAllBeStartedByHand) {
   harness.StartWithShards();
   EXPECT_TRUE(harness.fleet.servers.empty());
   EXPECT_TRUE(harness.fleet.workers.empty());
-  EXPECT_EQ(harness.status().state, "starting");
+  EXPECT_EQ(harness.status().state, proto::RunState::kStarting);
   FakeWorker worker = harness.Join();
   EXPECT_EQ(worker.seat, WorkerId(0));
   EXPECT_TRUE(harness.Ask(&worker).has_value()) << "training begins with the first who joins";
@@ -42,7 +42,7 @@ TEST(JoinTest, AJobThatNobodyJoinsSaysThatItStartsNoWorkers) {
   harness.StartWithShards();
   harness.Wait(std::chrono::seconds(31));
   const proto::JobStatus status = harness.status();
-  EXPECT_EQ(status.state, "failed");
+  EXPECT_EQ(status.state, proto::RunState::kFailed);
   EXPECT_EQ(
       status.detail,
       "no worker joined within 30 s (fleet.join_timeout_s); the job has none that psctl "
@@ -278,10 +278,10 @@ TEST(JoinTest, TheFirstLeaseIsGrantedWhenAllWorkersOfTheConfigAreThere) {
   std::vector<FakeWorker> workers = harness.StartWithWorkers();
   EXPECT_FALSE(harness.Ask(&workers[0]).has_value());
   EXPECT_FALSE(harness.Ask(&workers[1]).has_value());
-  EXPECT_EQ(harness.status().state, "starting");
+  EXPECT_EQ(harness.status().state, proto::RunState::kStarting);
   EXPECT_TRUE(harness.Ask(&workers[2]).has_value());
   EXPECT_TRUE(harness.TakeGrant(&workers[0]).has_value());
-  EXPECT_EQ(harness.status().state, "training");
+  EXPECT_EQ(harness.status().state, proto::RunState::kTraining);
 }
 
 TEST(JoinTest, AWorkerThatEndsBeforeItJoinsIsNotWaitedFor) {

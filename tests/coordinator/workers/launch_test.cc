@@ -168,9 +168,9 @@ TEST(LaunchOfServersTest, AnEndOfAnEarlierProcessDoesNotFailTheJob) {
   std::vector<FakeWorker> workers = harness.StartWithWorkers();
   harness.AskAll(&workers);
   harness.Exit(ProcessKind::kServer, 1, LaunchId(1000), "exited with code 1");
-  EXPECT_EQ(harness.status().state, "training");
+  EXPECT_EQ(harness.status().state, proto::RunState::kTraining);
   harness.Exit(ProcessKind::kServer, 1, 501, kKilled);
-  EXPECT_EQ(harness.status().state, "failed");
+  EXPECT_EQ(harness.status().state, proto::RunState::kFailed);
   EXPECT_THAT(harness.status().detail, HasSubstr("server 1 (pid 501) was lost"));
 }
 

@@ -40,7 +40,7 @@ using BspPauseTest = RollbackTest;
 TEST_F(PauseTest, WorkersFinishWhatTheyHaveAndThenACheckpointIsMade) {
   Begin();
   Pause(true);
-  EXPECT_EQ(harness_.status().state, "paused");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kPaused);
   EXPECT_THAT(harness_.status().detail, HasSubstr("workers finish what they have"));
   Wait(harness_.timing.tick * 2);
   EXPECT_THAT(disk_.opened, IsEmpty()) << "leases are out";
@@ -66,7 +66,7 @@ TEST_F(PauseTest, ContinueGoesOnWithThoseWhoWait) {
   Pause(true);
   FinishLeases();
   Pause(false);
-  EXPECT_EQ(harness_.status().state, "training");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kTraining);
   for (size_t i = 0; i < workers_.size(); ++i) {
     const auto grant = harness_.TakeGrant(&workers_[i]);
     ASSERT_TRUE(grant.has_value());
@@ -84,7 +84,7 @@ TEST_F(PauseTest, APauseOutlivesTheCoordinator) {
   for (FakeWorker& worker : workers_) {
     harness_.Reconnect(&worker);
   }
-  EXPECT_EQ(harness_.status().state, "paused");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kPaused);
   Wait(harness_.timing.tick * 2);
   ASSERT_THAT(disk_.opened, ElementsAre(1));
   for (FakeWorker& worker : workers_) {
@@ -126,10 +126,10 @@ TEST_F(PauseTest, AJobWithoutWorkersIsParkedWithOneCheckpointAndWakesByItself) {
   EXPECT_THAT(harness_.status().detail, HasSubstr("left; checkpoint 2 has all that was done; tr"));
   harness_.Wait(std::chrono::minutes(10));
   EXPECT_THAT(disk_.opened, ElementsAre(1, 2)) << "nothing is new";
-  EXPECT_EQ(harness_.status().state, "waiting");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kWaiting);
 
   workers_ = {harness_.Join()};
-  EXPECT_EQ(harness_.status().state, "training");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kTraining);
   grants_ = harness_.AskAll(&workers_);
   ASSERT_NE(grants_[0].lease, LeaseId());
   harness_.Work(&workers_[0], grants_[0]);

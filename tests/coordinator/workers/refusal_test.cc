@@ -51,7 +51,7 @@ TEST_F(RefusalTest, MessagesOfAnotherRole) {
   ExpectRefused(worker, proto::StopRequest{}, StatusCode::kInvalidArgument);
   ExpectRefused(worker, proto::CommitAck{}, StatusCode::kInvalidArgument);
   ExpectRefused(worker, proto::ShardHeartbeat{}, StatusCode::kInvalidArgument);
-  EXPECT_EQ(harness_.status().state, "training");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kTraining);
 }
 
 /// A worker could end the run with it.
@@ -146,11 +146,11 @@ TEST_F(RefusalTest, AShardThatRefusesItsPartEndsTheJobWithItsReason) {
   refusal.code = StatusCode::kUnavailable;
   refusal.message = "not set up yet";
   harness_.Give(harness_.shards[1].peer, refusal);
-  EXPECT_EQ(harness_.status().state, "training") << "that is tried again";
+  EXPECT_EQ(harness_.status().state, proto::RunState::kTraining) << "that is tried again";
   refusal.code = StatusCode::kInvalidArgument;
   refusal.message = "raise servers.queue_mib";
   harness_.Give(harness_.shards[1].peer, refusal);
-  EXPECT_EQ(harness_.status().state, "failed");
+  EXPECT_EQ(harness_.status().state, proto::RunState::kFailed);
   EXPECT_EQ(harness_.status().detail, "shard 1: raise servers.queue_mib");
 }
 
@@ -177,7 +177,7 @@ TEST(RoomTest, AJobWithMoreBspWorkersThanRoomFailsAndSaysWhatToDo) {
   Harness harness(options);
   harness.StartWithShards();
   harness.AskToJoin(0);
-  EXPECT_EQ(harness.status().state, "failed");
+  EXPECT_EQ(harness.status().state, proto::RunState::kFailed);
   EXPECT_NE(harness.status().detail.find("servers.queue_mib"), std::string::npos);
 }
 

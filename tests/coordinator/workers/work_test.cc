@@ -213,7 +213,7 @@ CoordinatorOptions LongJob() {
 TEST(WorkTest, AJobThatDivergesEndsWithAMessageThatSaysWhatToDo) {
   Harness harness(LongJob());
   WorkWithLoss(&harness, 3, true);
-  EXPECT_EQ(harness.status().state, "failed");
+  EXPECT_EQ(harness.status().state, proto::RunState::kFailed);
   EXPECT_EQ(
       harness.status().detail,
       "training diverged: 64 of the last 64 steps gave a gradient or a loss that is not finite; "
@@ -226,7 +226,7 @@ TEST(WorkTest, AJobThatDivergesEndsWithAMessageThatSaysWhatToDo) {
 TEST(WorkTest, ALossThatStaysInfiniteIsADivergenceToo) {
   Harness harness(LongJob());
   WorkWithLoss(&harness, INFINITY, false);
-  EXPECT_EQ(harness.status().state, "failed");
+  EXPECT_EQ(harness.status().state, proto::RunState::kFailed);
 }
 
 TEST(WorkTest, ALossThatStaysFarAboveAGuessIsADivergenceToo) {
@@ -234,17 +234,17 @@ TEST(WorkTest, ALossThatStaysFarAboveAGuessIsADivergenceToo) {
   options.classes = 10;
   Harness harness(options);
   WorkWithLoss(&harness, 10 * 62.8, false, 10 * 2.3);  // of ten samples
-  EXPECT_EQ(harness.status().state, "failed");
+  EXPECT_EQ(harness.status().state, proto::RunState::kFailed);
   EXPECT_THAT(harness.status().detail, HasSubstr("63 of the last 64 steps"));
   Harness high(options);
   WorkWithLoss(&high, 10 * 62.8, false);
-  EXPECT_EQ(high.status().state, "done") << "it began there";
+  EXPECT_EQ(high.status().state, proto::RunState::kDone) << "it began there";
 }
 
 TEST(WorkTest, AShortJobIsJudgedAtItsEnd) {
   Harness harness(OneWorker());
   WorkWithLoss(&harness, NAN, false);
-  EXPECT_EQ(harness.status().state, "failed");
+  EXPECT_EQ(harness.status().state, proto::RunState::kFailed);
   EXPECT_EQ(harness.status().samples_counted, harness.status().samples_total);
 }
 
@@ -253,7 +253,7 @@ TEST(WorkTest, WhoWantsToGoesOnThroughADivergence) {
   options.config.train.on_divergence = proto::Divergence::kContinue;
   Harness harness(options);
   WorkWithLoss(&harness, NAN, true);
-  EXPECT_EQ(harness.status().state, "done");
+  EXPECT_EQ(harness.status().state, proto::RunState::kDone);
   EXPECT_EQ(harness.status().samples_rejected, 2000U);
 }
 
@@ -292,7 +292,7 @@ TEST(WorkTest, EvaluationFollowsEveryFewEpochsAndTheLast) {
   ASSERT_EQ(status.evaluations.size(), 2U);
   EXPECT_DOUBLE_EQ(status.evaluations[1].accuracy, 0.5);
   EXPECT_EQ(status.evaluations[1].samples, 100U);
-  EXPECT_EQ(status.state, "done");
+  EXPECT_EQ(status.state, proto::RunState::kDone);
 }
 
 // A straggler holds the first epoch open while others train those that follow.
@@ -319,7 +319,7 @@ TEST(WorkTest, EpochsThatEndWithOneModelAreEvaluatedOnceAsTheNewestOfThem) {
   for (const proto::EvaluationRow& row : harness.status().evaluations) {
     evaluated.push_back(row.epoch);
   }
-  EXPECT_EQ(harness.status().state, "done");
+  EXPECT_EQ(harness.status().state, proto::RunState::kDone);
   EXPECT_EQ(evaluated, (std::vector<uint32_t>{3, 4, 5})) << "epochs 1 to 3 have ended at once";
 }
 
@@ -343,7 +343,7 @@ TEST(WorkTest, AnEvaluationWhoseWorkerDiesIsDoneByAnother) {
   harness.Evaluate(workers[0], *redone);
   harness.Evaluate(workers[0], *redone);
   EXPECT_EQ(harness.status().evaluations.size(), 1U) << "a repetition counts once";
-  EXPECT_EQ(harness.status().state, "done");
+  EXPECT_EQ(harness.status().state, proto::RunState::kDone);
 }
 
 TEST(WorkTest, AWrongEvaluationReportIsRefused) {
@@ -394,7 +394,7 @@ TEST(WorkTest, SlowStepsAreNotMistakenForNone) {
     }
   }
   EXPECT_EQ(harness.status().revocations_unnoticed, 0U);
-  EXPECT_EQ(harness.status().state, "done");
+  EXPECT_EQ(harness.status().state, proto::RunState::kDone);
 }
 
 }  // namespace

@@ -236,8 +236,8 @@ size_t CountOf(const proto::JobStatus& status, const std::string& type) {
 std::vector<proto::WorkerRow> Alive(const proto::JobStatus& status) {
   std::vector<proto::WorkerRow> rows;
   for (const proto::WorkerRow& row : status.workers) {
-    if (row.state != "lost" && row.state != "drained" && row.state != "left" &&
-        row.incarnation != Incarnation()) {
+    const bool has_left = row.is_gone() && row.state != proto::WorkerRowState::kFailed;
+    if (!has_left && row.incarnation != Incarnation()) {
       rows.push_back(row);
     }
   }

@@ -30,7 +30,7 @@ class RunProfileTest : public ::testing::Test {
   }
 
   static proto::WorkerRow Row(uint32_t seat, double elapsed_s, double steps_per_s) {
-    proto::WorkerRow row = MakeWorkerRow(seat, seat + 1, "computing");
+    proto::WorkerRow row = MakeWorkerRow(seat, seat + 1, proto::WorkerRowState::kComputing);
     const auto steps = static_cast<uint64_t>(elapsed_s * steps_per_s + 1e-9);
     row.minibatch = 32;
     row.samples_counted = steps * 32;
@@ -99,7 +99,7 @@ TEST_F(RunProfileTest, TheLastStepsOfALostWorkerTellNoTimes) {
   RunProfiler profiler = Make();
   Watch(0, 10, 2, &profiler);
   proto::JobStatus status = At(10);
-  status.workers[0].state = "lost";
+  status.workers[0].state = proto::WorkerRowState::kLost;
   status.workers[0].stats.steps += 5;  // counted, while times and bytes are those of a heartbeat
   profiler.Observe(status);
   const proto::JobProfile profile = profiler.Profile();
