@@ -31,6 +31,9 @@ struct FleetDecision {
 /// changes nothing itself, so that a run, a replay and a simulation can ask it. Thread: one.
 class FleetPolicy {
  public:
+  /// A policy that looks less often sees a change of the fleet late.
+  static constexpr double kLookSecondsMax = 2;
+
   virtual ~FleetPolicy() = default;
 
   /// On whose behalf it decides.

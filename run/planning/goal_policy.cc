@@ -23,7 +23,6 @@
 namespace ps::run {
 namespace {
 
-constexpr double kLookSecondsMax = 2;
 constexpr double kLooksPerChange = 4;    // at least
 constexpr uint64_t kStepsSettled = 100;  // from which on a loss tells where the run is
 constexpr uint64_t kReplanEffort = 20'000'000;

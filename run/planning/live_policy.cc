@@ -15,7 +15,6 @@ namespace {
 using provisioner::FleetAlternative;
 using provisioner::FleetWish;
 
-constexpr double kLookSecondsMax = 2;
 constexpr double kLooksInInterval = 4;
 constexpr size_t kCountsMax = 1000;  // intervals that a forecast may look back
 constexpr double kNewShare = 0.2;    // of a new measurement in the speed that is kept

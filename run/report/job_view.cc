@@ -8,6 +8,7 @@
 #include "kernels/optimizer_slots.h"
 #include "ps/base/host_port.h"
 #include "ps/base/text.h"
+#include "ps/proto/exchange.h"
 #include "ps/proto/job/optimizer_rules.h"
 #include "ps/proto/timing.h"
 #include "worker/model/norm_batches.h"
@@ -65,6 +66,37 @@ std::string ServerCommand(
   return text + "\n";
 }
 
+/// How often the model travels, as what, and what that comes to.
+std::string ExchangeLine(const proto::JobConfig& config, const JobParts& parts) {
+  const proto::TrainConfig& train = config.train;
+  std::string text = train.local_steps == 1
+                         ? "for each minibatch"
+                         : fmt::format("once in {} minibatches", train.local_steps);
+  const codec::Encoding push = proto::PushEncodingOf(config);
+  const codec::Encoding pull = proto::PullEncodingOf(config);
+  text += fmt::format(
+      ", gradients as {}{}, parameters as {}",
+      push.ToText(),
+      proto::HasErrorFeedback(config) ? " with error feedback" : "",
+      pull.ToText());
+  const auto count = static_cast<uint64_t>(std::max<int64_t>(parts.model.parameter_count(), 0));
+  const uint64_t samples = uint64_t{train.minibatch} * train.local_steps;
+  text += fmt::format(
+      ": a sample {} and {}",
+      FormatBytes(push.SizeOf(count) / samples),
+      FormatBytes(pull.SizeOf(count) / samples));
+  if (train.local_steps > 1) {
+    const proto::OptimizerConfig outer = proto::ServerOptimizer(config);
+    text += fmt::format(
+        "; outer {}, lr {:g}, momentum {:g}",
+        config::kOuterKindNames[static_cast<size_t>(proto::OuterKindOf(config))],
+        outer.lr,
+        outer.momentum);
+    text += outer.every > 0 ? fmt::format(", every {}", outer.every) : "";
+  }
+  return text;
+}
+
 /// What is allowed and may give other results than somebody expects.
 std::vector<std::string> JobNotes(const proto::JobConfig& config, const JobParts& parts) {
   std::vector<std::string> notes;
@@ -79,6 +111,16 @@ std::vector<std::string> JobNotes(const proto::JobConfig& config, const JobParts
     notes.emplace_back(
         "bsp with batch_norm: each worker normalises over its own minibatch, so a round is not "
         "quite one step on one big minibatch");
+  }
+  const uint64_t step_samples = uint64_t{config.train.minibatch} * config.train.local_steps;
+  const uint64_t share = parts.data.train_count / std::max(WorkersStarted(config), 1U);
+  if (config.train.local_steps > 1 && step_samples > share) {
+    notes.emplace_back(fmt::format(
+        "a step of train.local_steps has {} samples, and an epoch {} for each worker: some of them "
+        "have nothing to do at its end; {} local steps would fit",
+        FormatCount(step_samples),
+        FormatCount(share),
+        std::max<uint64_t>(share / config.train.minibatch, 1)));
   }
   const auto least = static_cast<uint64_t>(worker::LeastTrainBatch(parts.model));
   const uint64_t rest = parts.data.train_count % std::max<uint32_t>(config.train.minibatch, 1);
@@ -116,6 +158,10 @@ std::vector<std::pair<std::string, std::string>> DescribeJob(
        "a silent worker is lost after " + FormatDuration(Seconds(timing.detect)) +
            ", a server after " + FormatDuration(Seconds(timing.server_detect)) +
            ", heartbeat every " + FormatDuration(Seconds(timing.heartbeat))}};
+  if (config.train.local_steps > 1 || proto::PushEncodingOf(config).is_lossy() ||
+      proto::PullEncodingOf(config).is_lossy()) {
+    pairs.emplace_back("exchange", ExchangeLine(config, parts));
+  }
   if (!parts.data.class_names.empty()) {
     pairs.emplace_back("classes", ClassesText(parts.data.class_names));
   }

@@ -120,5 +120,32 @@ TEST(JobViewTest, TheOrderOfNamedClassesAndWhatIsNoDataAreSaid) {
   EXPECT_THAT(RowsOf({}, parts, "no data"), HasSubstr("README.txt: left out"));
 }
 
+TEST(JobViewTest, HowOftenAndAsWhatTheModelTravelsIsToldWhereItIsNotTheUsual) {
+  proto::JobConfig config;
+  config.workers.resize(2);
+  config.train.minibatch = 8;
+  JobParts parts;
+  parts.data.train_count = 10000;
+  parts.model.tensors.resize(1);
+  parts.model.tensors[0].shape = {1 << 18};  // 1 MiB
+  EXPECT_EQ(RowsOf(config, parts, "exchange"), "");
+  config.exchange.push = "int8";
+  EXPECT_EQ(
+      RowsOf(config, parts, "exchange"),
+      "for each minibatch, gradients as int8 with error feedback, parameters as f32: a sample 32.5 "
+      "KiB and 128.0 KiB\n");
+  config.train.local_steps = 50;
+  EXPECT_EQ(
+      RowsOf(config, parts, "exchange"),
+      "once in 50 minibatches, gradients as int8 with error feedback, parameters as f32: a sample "
+      "665 B and 2.6 KiB; outer delayed_nesterov, lr 0.7, momentum 0.9, every 2\n");
+  EXPECT_EQ(RowsOf(config, parts, "note"), "");
+  parts.data.train_count = 400;
+  EXPECT_EQ(
+      RowsOf(config, parts, "note"),
+      "a step of train.local_steps has 400 samples, and an epoch 200 for each worker: some of them "
+      "have nothing to do at its end; 25 local steps would fit\n");
+}
+
 }  // namespace
 }  // namespace ps::run
