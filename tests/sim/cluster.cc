@@ -148,6 +148,8 @@ Cluster::Cluster(const Scenario& scenario)
            proto::ServerOptimizer(SimulatedJob(scenario)),
            scenario.local_steps,
            scenario.has_bf16_slots,
+           scenario.is_held_back ? proto::PushEncodingOf(SimulatedJob(scenario))
+                                 : codec::Encoding(),
            [this](uint32_t tensor, int64_t element) {
              return SimulatedValue(scenario_, tensor, element);
            }}),

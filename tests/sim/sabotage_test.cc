@@ -123,6 +123,13 @@ Scenario Failing(uint64_t seed) {
   return scenario;
 }
 
+/// One whose gradients travel in fewer bits, with error feedback.
+Scenario HeldBackRun(uint64_t seed) {
+  Scenario scenario = Rough(seed);
+  scenario.is_held_back = true;
+  return scenario;
+}
+
 /// One whose servers and workers stand still for ever.
 Scenario Frozen(uint64_t seed) {
   Scenario scenario = Rough(seed);
@@ -206,6 +213,7 @@ TEST(SabotageTest, NothingIsFoundWhereNothingIsBroken) {
     ExpectOk(StatefulAndMoving(seed));
     ExpectOk(Paired(seed));
     ExpectOk(Failing(seed));
+    ExpectOk(HeldBackRun(seed));
     ExpectOk(Frozen(seed));
     ExpectOk(Full(seed));
     ExpectOk(Skewed(seed));
@@ -314,6 +322,11 @@ TEST(SabotageTest, AStepThatEndedEarlyAndIsPassedOffAsAWholeOneIsFound) {
 
 TEST(SabotageTest, ALossThatIsNotReportedIsFound) {
   EXPECT_TRUE(Finds(Sabotage::kHiddenLoss, "are lost with parameters"));
+}
+
+TEST(SabotageTest, AResidualThatIsAppliedTwiceIsFound) {
+  EXPECT_TRUE(
+      Finds(Sabotage::kDoubledResidual, "is not what the applied pushes make it", HeldBackRun));
 }
 
 TEST(SabotageTest, NobodyTakesACoordinatorOfAnEarlierTermForTheRunsOwn) {

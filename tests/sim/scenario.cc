@@ -391,7 +391,7 @@ proto::JobConfig SimulatedJob(const Scenario& scenario) {
   config.train.overlap = scenario.overlap;
   config.train.gradient_dtype =
       scenario.is_rounded ? proto::GradientDtype::kBf16 : proto::GradientDtype::kF32;
-  config.exchange.push = scenario.is_encoded ? "int4" : "f32";
+  config.exchange.push = scenario.is_encoded ? "int4" : scenario.is_held_back ? "topk:0.25" : "f32";
   config.train.switch_lr_factor = 1;  // likewise
   config.servers.count = scenario.shards;
   config.servers.shards_per_server = scenario.shards_per_server;

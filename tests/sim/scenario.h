@@ -49,6 +49,7 @@ enum class Sabotage : uint8_t {
   kUsedNumbers,      // it gives incarnations that were given
   kWholeStep,        // a worker passes off a step that it has ended early as a whole one
   kSpeaksInVain,     // a coordinator wakes before it is killed, and writes nothing down
+  kDoubledResidual,  // workers add what encoding has held back twice
 };
 
 /// What a simulated run is and what happens to it. Everything follows from it, seed included.
@@ -68,6 +69,7 @@ struct Scenario {
   bool has_values = false;      // the coordinator has the initial values
   bool is_rounded = false;      // gradients travel as bf16, which has the oracle's exactly
   bool is_encoded = false;      // as int4, which has them, too
+  bool is_held_back = false;    // as topk, of which the oracle knows what each step brings
   uint32_t optimizer = 0;       // 0: sgd, 1: with momentum, 2: with Nesterov's, 3: adam, 4: adagrad
   bool has_schedule = false;    // the learning rate falls with every sample
   uint32_t local_steps = 1;     // minibatches of a step; then optimizer is the outer one, 0 to 2
@@ -203,6 +205,7 @@ void ForEachField(S& s, const Visit& visit) {
   visit("has_values", s.has_values);
   visit("is_rounded", s.is_rounded);
   visit("is_encoded", s.is_encoded);
+  visit("is_held_back", s.is_held_back);
   visit("optimizer", s.optimizer);
   visit("has_schedule", s.has_schedule);
   visit("local_steps", s.local_steps);

@@ -59,6 +59,21 @@ TEST(SimulationTest, EncodedGradientsAreAppliedAsWhatTheyStandFor) {
   }
 }
 
+TEST(SimulationTest, WhatIsHeldBackArrivesWithLaterSteps) {
+  for (const proto::Mode mode : {proto::Mode::kAsync, proto::Mode::kSsp, proto::Mode::kBsp}) {
+    Scenario scenario = Quiet(mode);
+    scenario.is_held_back = true;
+    scenario.chunk_kib = 3;  // in parts
+    ExpectOk(scenario);
+  }
+  for (uint64_t seed = 760; seed < 800; ++seed) {
+    Scenario scenario = RandomScenario(seed);
+    scenario.is_held_back = true;
+    scenario.model_kib = 0;
+    ExpectOk(scenario);
+  }
+}
+
 TEST(SimulationTest, TheSameSeedGivesTheSameLog) {
   for (uint64_t seed = 900; seed < 906; ++seed) {
     const Outcome first = Simulate(RandomScenario(seed));

@@ -113,6 +113,9 @@ void WorkerNode::ForgetShard(ShardId shard) {
 Status WorkerNode::Prepare(const client::ChunkLayout& layout, size_t gradients) {
   PS_ASSIGN(tensors_, client::HostTensors::Make(layout, gradients));
   encoder_.emplace(layout, options_.settings.frame_bytes, true);
+  if (options_.doubles_residual) {
+    doubled_.emplace(layout, options_.settings.frame_bytes);
+  }
   gradients_ = gradients;
   return Status::Ok();
 }
@@ -181,7 +184,13 @@ void WorkerNode::FillTensor(
       place[i] = is_nan ? std::numeric_limits<float>::quiet_NaN() : values.At(i);
     }
   }
+  if (doubled_) {
+    doubled_->Before(tensor, gradient);
+  }
   encoder_->Encode(tensor, gradient);
+  if (doubled_) {
+    doubled_->After(tensor, gradient);
+  }
 }
 
 void WorkerNode::Exit(const Status& status) {

@@ -11,6 +11,7 @@
 #include "ps/client/gradient_encoder.h"
 #include "ps/client/host_tensors.h"
 #include "ps/client/worker_core.h"
+#include "tests/sim/doubled_residual.h"
 #include "tests/sim/event_queue.h"
 #include "tests/sim/network.h"
 #include "tests/sim/oracle/oracle.h"
@@ -28,6 +29,7 @@ class WorkerNode final : public Node, public client::WorkerHost {
     int coordinator_node = 0;
     bool hides_cuts = false;  // Sabotage::kWholeStep
     Duration clock_ahead{};
+    bool doubles_residual = false;  // a fault
     /// The process ends by itself.
     std::function<void(const Status&)> on_exit;
   };
@@ -84,6 +86,7 @@ class WorkerNode final : public Node, public client::WorkerHost {
   client::WorkerCore core_;
   std::optional<client::HostTensors> tensors_;
   std::optional<client::GradientEncoder> encoder_;
+  std::optional<DoubledResidual> doubled_;
   size_t gradients_ = 0;  // that the core may have at a time
   bool is_alive_ = true;
   int64_t slowdown_ = 1;

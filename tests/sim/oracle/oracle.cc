@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -28,6 +29,20 @@ void Oracle::OnStepStarted(Incarnation incarnation, Step step, const StepRecord&
   has_steps_ = true;
   started_[incarnation] = step;
   steps_[{incarnation, step}].mode = ModeOfStep(incarnation);
+  if (options_.push.is_lossy()) {
+    HoldBack({incarnation, step});
+  }
+}
+
+/// The worker encodes the gradient of the step.
+void Oracle::HoldBack(const StepId& id) {
+  for (const auto& [key, place] : places_) {
+    std::vector<float> gradient = GradientOf(id, key);
+    if (IsLeftOut(id, key)) {
+      gradient.back() = std::numeric_limits<float>::quiet_NaN();
+    }
+    held_back_.Take(id.first, id.second, key, gradient);
+  }
 }
 
 void Oracle::OnStepCut(Incarnation incarnation, Step step, uint64_t end) {
@@ -431,7 +446,7 @@ void Oracle::AfterPush(int node, const proto::PushRequest& push) {
     }
     parameters.own[{push.incarnation, chunk.key}] = history->second.size();
     const std::vector<float> usual = {RateAt(0, WeightOf(push))};
-    Update(&life, chunk.key, GradientOf(id, chunk.key), HasSchedule() ? life.rates[id] : usual);
+    Update(&life, chunk.key, ArrivesOf(id, chunk.key), HasSchedule() ? life.rates[id] : usual);
     CheckChunk(process.shard, life, chunk.key);
   }
   const auto under_way = parameters.under_way.find(id);
@@ -442,6 +457,12 @@ void Oracle::AfterPush(int node, const proto::PushRequest& push) {
     life.rates.erase(id);
   }
   CheckClock(process.shard, life);
+}
+
+/// What a shard gets of a chunk's gradient in a step.
+std::vector<float> Oracle::ArrivesOf(const StepId& id, ChunkKey key) {
+  return options_.push.is_lossy() ? held_back_.ArrivesOf(id.first, id.second, key)
+                                  : GradientOf(id, key);
 }
 
 /// The gradient of a chunk in a step.
@@ -492,7 +513,7 @@ void Oracle::AfterCommit(int node, const proto::CommitRound& commit) {
     // One step on the union of the contributions' samples.
     std::vector<float> mean(places_.at(key).count);
     for (const auto& c : commit.contributions) {
-      const std::vector<float> gradient = GradientOf({c.incarnation, c.step}, key);
+      const std::vector<float> gradient = ArrivesOf({c.incarnation, c.step}, key);
       for (size_t i = 0; i < mean.size(); ++i) {
         mean[i] += static_cast<float>(c.samples) * gradient[i];
       }

@@ -17,6 +17,7 @@
 #include "ps/client/chunk_layout.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/state/job_state.h"
+#include "tests/sim/oracle/held_back.h"
 #include "tests/sim/oracle/loss_book.h"
 #include "tests/sim/oracle/optimizer_model.h"
 
@@ -106,12 +107,14 @@ class Oracle {
     proto::OptimizerConfig optimizer;  // of the servers
     uint32_t local_steps = 1;          // minibatches of a step, each of one sample at least
     bool has_bf16_slots = false;       // in checkpoints
+    codec::Encoding push;              // of gradients; a lossy one with error feedback
     std::function<float(uint32_t tensor, int64_t element)> initial_value;
   };
 
   explicit Oracle(Options options)
       : options_(std::move(options)),
         optimizer_(options_.optimizer),
+        held_back_(options_.push, options_.frame_bytes),
         losses_(options_.shards_per_server, &violations_) {}
 
   /// A process of the shard has begun. `view` outlives the oracle.
@@ -273,6 +276,8 @@ class Oracle {
   void CheckClock(ShardId shard, const Life& life);
   static bool IsHere(const Life& life, ChunkKey key, const ChunkState& state);
   static void TakeRestoredSlots(Life* life);
+  void HoldBack(const StepId& id);
+  std::vector<float> ArrivesOf(const StepId& id, ChunkKey key);
   std::vector<float> GradientOf(const StepId& id, ChunkKey key);
   float RateAt(uint64_t samples, double weight) const;
   double WeightOf(const proto::PushRequest& push) const;
@@ -349,6 +354,7 @@ class Oracle {
   Incarnation inherited_max_;                      // of those who have taken part in these
   std::vector<std::unique_ptr<Life>> past_lives_;  // of these
   std::vector<std::string> violations_;
+  HeldBack held_back_;
   LossBook losses_;
   uint64_t pushes_checked_ = 0;
 };

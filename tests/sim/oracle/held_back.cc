@@ -1,0 +1,25 @@
+#include "tests/sim/oracle/held_back.h"
+
+#include "ps/base/check.h"
+
+namespace ps::sim {
+
+void HeldBack::Take(Incarnation worker, Step step, ChunkKey key, std::span<const float> gradient) {
+  std::vector<float>& residual = residuals_[{worker, key}];
+  residual.resize(gradient.size());
+  std::vector<float>& arrives = arrives_[{{worker, step}, key}];
+  arrives.resize(gradient.size());
+  for (uint32_t part = 0; part < parts_.CountOf(gradient.size()); ++part) {
+    const auto [begin, count] = parts_.At(gradient.size(), part);
+    std::vector<std::byte> bytes(encoding_.SizeOf(count));
+    codec::Encode(
+        encoding_,
+        gradient.subspan(begin, count),
+        std::span(residual).subspan(begin, count),
+        bytes);
+    const Status status = codec::Decode(encoding_, bytes, std::span(arrives).subspan(begin, count));
+    PS_CHECK(status.ok()) << status;
+  }
+}
+
+}  // namespace ps::sim
