@@ -139,6 +139,26 @@ TEST_F(FormatTest, RoundedGradientsTrainAsWellInHalfTheBytes) {
   EXPECT_NEAR(after["bytes_pushed"].number() / before["bytes_pushed"].number(), 0.5, 0.05);
 }
 
+TEST_F(FormatTest, GradientsInFewerBitsTrainAsWell) {
+  const std::string train = R"({"epochs": 2, "minibatch": 64, "mode": "bsp"})";
+  job_.Set("train", train).Set("workers", R"([{"count": 2}])");
+  TrainRun exact(job_);
+  ASSERT_EQ(exact.WaitForEnd(), ProcessEnd{}) << exact.psctl().Err();
+  const TemporaryFolder other;
+  Job next = job_.CopyIn(other.path());
+  next.Set("exchange", R"({"push": "int4", "pull": "bf16"})");
+  TrainRun encoded(next);
+  ASSERT_EQ(encoded.WaitForEnd(), ProcessEnd{}) << encoded.psctl().Err();
+  encoded.ExpectExactLedger();
+  const Json before = exact.Summary();
+  const Json after = encoded.Summary();
+  EXPECT_GT(after["test_accuracy"].number(), 0.6);
+  EXPECT_NEAR(after["test_accuracy"].number(), before["test_accuracy"].number(), 0.05);
+  EXPECT_NEAR(after["bytes_pushed"].number() / before["bytes_pushed"].number(), 0.133, 0.03);
+  // Evaluations pull the model as f32.
+  EXPECT_LT(after["bytes_pulled"].number(), 0.7 * before["bytes_pulled"].number());
+}
+
 class OutcomeTest : public E2eTest {
  protected:
   static int CountIn(const std::string& text) {
