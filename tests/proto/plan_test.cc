@@ -31,6 +31,7 @@ Plan SamplePlan() {
   plan.loss_now = 0.9;
   plan.steps_done = 5200;
   plan.pace = 1.1;
+  plan.local_steps = 50;
   plan.workers = {
       {"g4dn.4xlarge", Market::kSpot, 2, 128, 0.5, 6e8, 0.3612, 1, "us-east-1a"},
       {"g3.8xlarge", Market::kOnDemand, 1, 64, 0.7, 1.25e9, 2.28, 1, ""}};
@@ -41,8 +42,11 @@ Plan SamplePlan() {
   plan.usd = {3.5, 3, 4};
   plan.bottleneck = "server network";
   plan.server_busy = 0.75;
+  plan.computing = 0.6;
+  plan.push_bytes_per_sample = 1200;
+  plan.pull_bytes_per_sample = 4800;
   plan.alternatives = {
-      {"next best", plan.workers, plan.servers, {700, 650, 750}, {2100, 2000, 2300}, {4, 3, 5}}};
+      {"next best", plan.workers, plan.servers, {700, 650, 750}, {2100, 2000, 2300}, {4, 3, 5}, 8}};
   plan.gains = {{"one more g3.8xlarge", 900, 1900, 4.5}};
   plan.quotas = {{"g4dn.4xlarge", 3.25}};
   plan.revocations = {
@@ -97,21 +101,21 @@ TEST(PlanTest, ValuesAreInTheirIntervalsAndRanges) {
   plan.seconds.high = 1999;
   EXPECT_EQ(
       ErrorOf(plan),
-      "plan.json:57:14: seconds is not within its interval; allowed: low, value and high in that "
+      "plan.json:58:14: seconds is not within its interval; allowed: low, value and high in that "
       "order");
   plan = SamplePlan();
   plan.alternatives[0].usd.low = 4.5;
   EXPECT_THAT(ErrorOf(plan), HasSubstr(": alternatives[0].usd is not within its interval"));
   plan = SamplePlan();
   plan.workers[1].count = 0;
-  EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:33:16: workers[1].count is 0; allowed: a whol"));
+  EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:34:16: workers[1].count is 0; allowed: a whol"));
   plan = SamplePlan();
   plan.confidence = 1;
   EXPECT_THAT(
       ErrorOf(plan), StartsWith("plan.json:13:17: confidence is 1; allowed: a number abov"));
   plan = SamplePlan();
   plan.workers.clear();
-  EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:18:14: workers has 0 entries; allowed: 1 to "));
+  EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:19:14: workers has 0 entries; allowed: 1 to "));
 }
 
 }  // namespace

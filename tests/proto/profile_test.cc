@@ -34,6 +34,7 @@ JobProfile SampleProfile() {
   profile.loss = {1, -2, 3, 0.4, 0.05, false, 0.06, 9};
   profile.curves = {
       70, 0.8, 0.3, 64, 0.5, {{1, 1}, {2, 1.1, 0.2, {0.9, 1.2}}}, {0.8, 0.6}, 0.6, 0.04, 90};
+  profile.penalties = {{8, "async", 1.1, 64000}, {8, "bsp", 1.05, 64000}};
   return profile;
 }
 
@@ -70,6 +71,7 @@ TEST(ProfileTest, EveryMemberIsAField) {
       LossFit,
       FleetFactor,
       CurveFit,
+      LocalStepsPenalty,
       JobProfile>();
 }
 
@@ -97,6 +99,19 @@ TEST(ProfileTest, MeasuredFiguresHaveToBePossible) {
   profile = SampleProfile();
   profile.queue.wait_share = 1.5;
   EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:84:19: queue.wait_share is 1.5; allowed: "));
+}
+
+TEST(ProfileTest, PenaltiesAreOfAModeOnce) {
+  JobProfile profile = SampleProfile();
+  profile.penalties[1].mode = "async";
+  EXPECT_THAT(
+      ErrorOf(profile),
+      HasSubstr("penalties[1] is of 8 local steps in mode async, as one before it"));
+  profile.penalties[1].mode = "sometimes";
+  EXPECT_THAT(ErrorOf(profile), HasSubstr("penalties[1].mode"));
+  profile = SampleProfile();
+  EXPECT_EQ(profile.FindPenalty(8, "bsp")->samples, 1.05);
+  EXPECT_EQ(profile.FindPenalty(8, "ssp"), nullptr);
 }
 
 TEST(ProfileTest, TimedStepsHaveToBePossible) {

@@ -65,6 +65,7 @@ struct PlanAlternative {
   Estimate samples_per_s;
   Estimate seconds;
   Estimate usd;
+  int local_steps = 1;
 
   friend bool operator==(const PlanAlternative&, const PlanAlternative&) = default;
 };
@@ -123,14 +124,18 @@ struct Plan {
   double loss_now = 0;    // of the run that goes on with this fleet; 0: it begins
   double steps_done = 0;  // by that run; 0: not told
   double pace = 1;        // steps that it takes, of each that the profile says
+  int local_steps = 1;    // minibatches of a worker between two exchanges
   std::vector<PlanWorkers> workers;
   PlanServers servers;
   Estimate samples_per_s;
-  Estimate steps;  // of all workers together, to the target
+  Estimate steps;  // minibatches of all workers together, to the target
   Estimate seconds;
   Estimate usd;
   std::string bottleneck;  // "server network", "worker network", "pcie", "compute", "quota"
   double server_busy = 0;  // share of the servers' bandwidth in use, 0 to 1
+  double computing = 0;    // share of the workers' time
+  double push_bytes_per_sample = 0;
+  double pull_bytes_per_sample = 0;
   std::vector<PlanAlternative> alternatives;
   std::vector<PlanGain> gains;
   std::vector<PlanQuota> quotas;

@@ -159,6 +159,14 @@ void VisitFields(C& c, V&& visit) {
   visit("exchanges", c.exchanges);
 }
 
+template <MaybeConst<LocalStepsPenalty> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("local_steps", c.local_steps);
+  visit("mode", c.mode);
+  visit("samples", c.samples);
+  visit("measured", c.measured);
+}
+
 template <MaybeConst<JobProfile> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("job", c.job);
@@ -179,6 +187,7 @@ void VisitFields(C& c, V&& visit) {
   visit("queue", c.queue);
   visit("loss", c.loss);
   visit("curves", c.curves);
+  visit("penalties", c.penalties);
 }
 
 template <MaybeConst<PlanWorkers> C, typename V>
@@ -217,6 +226,7 @@ void VisitFields(C& c, V&& visit) {
   visit("samples_per_s", c.samples_per_s);
   visit("seconds", c.seconds);
   visit("usd", c.usd);
+  visit("local_steps", c.local_steps);
 }
 
 template <MaybeConst<PlanGain> C, typename V>
@@ -268,6 +278,7 @@ void VisitFields(C& c, V&& visit) {
   visit("loss_now", c.loss_now);
   visit("steps_done", c.steps_done);
   visit("pace", c.pace);
+  visit("local_steps", c.local_steps);
   visit("workers", c.workers);
   visit("servers", c.servers);
   visit("samples_per_s", c.samples_per_s);
@@ -276,6 +287,9 @@ void VisitFields(C& c, V&& visit) {
   visit("usd", c.usd);
   visit("bottleneck", c.bottleneck);
   visit("server_busy", c.server_busy);
+  visit("computing", c.computing);
+  visit("push_bytes_per_sample", c.push_bytes_per_sample);
+  visit("pull_bytes_per_sample", c.pull_bytes_per_sample);
   visit("alternatives", c.alternatives);
   visit("gains", c.gains);
   visit("quotas", c.quotas);

@@ -84,6 +84,26 @@ Status CheckSteps(const JobProfile& profile, const JsonValue& root, const std::s
   return Status::Ok();
 }
 
+Status CheckPenalties(const JobProfile& profile, const JsonValue& root, const std::string& file) {
+  std::set<std::pair<std::string_view, int>> seen;
+  for (size_t i = 0; i < profile.penalties.size(); ++i) {
+    const LocalStepsPenalty& penalty = profile.penalties[i];
+    if (!seen.emplace(penalty.mode, penalty.local_steps).second) {
+      const std::string path = fmt::format("penalties[{}]", i);
+      return ErrorAtPath(
+          file,
+          root,
+          path,
+          fmt::format(
+              "{} is of {} local steps in mode {}, as one before it; allowed: one of each",
+              path,
+              penalty.local_steps,
+              penalty.mode));
+    }
+  }
+  return Status::Ok();
+}
+
 Status CheckCurves(const CurveFit& fit, const JsonValue& root, const std::string& file) {
   if (std::ranges::adjacent_find(fit.losses, std::ranges::less_equal()) != fit.losses.end()) {
     return ErrorAtPath(
@@ -125,6 +145,13 @@ const WorkerProfile* JobProfile::Find(std::string_view instance_type, int miniba
   return found == workers.end() ? nullptr : &*found;
 }
 
+const LocalStepsPenalty* JobProfile::FindPenalty(int h, std::string_view mode) const {
+  const auto found = std::ranges::find_if(penalties, [&](const LocalStepsPenalty& penalty) {
+    return penalty.local_steps == h && penalty.mode == mode;
+  });
+  return found == penalties.end() ? nullptr : &*found;
+}
+
 const StepTimes* JobProfile::FindSteps(std::string_view instance_type) const {
   const auto found = std::ranges::find(steps, instance_type, &StepTimes::instance_type);
   return found == steps.end() ? nullptr : &*found;
@@ -136,6 +163,7 @@ Result<JobProfile> ParseProfile(std::string_view text, const std::string& file) 
   auto profile = ReadValues<JobProfile>(root, ProfileSchema());
   PS_TRY(CheckWorkers(profile, root, file));
   PS_TRY(CheckSteps(profile, root, file));
+  PS_TRY(CheckPenalties(profile, root, file));
   PS_TRY(CheckCurves(profile.curves, root, file));
   return profile;
 }

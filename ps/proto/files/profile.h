@@ -14,8 +14,8 @@ namespace ps::proto {
 /// How fast one kind of worker computes this job.
 struct WorkerProfile {
   std::string instance_type;  // a name of the catalog; "local" for this machine
-  int minibatch = 0;          // samples of one step, over all devices of the worker
-  double compute_s = 0;       // one step without communication, median
+  int minibatch = 0;          // samples, over all devices of the worker
+  double compute_s = 0;       // one minibatch without communication, median
   double compute_stddev_s = 0;
   int steps_measured = 0;
   int minibatch_max = 0;  // largest that fits its memory; 0: unknown
@@ -31,7 +31,7 @@ struct FleetSample {
   std::vector<std::string> workers;  // instance type of each
   int server_hosts = 1;
   double server_bytes_per_s = 0;  // of one host, each way; 0: not limited
-  double steps_per_s = 0;
+  double steps_per_s = 0;         // minibatches, exchanged or not
   double samples_per_s = 0;
   double seconds = 0;  // how long it was watched
 
@@ -40,7 +40,7 @@ struct FleetSample {
 
 /// One point of a training run's curve.
 struct LossSample {
-  double steps = 0;  // normalised iterations j: steps of all workers together
+  double steps = 0;  // normalised iterations j: minibatches of all workers together
   double loss = 0;
   double batch_mean = 0;     // b_w of the fleet that got there, samples
   double heterogeneity = 0;  // R of that fleet
@@ -146,16 +146,26 @@ struct LinkTimes {
   friend bool operator==(const LinkTimes&, const LinkTimes&) = default;
 };
 
+/// What it costs to exchange after another number of minibatches than the profile's.
+struct LocalStepsPenalty {
+  int local_steps = 1;
+  std::string mode = {};  // "async", "ssp", "bsp"
+  double samples = 1;     // to the same loss, as a multiple of those with the profile's local_steps
+  double measured = 0;    // samples of the runs that were compared
+
+  friend bool operator==(const LocalStepsPenalty&, const LocalStepsPenalty&) = default;
+};
+
 struct JobProfile {
   std::string job;                   // its name
   std::string model_fingerprint;     // of the model's tensors: a profile is of one model only
   std::string training_fingerprint;  // of data, model, optimizer, train; empty: not known
   double parameter_bytes = 0;        // S
-  double push_bytes = 0;             // on the wire, one step of one worker
+  double push_bytes = 0;             // on the wire, one exchange of one worker
   double pull_bytes = 0;
   double request_bytes_per_s = 0;  // B_req: what one worker takes when alone
   double overlap = 0;              // share of communication that computation hides, 0 to 1
-  int local_steps = 1;             // steps between two exchanges
+  int local_steps = 1;             // minibatches between two exchanges, of fleets and losses
   std::vector<WorkerProfile> workers;
   std::vector<StepTimes> steps;
   LinkTimes link;
@@ -165,11 +175,14 @@ struct JobProfile {
   QueueFit queue;
   LossFit loss;
   CurveFit curves;
+  std::vector<LocalStepsPenalty> penalties;
 
   /// The first of that type; null when there is none.
   const WorkerProfile* Find(std::string_view instance_type) const;
   /// The one of that type with that minibatch; null when there is none.
   const WorkerProfile* Find(std::string_view instance_type, int minibatch) const;
+  /// That of `h` local steps; null when it was not measured.
+  const LocalStepsPenalty* FindPenalty(int h, std::string_view mode) const;
   /// Likewise of `steps`; of several minibatches the first.
   const StepTimes* FindSteps(std::string_view instance_type) const;
 
