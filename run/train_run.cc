@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <system_error>
@@ -11,6 +12,7 @@
 #include "provisioner/fleet/launch_check.h"
 #include "provisioner/fleet/local_launcher.h"
 #include "provisioner/profile/fingerprint.h"
+#include "provisioner/profile/local_steps.h"
 #include "provisioner/profile/plan_run.h"
 #include "provisioner/profile/run_profiler.h"
 #include "ps/base/file.h"
@@ -111,7 +113,11 @@ TrainRun::TrainRun(
           {.is_terminal = console.is_err_terminal,
            .write = console.err,
            .terminal_width = console.err_width}),
-      profiler_(config_.name, parts_.model.tensors, provisioner::RunProfiler::SeatsOf(config_)),
+      profiler_(
+          config_.name,
+          parts_.model.tensors,
+          provisioner::RunProfiler::SeatsOf(config_),
+          config_.train),
       is_probed_(start->is_probed) {}
 
 Status TrainRun::Prepare() {
@@ -365,9 +371,14 @@ void TrainRun::Observe() {
 
 provisioner::LossReached TrainRun::loss_reached() const {
   const auto& limit = host_.limit_reached();
-  return limit && limit->is_loss
-             ? provisioner::LossReached{limit->elapsed_s, static_cast<double>(limit->steps_counted)}
-             : provisioner::LossReached{};
+  if (!limit || !limit->is_loss) {
+    return {};
+  }
+  // Plans count minibatches, and the run has gone on for some steps.
+  const auto steps = static_cast<double>(std::max<uint64_t>(final_status_.steps_counted, 1));
+  const double minibatches =
+      provisioner::MinibatchesCounted(final_status_, config_.train.local_steps);
+  return {limit->elapsed_s, static_cast<double>(limit->steps_counted) * minibatches / steps};
 }
 
 proto::JobProfile TrainRun::Profile() const {

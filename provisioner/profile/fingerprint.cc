@@ -35,15 +35,41 @@ std::string TrainingFingerprint(const proto::JobConfig& config) {
   same.data.test_samples = 0;
   same.optimizer = config.optimizer;
   same.train = config.train;
+  same.outer = config.outer;
   same.train.seed = usual.seed;
   same.train.lease_steps = usual.lease_steps;
   same.train.evaluate_every_epochs = usual.evaluate_every_epochs;
   same.train.on_divergence = usual.on_divergence;
+  if (config.train.local_steps > 1) {
+    // As it is where single minibatches are exchanged, unless it is told not to overlap.
+    same.train.local_steps = usual.local_steps;
+    same.train.overlap =
+        config.train.mode == proto::Mode::kAsync && config.optimizer.clip_norm == 0;
+  }
   if (config.optimizer.schedule.kind == proto::ScheduleKind::kConstant &&
       config.optimizer.schedule.warmup == 0) {
     same.train.epochs = usual.epochs;
   }
   return Fingerprint(proto::PrintJobConfig(same));
+}
+
+bool TrainsLike(const proto::JobConfig& config, const std::string& fingerprint) {
+  if (fingerprint.empty() || fingerprint == TrainingFingerprint(config)) {
+    return true;
+  }
+  if (config.train.local_steps == 1) {
+    return false;
+  }
+  // With single minibatches there is no outer optimizer, and they may be told not to overlap.
+  proto::JobConfig single = config;
+  single.outer = {};
+  single.train.local_steps_by_speed = false;
+  if (fingerprint == TrainingFingerprint(single)) {
+    return true;
+  }
+  single.train.local_steps = 1;
+  single.train.overlap = false;
+  return fingerprint == TrainingFingerprint(single);
 }
 
 }  // namespace ps::provisioner

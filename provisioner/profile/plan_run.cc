@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "provisioner/profile/fingerprint.h"
+#include "provisioner/profile/local_steps.h"
 #include "ps/base/text.h"
 
 namespace ps::provisioner {
@@ -37,14 +38,13 @@ Result<proto::JobConfig> ApplyPlan(
         Printable(config.name),
         Printable(plan.job)));
   }
-  const std::string training = TrainingFingerprint(config);
-  if (!plan.training_fingerprint.empty() && plan.training_fingerprint != training) {
+  if (!TrainsLike(config, plan.training_fingerprint)) {
     return Status::InvalidArgument(fmt::format(
         "the plan is for a job that trains otherwise (data, model, optimizer or train differ), so "
         "its steps do not hold: its training_fingerprint is {}, this job's is {}; run the job as "
         "it was profiled, or profile it again with `psctl profile` and plan again",
         Printable(plan.training_fingerprint),
-        training));
+        TrainingFingerprint(config)));
   }
   config.workers.clear();
   for (const proto::PlanWorkers& planned : plan.workers) {
@@ -61,6 +61,10 @@ Result<proto::JobConfig> ApplyPlan(
   }
   if (config.workers.empty()) {
     return Status::InvalidArgument("the plan has no workers, so there is nothing to run");
+  }
+  const auto local_steps = static_cast<uint32_t>(plan.local_steps);
+  if (local_steps != config.train.local_steps) {
+    PS_ASSIGN(config, WithLocalSteps(std::move(config), local_steps));
   }
   config.servers.launch = true;
   config.servers.count = static_cast<uint32_t>(std::max(plan.servers.count, 1));

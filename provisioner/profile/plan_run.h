@@ -15,9 +15,9 @@ namespace ps::provisioner {
 float MbitPerS(double bytes_per_s);
 
 /// The job with the plan's fleet: a worker group for each kind of worker, with its minibatch and
-/// its time per step, the plan's servers, and its links' rates. The run ends at the plan's loss.
-/// Errors: kInvalidArgument for a plan without workers, of another job, of one that trains
-/// otherwise, or of another model (`model_fingerprint` is the job's).
+/// its time per minibatch, the plan's servers, local steps, and its links' rates. The run ends at
+/// the plan's loss. Errors: kInvalidArgument for a plan without workers, of another job, of one
+/// that trains otherwise, or of another model (`model_fingerprint` is the job's).
 Result<proto::JobConfig> ApplyPlan(
     proto::JobConfig config, const proto::Plan& plan, const std::string& model_fingerprint);
 

@@ -114,6 +114,21 @@ std::string Distrust(
   return "";
 }
 
+void MergePenalties(
+    const std::vector<proto::LocalStepsPenalty>& newer,
+    std::vector<proto::LocalStepsPenalty>* penalties) {
+  for (const proto::LocalStepsPenalty& penalty : newer) {
+    const auto same = std::ranges::find_if(*penalties, [&](const auto& known) {
+      return known.local_steps == penalty.local_steps && known.mode == penalty.mode;
+    });
+    if (same == penalties->end()) {
+      penalties->push_back(penalty);
+    } else {
+      *same = penalty;
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::span<const proto::LossSample>> SplitCurves(
@@ -171,8 +186,14 @@ proto::JobProfile MergeProfiles(const proto::JobProfile& older, const proto::Job
   if (newer.link.exchanges > 0) {
     merged.link = newer.link;
   }
-  merged.fleets.insert(merged.fleets.end(), newer.fleets.begin(), newer.fleets.end());
-  merged.losses.insert(merged.losses.end(), newer.losses.begin(), newer.losses.end());
+  if (merged.fleets.empty() && merged.losses.empty()) {
+    merged.local_steps = newer.local_steps;
+  }
+  if (newer.local_steps == merged.local_steps) {
+    merged.fleets.insert(merged.fleets.end(), newer.fleets.begin(), newer.fleets.end());
+    merged.losses.insert(merged.losses.end(), newer.losses.begin(), newer.losses.end());
+    MergePenalties(newer.penalties, &merged.penalties);
+  }
   KeepNewestFleets(&merged.fleets);
   KeepNewestCurves(&merged.losses);
   return merged;

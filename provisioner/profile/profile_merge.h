@@ -18,7 +18,8 @@ std::vector<std::span<const proto::LossSample>> SplitCurves(
 inline constexpr int kCurvesPerFleet = 8;
 
 /// `older` with what `newer` adds: its workers in place of equal ones, its fleets and losses behind
-/// the others, its bytes. Fits are taken from `older`; they are to be made anew.
+/// the others, its bytes. Fits are taken from `older`; they are to be made anew. Fleets and losses
+/// are of one number of local steps: those of another one than the older's are left out.
 proto::JobProfile MergeProfiles(const proto::JobProfile& older, const proto::JobProfile& newer);
 
 /// What a run that was not made to measure adds to its job's profile.

@@ -9,8 +9,10 @@
 #include <span>
 #include <utility>
 
+#include "provisioner/profile/local_steps.h"
 #include "provisioner/profile/plan_run.h"
 #include "provisioner/profile/profile_merge.h"
+#include "ps/base/check.h"
 #include "ps/base/text.h"
 
 namespace ps::provisioner {
@@ -138,7 +140,10 @@ std::vector<ProfileRun> PlanProfileRuns(
     const proto::JobConfig& job, const std::string& type, double seconds, int minibatch_max) {
   const proto::WorkerGroup worker = WorkerOf(job, type);
   std::vector<ProfileRun> runs;
-  proto::JobConfig waiting = ShortJob(job, {worker}, seconds / 2);
+  // A link is known soonest from exchanges that follow each other fast.
+  Result<proto::JobConfig> single = WithLocalSteps(ShortJob(job, {worker}, seconds / 2), 1);
+  PS_CHECK(single.ok()) << single.status();
+  proto::JobConfig waiting = *std::move(single);
   waiting.train.overlap = false;
   waiting.train.epochs = kEndlessEpochs;
   runs.push_back(
@@ -190,6 +195,30 @@ std::vector<ProfileRun> PlanCurveRuns(
     }
   }
   return runs;
+}
+
+Result<std::vector<ProfileRun>> PlanPenaltyRuns(
+    const proto::JobConfig& job,
+    const std::string& type,
+    const CurveSettings& settings,
+    const std::vector<int>& local_steps) {
+  std::vector<ProfileRun> runs;
+  for (const int steps : local_steps) {
+    PS_ASSIGN(const proto::JobConfig changed, WithLocalSteps(job, static_cast<uint32_t>(steps)));
+    ProfileRun run =
+        CurveRun(changed, WorkerOf(job, type), {.workers = 2, .is_late = false}, false, settings);
+    run.label += fmt::format(", {} local steps", steps);
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+std::vector<LossAt> LossesBySamples(const proto::JobProfile& told) {
+  std::vector<LossAt> curve;
+  for (const proto::LossSample& loss : told.losses) {
+    curve.push_back({loss.steps * loss.batch_mean, loss.loss});
+  }
+  return curve;
 }
 
 void AddProfileRun(

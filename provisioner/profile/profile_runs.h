@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "provisioner/profile/local_steps.h"
+#include "ps/base/status.h"
 #include "ps/proto/files/profile.h"
 #include "ps/proto/job/job_config.h"
 
@@ -44,6 +46,18 @@ struct CurveSettings {
 /// planned will have too. How long runs take depends on neither `compute_s` nor `push_bytes`.
 std::vector<ProfileRun> PlanCurveRuns(
     const proto::JobConfig& job, const std::string& type, const CurveSettings& settings);
+
+/// Runs of one fleet of 2 workers, the same but for its local steps: what these cost in samples to
+/// a loss. Errors: kInvalidArgument (a step would have too many samples). Requires: numbers from 1
+/// up.
+Result<std::vector<ProfileRun>> PlanPenaltyRuns(
+    const proto::JobConfig& job,
+    const std::string& type,
+    const CurveSettings& settings,
+    const std::vector<int>& local_steps);
+
+/// The loss curve that a run told.
+std::vector<LossAt> LossesBySamples(const proto::JobProfile& told);
 
 /// Adds what a run of the plan told.
 void AddProfileRun(

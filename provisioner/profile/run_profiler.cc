@@ -1,11 +1,13 @@
 #include "provisioner/profile/run_profiler.h"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <tuple>
 #include <utility>
 
 #include "provisioner/profile/fingerprint.h"
+#include "provisioner/profile/local_steps.h"
 #include "provisioner/profile/statistics.h"
 
 namespace ps::provisioner {
@@ -16,10 +18,10 @@ constexpr double kWarmUpShare = 0.25;
 constexpr double kWarmUpMaxS = 3;
 /// A worker whose steps are fewer has no rate.
 constexpr size_t kPointsMin = 3;
-/// Least number of heartbeats for a step's time.
+/// Least number of heartbeats for a minibatch's time.
 constexpr size_t kTimesMin = 3;
-/// Steps over which the coordinator smooths the loss: before, it depends more on the beginning of
-/// training than on its state.
+/// Minibatches over which the coordinator smooths the loss: before, it depends more on the
+/// beginning of training than on its state.
 constexpr double kLossStepsMin = 50;
 /// Points of a loss curve are this far apart, as a share of the steps; there are some 500 at most.
 constexpr double kLossSpacing = 0.02;
@@ -31,8 +33,15 @@ constexpr size_t kGoneWorkersMax = 64;
 }  // namespace
 
 RunProfiler::RunProfiler(
-    std::string job, const std::vector<TensorSpec>& tensors, std::vector<proto::WorkerGroup> seats)
-    : job_(std::move(job)), fingerprint_(ModelFingerprint(tensors)), seats_(std::move(seats)) {
+    std::string job,
+    const std::vector<TensorSpec>& tensors,
+    std::vector<proto::WorkerGroup> seats,
+    const proto::TrainConfig& train)
+    : job_(std::move(job)),
+      fingerprint_(ModelFingerprint(tensors)),
+      seats_(std::move(seats)),
+      local_steps_(train.local_steps),
+      is_by_speed_(train.local_steps_by_speed) {
   for (const TensorSpec& tensor : tensors) {
     parameter_bytes_ += static_cast<double>(tensor.element_count()) * sizeof(float);
   }
@@ -74,21 +83,7 @@ void RunProfiler::Observe(const proto::JobStatus& status) {
     if (row.is_gone()) {
       continue;  // its last steps may have come without the times and bytes of them
     }
-    const uint64_t steps = row.stats.steps - worker.stats.steps;
-    if (row.stats.steps > worker.stats.steps && worker.stats.steps > 0) {
-      const auto n = static_cast<double>(steps);
-      worker.steps_timed += steps;
-      worker.heartbeats.push_back(
-          {(row.stats.compute_s - worker.stats.compute_s) / n,
-           static_cast<double>(row.stats.bytes_pushed - worker.stats.bytes_pushed) / n,
-           static_cast<double>(row.stats.bytes_pulled - worker.stats.bytes_pulled) / n});
-      if (worker.heartbeats.size() > kHeartbeatsMax) {
-        worker.heartbeats.pop_front();
-      }
-    }
-    if (row.stats.steps >= worker.stats.steps) {
-      worker.stats = row.stats;
-    }
+    AddHeartbeat(row.stats, &worker);
   }
   std::ranges::sort(present);
   if (present != present_) {
@@ -97,7 +92,7 @@ void RunProfiler::Observe(const proto::JobStatus& status) {
     present_since_s_ = now_s_;
     ForgetGoneWorkers();
   }
-  const auto steps = static_cast<double>(status.steps_counted);
+  const double steps = MinibatchesCounted(status, local_steps_);
   while (!losses_.empty() && losses_.back().steps > steps) {
     losses_.pop_back();  // the run went back to a checkpoint
   }
@@ -118,6 +113,29 @@ void RunProfiler::AddPoint(uint64_t samples, Worker* worker) const {
     points.pop_back();
   }
   points.push_back({now_s_, samples});
+}
+
+/// Computing, bytes and step of one exchange may come with different heartbeats, where it takes
+/// longer than from one to the next: what counts is from one new step to the next.
+void RunProfiler::AddHeartbeat(const proto::WorkerStats& stats, Worker* worker) const {
+  const proto::WorkerStats& before = worker->stats;
+  if (stats.steps <= before.steps) {
+    return;
+  }
+  const double minibatches = MinibatchesOf(stats, worker->minibatch, local_steps_) -
+                             MinibatchesOf(before, worker->minibatch, local_steps_);
+  if (before.steps > 0 && minibatches > 0) {
+    const auto steps = static_cast<double>(stats.steps - before.steps);
+    worker->minibatches_timed += minibatches;
+    worker->heartbeats.push_back(
+        {(stats.compute_s - before.compute_s) / minibatches,
+         static_cast<double>(stats.bytes_pushed - before.bytes_pushed) / steps,
+         static_cast<double>(stats.bytes_pulled - before.bytes_pulled) / steps});
+    if (worker->heartbeats.size() > kHeartbeatsMax) {
+      worker->heartbeats.pop_front();
+    }
+  }
+  worker->stats = stats;
 }
 
 void RunProfiler::ForgetGoneWorkers() {
@@ -208,8 +226,8 @@ double RunProfiler::Late() const {
 
 void RunProfiler::AddWorkers(proto::JobProfile* profile) const {
   struct Times {
-    std::vector<double> seconds;  // a step's, one per heartbeat
-    uint64_t steps = 0;
+    std::vector<double> seconds;  // a minibatch's, one per heartbeat
+    double minibatches = 0;
   };
 
   std::map<std::pair<std::string, int>, Times> kinds;
@@ -221,7 +239,7 @@ void RunProfiler::AddWorkers(proto::JobProfile* profile) const {
     for (const Heartbeat& heartbeat : worker.heartbeats) {
       times.seconds.push_back(heartbeat.compute_s);
     }
-    times.steps += worker.steps_timed;
+    times.minibatches += worker.minibatches_timed;
   }
   for (const auto& [kind, times] : kinds) {
     if (times.seconds.size() < kTimesMin) {
@@ -232,7 +250,7 @@ void RunProfiler::AddWorkers(proto::JobProfile* profile) const {
     worker.minibatch = kind.second;
     worker.compute_s = Median(times.seconds);
     worker.compute_stddev_s = RobustDeviation(times.seconds, worker.compute_s);
-    worker.steps_measured = static_cast<int>(times.steps);
+    worker.steps_measured = static_cast<int>(std::lround(times.minibatches));
     if (worker.compute_s > 0) {
       profile->workers.push_back(std::move(worker));
     }
@@ -269,6 +287,7 @@ proto::JobProfile RunProfiler::Profile() const {
   profile.job = job_;
   profile.model_fingerprint = fingerprint_;
   profile.parameter_bytes = parameter_bytes_;
+  profile.local_steps = static_cast<int>(local_steps_);
   AddTraffic(&profile);
   AddWorkers(&profile);
   proto::FleetSample fleet = Fleet();
@@ -283,7 +302,8 @@ proto::JobProfile RunProfiler::Profile() const {
   }
   const bool is_typical = std::ranges::all_of(
       present_, [this](uint64_t incarnation) { return IsTypical(workers_.at(incarnation).seat); });
-  if (!fleet.workers.empty() && is_typical) {
+  const bool exchanges_alike = !is_by_speed_ || present_.size() == 1;
+  if (!fleet.workers.empty() && is_typical && exchanges_alike) {
     profile.fleets.push_back(std::move(fleet));
   }
   return profile;

@@ -19,13 +19,18 @@ namespace ps::provisioner {
 /// A speed is measured worker by worker, between the first and the last of its steps in a stretch
 /// of time with the same workers; what they do in their first moments (kWarmUpShare of the stretch)
 /// does not count. So it is as exact as the statuses are frequent, however long a step takes.
+///
+/// With train.local_steps a step of the run is one exchange; what the profile counts are its
+/// minibatches. With local_steps_by_speed workers exchange after different numbers of them, which
+/// no fleet's speed can say: of several workers there is none then.
 class RunProfiler {
  public:
   /// `seats[i]` is the group of the worker in seat i; later seats are like the last one.
   RunProfiler(
       std::string job,
       const std::vector<TensorSpec>& tensors,
-      std::vector<proto::WorkerGroup> seats);
+      std::vector<proto::WorkerGroup> seats,
+      const proto::TrainConfig& train = {});
 
   /// `config`'s groups, seat by seat.
   static std::vector<proto::WorkerGroup> SeatsOf(const proto::JobConfig& config);
@@ -45,10 +50,10 @@ class RunProfiler {
     uint64_t samples = 0;
   };
 
-  /// What a worker did between two heartbeats, per step.
+  /// What a worker did from one heartbeat with a new step to the next.
   struct Heartbeat {
-    double compute_s = 0;
-    double pushed_bytes = 0;
+    double compute_s = 0;     // of a minibatch
+    double pushed_bytes = 0;  // of a step
     double pulled_bytes = 0;
   };
 
@@ -58,9 +63,9 @@ class RunProfiler {
     uint32_t minibatch = 1;
     uint64_t samples = 0;      // newest, as is stats
     std::deque<Point> points;  // where samples grew, from MeasuredSince on
-    proto::WorkerStats stats;
+    proto::WorkerStats stats;  // the first that had so many steps
     std::deque<Heartbeat> heartbeats;
-    uint64_t steps_timed = 0;  // in all heartbeats
+    double minibatches_timed = 0;  // in all heartbeats
   };
 
   struct Speed {
@@ -73,6 +78,7 @@ class RunProfiler {
   /// otherwise tells nothing of it.
   bool IsTypical(uint32_t seat) const;
   void AddPoint(uint64_t samples, Worker* worker) const;
+  void AddHeartbeat(const proto::WorkerStats& stats, Worker* worker) const;
   void ForgetGoneWorkers();
   static Speed SpeedSince(const Worker& worker, double since_s);
   proto::FleetSample Fleet() const;
@@ -88,6 +94,8 @@ class RunProfiler {
   const std::string fingerprint_;
   double parameter_bytes_ = 0;
   const std::vector<proto::WorkerGroup> seats_;
+  const uint32_t local_steps_;
+  const bool is_by_speed_;
   std::map<uint64_t, Worker> workers_;  // by incarnation; of the gone ones the newest
   std::vector<uint64_t> present_;
   double present_since_s_ = 0;

@@ -53,7 +53,7 @@ proto::JobConfig WithShare(const proto::JobConfig& job, double share) {
   train.switch_at = static_cast<float>(share);
   if (was_bsp && job.train.mode_policy == proto::ModePolicy::kFixed) {
     // bsp ignores `overlap`; use the default here.
-    train.overlap = config.optimizer.clip_norm == 0;
+    train.overlap = config.optimizer.clip_norm == 0 && train.local_steps == 1;
   }
   return config;
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 
 #include "provisioner/model/profile_fit.h"
 #include "provisioner/profile/fingerprint.h"
+#include "provisioner/profile/local_steps.h"
 #include "provisioner/profile/profile_merge.h"
 #include "provisioner/profile/profile_runs.h"
 #include "ps/base/text.h"
@@ -19,6 +21,7 @@
 #include "psctl/plan/child_runs.h"
 #include "psctl/view/probe_view.h"
 #include "psctl/view/profile_view.h"
+#include "run/planning/plan_arguments.h"
 #include "run/planning/planning_files.h"
 #include "run/report/job_parts.h"
 #include "run/report/tables.h"
@@ -65,17 +68,48 @@ void AddMemory(
   }
 }
 
-/// The line of what a run printed that says what does not fit, or else the last one.
+/// The line of what a run printed that says what does not fit or went wrong, or else the last one.
 std::string WhyItFailed(std::string_view output) {
   std::istringstream lines{std::string(output)};
   std::string why = "the run failed";
   for (std::string line; std::getline(lines, line);) {
-    if (line.find(" does not fit ") != std::string_view::npos) {
+    if (line.find(" does not fit ") != std::string_view::npos ||
+        line.find(": failed after ") != std::string_view::npos) {
       return line;
     }
     why = line.empty() ? why : line;
   }
   return why;
+}
+
+/// The numbers of --local-steps behind the job's own; none where none is given.
+Result<std::vector<int>> StepsToCompare(
+    const ProfileCommand& command, const proto::JobConfig& job) {
+  std::vector<int> steps;
+  PS_ASSIGN(
+      const std::vector<std::string> given, run::ParseTypes("--local-steps", command.local_steps));
+  for (const std::string& text : given) {
+    int number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || end != text.data() + text.size() || number < 1 ||
+        number > provisioner::kLocalStepsMax) {
+      return Status::InvalidArgument(fmt::format(
+          "--local-steps wants numbers from 1 to {}, as in --local-steps 1,8,50; got '{}'",
+          provisioner::kLocalStepsMax,
+          Printable(text)));
+    }
+    steps.push_back(number);
+  }
+  if (steps.empty()) {
+    return steps;
+  }
+  const int own = static_cast<int>(job.train.local_steps);
+  std::erase(steps, own);
+  std::ranges::sort(steps);
+  const auto repeated = std::ranges::unique(steps);
+  steps.erase(repeated.begin(), repeated.end());
+  steps.insert(steps.begin(), own);
+  return steps;
 }
 
 class Measurement {
@@ -91,7 +125,11 @@ class Measurement {
         .repeats = curve_seconds > 0 ? command_.curve_repeats : 0};
     const std::vector<provisioner::ProfileRun> runs =
         provisioner::PlanProfileRuns(job, command_.type, command_.seconds, minibatch_max);
-    Announce(runs, provisioner::PlanCurveRuns(job, command_.type, curves));
+    PS_ASSIGN(steps_, StepsToCompare(command_, job));
+    PS_ASSIGN(
+        const std::vector<provisioner::ProfileRun> penalties,
+        provisioner::PlanPenaltyRuns(job, command_.type, curves, steps_));
+    Announce(runs, provisioner::PlanCurveRuns(job, command_.type, curves), penalties);
     for (const provisioner::ProfileRun& run : runs) {
       const Status measured = Measure(run);
       if (!run.may_fail || measured.code() != StatusCode::kUnavailable) {
@@ -112,37 +150,83 @@ class Measurement {
          provisioner::PlanCurveRuns(job, command_.type, curves)) {
       PS_TRY(Measure(run));
     }
+    PS_TRY(MeasurePenalties(job, curves));
     profile_.training_fingerprint = provisioner::TrainingFingerprint(job);
     return profile_;
   }
 
  private:
+  /// The job's own number comes first: the others are compared with it.
+  Status MeasurePenalties(const proto::JobConfig& job, const provisioner::CurveSettings& curves) {
+    PS_ASSIGN(
+        const std::vector<provisioner::ProfileRun> runs,
+        provisioner::PlanPenaltyRuns(job, command_.type, curves, steps_));
+    std::vector<provisioner::LossAt> reference;
+    for (size_t i = 0; i < runs.size(); ++i) {
+      const Result<proto::JobProfile> told = Told(runs[i]);
+      if (!told.ok() && told.status().code() == StatusCode::kUnavailable) {
+        LeaveOut(i, WhyItFailed(told.status().message()));
+        continue;
+      }
+      PS_TRY(told.status());
+      console_.err("      " + LossText(*told) + "\n");
+      const std::vector<provisioner::LossAt> curve = provisioner::LossesBySamples(*told);
+      if (i == 0) {
+        reference = curve;
+        continue;
+      }
+      const Result<double> ratio = provisioner::SamplesRatio(reference, curve);
+      if (!ratio.ok()) {
+        LeaveOut(i, std::string(ratio.status().message()) + "; use a larger --curve-seconds");
+        continue;
+      }
+      profile_.penalties.push_back(
+          {steps_[i],
+           std::string(proto::ModeName(job.train.mode)),
+           *ratio,
+           std::min(reference.back().samples, curve.back().samples)});
+    }
+    return Status::Ok();
+  }
+
+  /// What the other runs told is not lost for it.
+  void LeaveOut(size_t run, const std::string& why) const {
+    console_.err(fmt::format("      {} local steps left out, since {}\n", steps_[run], why));
+  }
+
   void Announce(
       const std::vector<provisioner::ProfileRun>& runs,
-      const std::vector<provisioner::ProfileRun>& curves) {
+      const std::vector<provisioner::ProfileRun>& curves,
+      const std::vector<provisioner::ProfileRun>& penalties) {
     double seconds = 0;
-    for (const std::vector<provisioner::ProfileRun>* plan : {&runs, &curves}) {
+    for (const std::vector<provisioner::ProfileRun>* plan : {&runs, &curves, &penalties}) {
       for (const provisioner::ProfileRun& run : *plan) {
         seconds += run.config.run.seconds_max;
       }
       count_ += plan->size();
     }
     console_.err(fmt::format(
-        "{}, {} of training: {} for speed, {} for loss curves\n",
+        "{}, {} of training: {} for speed, {} for loss curves{}\n",
         Plural(count_, "run"),
         FormatDuration(seconds),
         runs.size(),
-        curves.size()));
+        curves.size(),
+        penalties.empty() ? "" : fmt::format(", {} for local steps", penalties.size())));
   }
 
-  Status Measure(const provisioner::ProfileRun& run) {
+  /// What a run told.
+  Result<proto::JobProfile> Told(const provisioner::ProfileRun& run) {
     console_.err(fmt::format(
         "{}/{}  {}, {}\n", ++done_, count_, run.label, FormatDuration(run.config.run.seconds_max)));
     PS_ASSIGN(
         const ChildRun child,
         runner_.Run(run.config, command_.is_instrumented && !run.tells_losses));
     PS_TRY(child.end);
-    PS_ASSIGN(const proto::JobProfile told, run::LoadProfile(child.run.profile()));
+    return run::LoadProfile(child.run.profile());
+  }
+
+  Status Measure(const provisioner::ProfileRun& run) {
+    PS_ASSIGN(const proto::JobProfile told, Told(run));
     provisioner::AddProfileRun(run, told, &profile_);
     if (run.tells_losses) {
       console_.err("      " + LossText(told) + "\n");
@@ -170,6 +254,7 @@ class Measurement {
   const run::Console& console_;
   ChildRuns runner_;
   proto::JobProfile profile_;
+  std::vector<int> steps_;  // numbers of local steps that are compared, the job's own first
   std::vector<provisioner::MemorySample> memory_;
   size_t done_ = 0;
   size_t count_ = 0;
@@ -182,6 +267,19 @@ int RunProfile(const ProfileCommand& command, const run::Console& console) {
   const Result<proto::JobConfig> config = proto::LoadJobConfig(command.job_path, command.overrides);
   if (!config.ok()) {
     return run::Misuse(console, config.status());
+  }
+  const Result<std::vector<int>> steps = StepsToCompare(command, *config);
+  if (!steps.ok()) {
+    return run::Misuse(console, steps.status());
+  }
+  if (command.is_instrumented && config->train.local_steps > 1) {
+    return run::Misuse(
+        console,
+        Status::InvalidArgument(fmt::format(
+            "--instrument compares models of a step whose tensors travel as they are ready; with "
+            "train.local_steps {} they travel when the last minibatch is done: leave it out, or "
+            "--set train.local_steps=1",
+            config->train.local_steps)));
   }
   const Result<run::JobParts> parts = run::LoadParts(*config, command.job_path, command.overrides);
   if (!parts.ok()) {
@@ -227,6 +325,10 @@ Status CheckFigures(const ProfileCommand& command) {
     return Status::InvalidArgument(
         "--curve-seconds wants a number from 0 to 36000, as in --curve-seconds 30");
   }
+  if (!command.local_steps.empty() && command.curve_seconds == 0.0) {
+    return Status::InvalidArgument(
+        "--local-steps compares loss curves: give them --curve-seconds above 0");
+  }
   if (command.curve_repeats < 1 || command.curve_repeats > provisioner::kCurvesPerFleet) {
     return Status::InvalidArgument(fmt::format(
         "--curve-repeats wants a number from 1 to {}, as in --curve-repeats 3",
@@ -250,6 +352,12 @@ void AddArguments(ProfileCommand* command, Arguments* arguments) {
       "--curve-repeats",
       &command->curve_repeats,
       "Loss curves of each fleet of 2 to 6 workers, whose runs differ; 2");
+  arguments
+      ->Add(
+          "--local-steps",
+          &command->local_steps,
+          "Measure what these numbers of local steps cost in samples to a loss, as in 1,8,50")
+      .Value("N,...");
   arguments->Add(
       "--instrument",
       &command->is_instrumented,

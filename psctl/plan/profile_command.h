@@ -23,6 +23,8 @@ struct ProfileCommand {
   std::optional<double> curve_seconds = {};
   // Times passes and exchanges, and says what two models make of them.
   bool is_instrumented = false;
+  // Numbers of local steps whose cost in samples to a loss is measured; empty: none.
+  std::vector<std::string> local_steps;
   int curve_repeats = provisioner::CurveSettings{}.repeats;  // 1 to kCurvesPerFleet
 };
 

@@ -37,6 +37,19 @@ std::string RenderProfile(const proto::JobProfile& profile) {
       {"a step moves",
        bytes(profile.push_bytes) + " to the servers, " + bytes(profile.pull_bytes) + " back"},
       {"a worker alone takes", bytes(profile.request_bytes_per_s) + "/s each way"}};
+  if (profile.local_steps > 1) {
+    pairs.insert(
+        pairs.begin() + 2,
+        {"a step", std::to_string(profile.local_steps) + " minibatches, then an exchange"});
+  }
+  for (const proto::LocalStepsPenalty& penalty : profile.penalties) {
+    pairs.emplace_back(
+        fmt::format("{} local steps, {}", penalty.local_steps, penalty.mode),
+        fmt::format(
+            "{} times the samples to a loss of {}",
+            FormatFixed(penalty.samples, 2),
+            profile.local_steps));
+  }
   if (profile.queue.samples > 0) {
     pairs.emplace_back(
         "queue model",

@@ -11,6 +11,7 @@
 
 #include "provisioner/model/prediction_interval.h"
 #include "provisioner/planner/fleet_judge.h"
+#include "provisioner/profile/local_steps.h"
 #include "provisioner/report/plan_report.h"
 #include "ps/base/crc32c.h"
 #include "ps/base/file.h"
@@ -23,8 +24,8 @@
 namespace ps::run {
 namespace {
 
-constexpr double kLooksPerChange = 4;    // at least
-constexpr uint64_t kStepsSettled = 100;  // from which on a loss tells where the run is
+constexpr double kLooksPerChange = 4;  // at least
+constexpr double kStepsSettled = 100;  // minibatches from which on a loss tells where the run is
 constexpr uint64_t kReplanEffort = 20'000'000;
 
 using Fleet = std::vector<provisioner::TypeCount>;
@@ -154,7 +155,9 @@ provisioner::ReplanFacts ReplanFactsOf(
     const proto::JobStatus& status, const proto::JobConfig& config) {
   provisioner::ReplanFacts facts;
   facts.now_s = status.elapsed_s;
-  facts.has_loss = status.steps_counted >= kStepsSettled && status.train_loss > config.goal.loss;
+  facts.has_loss =
+      provisioner::MinibatchesCounted(status, config.train.local_steps) >= kStepsSettled &&
+      status.train_loss > config.goal.loss;
   facts.wanted = WantedFleet(status);
   facts.present = FactsOf(status, config).held;
   facts.revocations = status.revocations_noticed + status.revocations_unnoticed;

@@ -103,7 +103,7 @@ LivePolicySettings PolicySettingsOf(const proto::JobConfig& config) {
     if (group.type == types.spot) {
       const uint32_t minibatch = group.minibatch > 0 ? group.minibatch : config.train.minibatch;
       count += group.count;
-      settings.step_samples = minibatch;
+      settings.step_samples = double{1} * minibatch * config.train.local_steps;
       settings.speed_of_one = group.step_ms > 0 ? minibatch * 1000.0 / group.step_ms : 0;
       settings.spot_usd_per_hour = usd;
     } else if (group.type == types.on_demand) {

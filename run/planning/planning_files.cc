@@ -78,6 +78,15 @@ Status CheckSameJob(
         newer.model_fingerprint,
         kNameAnother));
   }
+  if (older.local_steps != newer.local_steps) {
+    return Status::InvalidArgument(fmt::format(
+        "{} was measured with train.local_steps {}, this job has {}, and fleets and losses of both "
+        "can't be one profile; {}",
+        path,
+        older.local_steps,
+        newer.local_steps,
+        kNameAnother));
+  }
   const bool is_known = !older.training_fingerprint.empty() && !newer.training_fingerprint.empty();
   if (is_known && older.training_fingerprint != newer.training_fingerprint) {
     return Status::InvalidArgument(fmt::format(

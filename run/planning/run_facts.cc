@@ -9,13 +9,14 @@
 #include <map>
 #include <utility>
 
+#include "provisioner/profile/local_steps.h"
 #include "ps/base/text.h"
 #include "ps/json/json_value.h"
 
 namespace ps::run {
 namespace {
 
-constexpr uint64_t kStepsMin = 20;     // of a type, for its speed to count
+constexpr double kStepsMin = 20;       // minibatches of a type, for its speed to count
 constexpr double kWorthSaying = 0.05;  // a change of a step's time
 
 std::vector<provisioner::TypeCount> FleetOf(const proto::JobConfig& config) {
@@ -29,6 +30,18 @@ std::vector<provisioner::TypeCount> FleetOf(const proto::JobConfig& config) {
     }
   }
   return fleet;
+}
+
+/// Samples of a minibatch, where all workers make equally many.
+double MeanMinibatch(const proto::JobConfig& config) {
+  double samples = 0;
+  double workers = 0;
+  for (const proto::WorkerGroup& group : config.workers) {
+    const uint32_t minibatch = group.minibatch > 0 ? group.minibatch : config.train.minibatch;
+    samples += double{1} * group.count * minibatch;
+    workers += group.count;
+  }
+  return workers > 0 ? samples / workers : config.train.minibatch;
 }
 
 Result<double> NumberIn(const JsonValue& root, const std::string& path, const std::string& field) {
@@ -102,7 +115,7 @@ double LowestUsd(const proto::InstanceType& type) {
 RunFacts FactsOf(const proto::JobStatus& status, const proto::JobConfig& config) {
   RunFacts facts;
   facts.loss = status.train_loss;
-  facts.steps = static_cast<double>(status.steps_counted);
+  facts.steps = provisioner::MinibatchesCounted(status, config.train.local_steps);
   facts.seconds = status.elapsed_s;
   facts.samples_per_s = status.samples_per_s;
   for (const proto::FleetRow& row : status.fleet) {
@@ -128,6 +141,10 @@ Result<RunFacts> FactsOfEnded(
   RunFacts facts;
   PS_ASSIGN(facts.loss, NumberIn(root, path, "train_loss"));
   PS_ASSIGN(facts.steps, NumberIn(root, path, "steps_counted"));
+  if (config.train.local_steps > 1) {
+    PS_ASSIGN(const double samples, NumberIn(root, path, "samples_counted"));
+    facts.steps = samples / MeanMinibatch(config);
+  }
   PS_ASSIGN(facts.seconds, NumberIn(root, path, "elapsed_s"));
   facts.done_by = FleetOf(config);
   facts.server_hosts = static_cast<int>(std::max<uint32_t>(config.servers.count, 1));
@@ -138,7 +155,7 @@ std::vector<MeasuredStep> MeasuredSteps(
     const proto::JobStatus& status, const proto::JobConfig& config) {
   struct Sum {
     double compute_s = 0;
-    uint64_t steps = 0;
+    double minibatches = 0;
   };
 
   std::map<std::pair<std::string, int>, Sum> sums;
@@ -150,13 +167,17 @@ std::vector<MeasuredStep> MeasuredSteps(
     }
     Sum& sum = sums[{row.type, static_cast<int>(row.minibatch)}];
     sum.compute_s += row.stats.compute_s;
-    sum.steps += row.stats.steps;
+    sum.minibatches +=
+        provisioner::MinibatchesOf(row.stats, row.minibatch, config.train.local_steps);
   }
   std::vector<MeasuredStep> measured;
   for (const auto& [key, sum] : sums) {
-    if (sum.steps >= kStepsMin && sum.compute_s > 0) {
-      const double compute_s = sum.compute_s / static_cast<double>(sum.steps);
-      measured.push_back({key.first, key.second, compute_s, sum.steps});
+    if (sum.minibatches >= kStepsMin && sum.compute_s > 0) {
+      measured.push_back(
+          {key.first,
+           key.second,
+           sum.compute_s / sum.minibatches,
+           static_cast<uint64_t>(std::llround(sum.minibatches))});
     }
   }
   return measured;

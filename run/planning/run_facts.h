@@ -17,7 +17,7 @@ namespace ps::run {
 /// What planning anew has to know of a run.
 struct RunFacts {
   double loss = 0;                           // smoothed, of training; 0: none yet
-  double steps = 0;                          // counted, of all workers together
+  double steps = 0;                          // minibatches counted, of all workers together
   double seconds = 0;                        // of training
   double samples_per_s = 0;                  // of the last seconds; 0 of a run that has ended
   std::vector<provisioner::TypeCount> held;  // workers that take part, by type; none of a run that
@@ -38,12 +38,12 @@ inline constexpr size_t kAgesPerType = 4;
 Result<RunFacts> FactsOfEnded(
     std::string_view summary, const std::string& path, const proto::JobConfig& config);
 
-/// How long a step takes to compute in this run.
+/// How long a minibatch takes to compute in this run.
 struct MeasuredStep {
   std::string instance_type;
   int minibatch = 0;
   double compute_s = 0;
-  uint64_t steps = 0;  // that were measured
+  uint64_t steps = 0;  // minibatches that were measured
 };
 
 /// Steps of the workers that take part and whose type is known.

@@ -390,6 +390,9 @@ TEST(CommandLineTest, WhatIsMissingOrTooMuchIsSaid) {
   EXPECT_THAT(ErrorOf({"tune", "a.json", "--repeats", "21"}), HasSubstr("from 1 to 20"));
   EXPECT_THAT(
       ErrorOf({"profile", "a.json", "--curve-repeats", "9"}), HasSubstr("number from 1 to 8"));
+  EXPECT_THAT(
+      ErrorOf({"profile", "a.json", "--local-steps", "1,8", "--curve-seconds", "0"}),
+      HasSubstr("--local-steps compares loss curves"));
   EXPECT_THAT(ErrorOf({"train", "a.json", "--set", "epochs"}), HasSubstr("got 'epochs'"));
   EXPECT_THAT(ErrorOf({"train", "a.json", "--set", "=3"}), HasSubstr("wants KEY=VALUE"));
 }

@@ -48,6 +48,26 @@ TEST(TrainingFingerprintTest, ChangesWithWhatCurvesDependOn) {
   EXPECT_NE(TrainingFingerprint(job), before);
 }
 
+TEST(TrainingFingerprintTest, LocalStepsAreNoOtherTraining) {
+  const std::string single = TrainingFingerprint(Job());
+  proto::JobConfig job = Job();
+  job.train.local_steps = 8;
+  job.train.overlap = false;
+  EXPECT_EQ(TrainingFingerprint(job), single);
+  EXPECT_TRUE(TrainsLike(job, single));
+  EXPECT_TRUE(TrainsLike(job, "")) << "nobody knows";
+  job.outer.momentum = 0.5F;
+  job.train.local_steps_by_speed = true;
+  EXPECT_NE(TrainingFingerprint(job), single) << "curves depend on it";
+  EXPECT_TRUE(TrainsLike(job, single)) << "single minibatches have none";
+  proto::JobConfig waiting = Job();
+  waiting.train.overlap = false;
+  EXPECT_TRUE(TrainsLike(job, TrainingFingerprint(waiting)));
+  EXPECT_FALSE(TrainsLike(Job(), TrainingFingerprint(waiting)));
+  job.optimizer.lr *= 2;
+  EXPECT_FALSE(TrainsLike(job, single));
+}
+
 TEST(TrainingFingerprintTest, IsTheSameForAnotherFleetSeedOrRun) {
   const std::string before = TrainingFingerprint(Job());
   proto::JobConfig job = Job();

@@ -53,6 +53,27 @@ TEST(PlanRunTest, APlanBecomesGroupsWithItsSpeedsAndLinks) {
   EXPECT_TRUE(planned->faults.empty());
 }
 
+TEST(PlanRunTest, AJobRunsWithThePlansLocalSteps) {
+  proto::Plan plan = MakePlan();
+  plan.local_steps = 50;
+  proto::JobConfig config = JobOf("job");
+  plan.training_fingerprint = TrainingFingerprint(config);
+  const auto several = ApplyPlan(config, plan, "0000abcd");
+  ASSERT_TRUE(several.ok()) << several.status();
+  EXPECT_EQ(several->train.local_steps, 50U);
+  EXPECT_FALSE(several->train.overlap);
+  plan.local_steps = 1;
+  config.train.local_steps = 8;
+  config.outer.momentum = 0.5F;
+  const auto single = ApplyPlan(config, plan, "0000abcd");
+  ASSERT_TRUE(single.ok()) << single.status();
+  EXPECT_EQ(single->train.local_steps, 1U);
+  EXPECT_EQ(single->outer, proto::OuterConfig{});
+  plan.local_steps = 1'000'000;
+  EXPECT_THAT(
+      ApplyPlan(config, plan, "0000abcd").status().message(), HasSubstr("samples a step; allowed"));
+}
+
 TEST(PlanRunTest, APlanOfAnotherJobModelOrWithoutWorkersIsRefused) {
   proto::Plan plan = MakePlan();
   EXPECT_THAT(

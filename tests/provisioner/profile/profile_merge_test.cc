@@ -26,6 +26,38 @@ TEST(MergeProfilesTest, ANewerMeasurementReplacesAnEqualOneAndSpeedsAddUp) {
   EXPECT_EQ(merged.workers[0].minibatch_max, 256);
 }
 
+TEST(MergeProfilesTest, FleetsAndLossesAreOfOneNumberOfLocalSteps) {
+  proto::JobProfile single;
+  single.workers = {{"local", 32, 0.2, 0, 10, 256}};
+  proto::JobProfile several;
+  several.local_steps = 8;
+  several.workers = {{"local", 32, 0.3, 0, 10, 256}};
+  several.fleets = {{.workers = {"local"}, .steps_per_s = 1}};
+  several.losses = {{100, 2, 32, 0, 1}, {200, 1, 32, 0, 1}};
+  const proto::JobProfile merged = MergeProfiles(single, several);
+  EXPECT_EQ(merged.local_steps, 8) << "that of single minibatches has none of either";
+  EXPECT_EQ(merged.fleets.size(), 1U);
+  single.fleets.resize(2);
+  const proto::JobProfile kept = MergeProfiles(several, single);
+  EXPECT_EQ(kept.local_steps, 8);
+  EXPECT_EQ(kept.fleets, several.fleets);
+  EXPECT_EQ(kept.losses, several.losses);
+  EXPECT_EQ(kept.workers[0].compute_s, 0.2) << "a minibatch is a minibatch";
+}
+
+TEST(MergeProfilesTest, ANewerPenaltyReplacesAnEqualOne) {
+  proto::JobProfile older;
+  older.penalties = {{8, "async", 1.1, 0}, {8, "bsp", 1.2, 0}};
+  proto::JobProfile newer;
+  newer.penalties = {{8, "bsp", 1.3, 0}, {50, "bsp", 1.4, 0}};
+  const proto::JobProfile merged = MergeProfiles(older, newer);
+  ASSERT_EQ(merged.penalties.size(), 3U);
+  EXPECT_EQ(merged.FindPenalty(8, "async")->samples, 1.1);
+  EXPECT_EQ(merged.FindPenalty(8, "bsp")->samples, 1.3);
+  EXPECT_EQ(merged.FindPenalty(50, "bsp")->samples, 1.4);
+  EXPECT_EQ(merged.FindPenalty(50, "async"), nullptr);
+}
+
 TEST(MergeProfilesTest, ManyRunsOfOneFleetDoNotPushOutTheOthers) {
   proto::JobProfile all;
   proto::JobProfile alone;

@@ -55,6 +55,39 @@ TEST(ProfileRunsTest, RunsOneAndTwoWorkersAndEachMinibatchUpToTheLargest) {
   }
 }
 
+TEST(ProfileRunsTest, ALinkIsTimedWithSingleMinibatchesAndAllElseAsTheJobIs) {
+  proto::JobConfig job = TwoGroupJob();
+  job.train.local_steps = 8;
+  job.train.overlap = false;
+  job.outer.momentum = 0.5F;
+  const std::vector<ProfileRun> runs = PlanProfileRuns(job, "local", 10, 64);
+  EXPECT_EQ(runs[0].config.train.local_steps, 1U);
+  EXPECT_EQ(runs[0].config.outer, proto::OuterConfig{}) << "it would be refused";
+  for (size_t i = 1; i < runs.size(); ++i) {
+    EXPECT_EQ(runs[i].config.train.local_steps, 8U) << runs[i].label;
+  }
+}
+
+TEST(ProfileRunsTest, PenaltiesAreMeasuredByRunsThatDifferInLocalStepsAlone) {
+  proto::JobConfig job = TwoGroupJob();
+  const auto runs =
+      PlanPenaltyRuns(job, "local", {.compute_s = 0.1, .processors = 1, .seconds = 20}, {1, 8, 50});
+  ASSERT_TRUE(runs.ok()) << runs.status();
+  ASSERT_EQ(runs->size(), 3U);
+  EXPECT_THAT((*runs)[1].label, HasSubstr("2 workers, 8 local steps"));
+  for (const ProfileRun& run : *runs) {
+    EXPECT_EQ(run.config.train.seed, job.train.seed);
+    EXPECT_EQ(run.config.run.seconds_max, runs->front().config.run.seconds_max);
+    EXPECT_EQ(run.config.workers, runs->front().config.workers);
+  }
+  EXPECT_EQ(runs->back().config.train.local_steps, 50U);
+  EXPECT_FALSE(runs->back().config.train.overlap);
+  proto::JobProfile told;
+  told.losses = {{.steps = 10, .loss = 2, .batch_mean = 64}};
+  ASSERT_EQ(LossesBySamples(told).size(), 1U);
+  EXPECT_EQ(LossesBySamples(told)[0].samples, 640);
+}
+
 TEST(ProfileRunsTest, EveryRunComputesOnTheDeviceOfTheJob) {
   proto::JobConfig job = TwoGroupJob();
   job.workers.front().device = "cuda:0,1";

@@ -95,6 +95,76 @@ TEST_F(RunProfileTest, StepTimesAndBytesComeFromHeartbeats) {
   EXPECT_EQ(profile.request_bytes_per_s, 0) << "two workers may have waited for each other";
 }
 
+/// Steps of 8 minibatches, each of which takes an eighth.
+proto::TrainConfig WithEightLocalSteps(bool is_by_speed) {
+  proto::TrainConfig train;
+  train.local_steps = 8;
+  train.local_steps_by_speed = is_by_speed;
+  return train;
+}
+
+proto::JobStatus WithLocalSteps(proto::JobStatus status, uint64_t local_steps) {
+  status.samples_counted *= local_steps;
+  for (proto::WorkerRow& row : status.workers) {
+    row.samples_counted *= local_steps;
+    row.stats.samples = row.samples_counted;
+  }
+  return status;
+}
+
+TEST_F(RunProfileTest, OfStepsWithSeveralMinibatchesTheMinibatchesCount) {
+  proto::WorkerGroup slow;
+  slow.type = "slow";
+  RunProfiler profiler(
+      "job", TensorsOfRun(), {proto::WorkerGroup{}, slow}, WithEightLocalSteps(false));
+  for (double at_s = 0; at_s < 10; at_s += 0.05) {
+    profiler.Observe(WithLocalSteps(At(at_s), 8));
+  }
+  const proto::JobProfile profile = profiler.Profile();
+  EXPECT_EQ(profile.local_steps, 8);
+  EXPECT_NEAR(profile.push_bytes, 1000, 1e-9) << "of an exchange";
+  ASSERT_EQ(profile.workers.size(), 2U);
+  EXPECT_EQ(profile.workers[0].minibatch, 32);
+  EXPECT_NEAR(profile.workers[0].compute_s, 0.2 / 8, 1e-9);
+  EXPECT_NEAR(profile.workers[0].steps_measured, 38 * 8, 8);
+  ASSERT_EQ(profile.fleets.size(), 1U);
+  EXPECT_NEAR(profile.fleets[0].steps_per_s, 6 * 8, 0.5);
+  ASSERT_GT(profile.losses.size(), 10U);
+  EXPECT_NEAR(profile.losses.back().steps, 10 * 6 * 8, 24) << "a push of each";
+  EXPECT_NEAR(profile.losses[0].batch_mean, 32, 0.5);
+  EXPECT_NEAR(profile.losses[0].late, (0.25 + 1) / 2, 0.02);
+}
+
+TEST_F(RunProfileTest, WhereSlowWorkersExchangeSoonerNoFleetOfSeveralTellsItsSpeed) {
+  for (const int workers : {1, 2}) {
+    RunProfiler profiler("job", TensorsOfRun(), {}, WithEightLocalSteps(true));
+    for (double at_s = 0; at_s < 10; at_s += 0.05) {
+      profiler.Observe(WithLocalSteps(At(at_s, workers), 8));
+    }
+    EXPECT_EQ(profiler.Profile().fleets.size(), workers == 1 ? 1U : 0U);
+  }
+}
+
+// On a thin link heartbeats come between computing and the end of the push.
+TEST_F(RunProfileTest, AnExchangeOfManyHeartbeatsIsTimedWhole) {
+  RunProfiler profiler = Make();
+  for (double at_s = 0; at_s < 40; at_s += 0.05) {
+    proto::JobStatus status = At(at_s, 1);
+    proto::WorkerRow& row = status.workers[0];
+    const auto steps = static_cast<uint64_t>(at_s / 2);
+    const auto computed = static_cast<uint64_t>((at_s + 1.5) / 2);
+    row.samples_counted = steps * 32;
+    row.stats.steps = steps;
+    row.stats.compute_s = static_cast<double>(computed) * 0.2;
+    row.stats.bytes_pushed = static_cast<uint64_t>(at_s / 2 * 1000);
+    profiler.Observe(status);
+  }
+  const proto::JobProfile profile = profiler.Profile();
+  ASSERT_EQ(profile.workers.size(), 1U);
+  EXPECT_NEAR(profile.workers[0].compute_s, 0.2, 1e-9);
+  EXPECT_NEAR(profile.push_bytes, 1000, 50);
+}
+
 TEST_F(RunProfileTest, TheLastStepsOfALostWorkerTellNoTimes) {
   RunProfiler profiler = Make();
   Watch(0, 10, 2, &profiler);

@@ -48,6 +48,13 @@ TEST(ShareSearchTest, EachModeHasTheRateThatBelongsToIt) {
   EXPECT_FLOAT_EQ(WithShare(says_so, 0.25).train.switch_lr_factor, 0.25F);
 }
 
+TEST(ShareSearchTest, RoundsOfSeveralMinibatchesHideNothing) {
+  proto::JobConfig job = EightWorkers(proto::Mode::kBsp);
+  EXPECT_TRUE(WithShare(job, 0.25).train.overlap);
+  job.train.local_steps = 8;
+  EXPECT_FALSE(WithShare(job, 0.25).train.overlap) << "it would be refused";
+}
+
 TEST(ShareSearchTest, AllOfTheJobInRoundsNeedsNoSwitch) {
   proto::JobConfig job = EightWorkers(proto::Mode::kBsp);
   job.train.mode_policy = proto::ModePolicy::kSyncSwitch;
