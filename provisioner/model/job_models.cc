@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "provisioner/model/curve_model.h"
+#include "provisioner/model/local_steps_loss.h"
 #include "provisioner/model/profile_fit.h"
 #include "provisioner/model/queue_model.h"
 #include "provisioner/model/spotdnn_model.h"
@@ -121,6 +122,25 @@ bool IsSpotDnn(const JobModelOptions& options) {
   return options.speed_model == "spotdnn" || VariantOf(options) == SpotDnnVariant::kPrototype;
 }
 
+/// Its contention is fitted to how often workers exchange, and its program exchanges every step.
+Status CheckSpotDnnSteps(
+    const JobTraffic& traffic, const proto::JobProfile& profile, const JobModelOptions& options) {
+  if (VariantOf(options) == SpotDnnVariant::kPrototype && traffic.local_steps > 1) {
+    return Status::InvalidArgument(fmt::format(
+        "the model \"spotdnn-prototype\" knows no local steps, and these are {}: use the model "
+        "\"queue\"",
+        traffic.local_steps));
+  }
+  if (traffic.local_steps != profile.local_steps) {
+    return Status::InvalidArgument(fmt::format(
+        "the model \"spotdnn\" has its contention from fleets with {} local steps and can't tell "
+        "that of {}: use the model \"queue\"",
+        profile.local_steps,
+        traffic.local_steps));
+  }
+  return Status::Ok();
+}
+
 Result<std::unique_ptr<SpeedModel>> SpeedOf(
     const std::vector<WorkerClass>& classes,
     const JobTraffic& traffic,
@@ -134,6 +154,7 @@ Result<std::unique_ptr<SpeedModel>> SpeedOf(
     }
     model = std::make_unique<QueueSpeedModel>(classes, traffic, fit);
   } else if (IsSpotDnn(options)) {
+    PS_TRY(CheckSpotDnnSteps(traffic, profile, options));
     if (profile.contention.samples == 0) {
       return Status::InvalidArgument(fmt::format(
           "the profile of {} has no fitted contention, which the model \"{}\" needs: measure "
@@ -154,7 +175,7 @@ Result<std::unique_ptr<SpeedModel>> SpeedOf(
         profile.contention,
         SpotDnnOptions{VariantOf(options), options.contention_margin});
   } else if (options.speed_model == "ideal") {
-    const IdealSpeedModel ideal(classes, traffic, 0);
+    const IdealSpeedModel ideal(classes, TrafficOf(profile), 0);  // as the fleets were measured
     const FleetErrors errors = CheckFleets(ideal, profile.fleets);
     model = std::make_unique<IdealSpeedModel>(
         classes, traffic, errors.fleets == 0 ? kResidualUnmeasured : errors.residual);
@@ -168,19 +189,23 @@ Result<std::unique_ptr<SpeedModel>> SpeedOf(
 
 }  // namespace
 
-JobTraffic TrafficOf(const proto::JobProfile& profile) {
-  const double push_bytes = profile.push_bytes > 0 ? profile.push_bytes : profile.parameter_bytes;
-  const double pull_bytes = profile.pull_bytes > 0 ? profile.pull_bytes : profile.parameter_bytes;
+JobTraffic TrafficOf(const proto::JobProfile& profile, const ExchangeChange& change) {
+  const Exchange exchange = ExchangeOf(profile, change);
+  const double push_bytes = exchange.push_bytes;
+  const double pull_bytes = exchange.pull_bytes;
   JobTraffic traffic;
   traffic.push_bytes = push_bytes;
   traffic.pull_bytes = pull_bytes;
-  (push_bytes < pull_bytes ? traffic.push_bytes : traffic.pull_bytes) *= 1 - profile.overlap;
+  (push_bytes < pull_bytes ? traffic.push_bytes : traffic.pull_bytes) *= 1 - exchange.overlap;
   const double counted_bytes = traffic.push_bytes + traffic.pull_bytes;
   traffic.round_trip = counted_bytes > 0 ? (push_bytes + pull_bytes) / counted_bytes : 1;
-  // Gradients leave a device as they leave the worker: in half the bytes when they are bf16.
-  traffic.pcie_bytes = profile.parameter_bytes + std::min(push_bytes, profile.parameter_bytes);
-  traffic.local_steps = profile.local_steps;
-  traffic.overlap = profile.overlap;
+  // Gradients leave a device as they leave the worker: in half the bytes when they are bf16. Those
+  // of local steps leave it with every minibatch, in f32.
+  const double out_bytes = exchange.local_steps > 1 ? profile.parameter_bytes : push_bytes;
+  traffic.pcie_bytes = (profile.parameter_bytes + std::min(out_bytes, profile.parameter_bytes)) *
+                       exchange.local_steps;
+  traffic.local_steps = exchange.local_steps;
+  traffic.overlap = exchange.overlap;
   return traffic;
 }
 
@@ -224,7 +249,10 @@ Result<JobModels> BuildJobModels(
         classes.size(),
         QueueSpeedModel::kClassesMax));
   }
-  models.traffic = TrafficOf(profile);
+  const Exchange exchange = ExchangeOf(profile, options.exchange);
+  models.traffic = TrafficOf(profile, options.exchange);
+  models.push_bytes = exchange.push_bytes;
+  models.pull_bytes = exchange.pull_bytes;
   for (const proto::FleetSample& fleet : profile.fleets) {
     models.measured.workers =
         std::max(models.measured.workers, static_cast<int>(fleet.workers.size()));
@@ -238,6 +266,10 @@ Result<JobModels> BuildJobModels(
   } else if (profile.loss.samples > 0) {
     models.loss = std::make_unique<SpotDnnLossModel>(
         profile.loss, VariantOf(options), LeastBatch(classes, profile), options.progress);
+  }
+  if (models.loss != nullptr && (exchange.is_longer || options.exchange.samples != 1)) {
+    models.loss = std::make_unique<LocalStepsLossModel>(
+        std::move(models.loss), options.exchange.samples, exchange.is_longer);
   }
   return models;
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "provisioner/model/exchange.h"
 #include "provisioner/model/performance_model.h"
 #include "provisioner/model/prediction_interval.h"
 #include "ps/base/status.h"
@@ -25,19 +26,23 @@ struct JobModelOptions {
   double contention_margin = 0;
   // How far the run is that is planned for; loss models predict what is left of it.
   RunProgress progress = {};
+  ExchangeChange exchange = {};
 };
 
 struct JobModels {
   // speed->classes()[k].name is the instance type, of which there is a class for each minibatch.
   std::unique_ptr<SpeedModel> speed;
-  std::unique_ptr<LossModel> loss;        // null: the profile holds no loss curve
-  JobTraffic traffic;                     // what `speed` was made with
+  std::unique_ptr<LossModel> loss;  // null: the profile holds no loss curve
+  JobTraffic traffic;               // what `speed` was made with
+  double push_bytes = 0;            // of one exchange, those that hide included
+  double pull_bytes = 0;
   FleetSize measured;                     // the most of each in fleets whose speed the profile has
   std::vector<std::string> not_profiled;  // workers of the catalog that were left out
 };
 
 /// Errors: kInvalidArgument for a model name that does not exist, and for a profile that lacks what
-/// the model needs ("spotdnn" needs a fitted contention); kNotFound for a type that is not in the
+/// the model needs ("spotdnn" needs a fitted contention, and that of the same number of local
+/// steps; "spotdnn-prototype" knows no local steps); kNotFound for a type that is not in the
 /// catalog or has no profile ("no profile for g3.8xlarge: run `psctl profile` there or leave it
 /// out").
 Result<JobModels> BuildJobModels(
@@ -48,7 +53,7 @@ Result<JobModels> BuildJobModels(
 /// What a step of the profiled job moves, as models count it. What overlaps with computation also
 /// overlaps with the other direction, since links are full duplex: one step's push travels while
 /// the last one's pull does, so that of the two only the longer one counts.
-JobTraffic TrafficOf(const proto::JobProfile& profile);
+JobTraffic TrafficOf(const proto::JobProfile& profile, const ExchangeChange& change = {});
 
 /// The rate that one worker of the job takes when alone, if the profile tells [B_req]; 0 where it
 /// does not: nothing was measured, or the servers' links held the lone worker back, so that it says

@@ -184,6 +184,7 @@ Result<PlanProblem> MakePlanProblem(
   PlanProblem problem;
   problem.speed = models.speed.get();
   problem.loss = models.loss.get();
+  problem.local_steps = models.traffic.local_steps;
   problem.goal = setup.goal;
   problem.measured = models.measured;
   PS_TRY(CheckCounts(catalog, *models.speed, std::string(kQuotaFor), setup.quotas));

@@ -106,6 +106,7 @@ struct PlanAnswer {
 struct PlanProblem {
   const SpeedModel* speed = nullptr;
   const LossModel* loss = nullptr;
+  int local_steps = 1;  // minibatches of a worker between two exchanges
   std::vector<Offer> offers;
   std::vector<ServerOffer> servers;
   std::vector<Pool> pools = {};
@@ -124,6 +125,12 @@ struct PlanProblem {
   uint64_t effort_max = 300'000'000;
   SearchWatch* watch = nullptr;  // of "exact", and of those that use it or try every fleet
 };
+
+/// Minibatches of a worker that are lost when it is killed, in the mean: half a round of local
+/// steps, and no less than the one in hand.
+inline double MinibatchesLost(const PlanProblem& problem) {
+  return problem.local_steps > 2 ? problem.local_steps / 2.0 : 1;
+}
 
 /// A named way to choose.
 class Strategy {

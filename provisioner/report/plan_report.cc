@@ -140,6 +140,7 @@ proto::Plan PlanOf(
   plan.loss_now = goal.loss_now;
   plan.steps_done = goal.steps_done;
   plan.pace = goal.pace;
+  plan.local_steps = problem.local_steps;
   plan.workers = WorkersOf(problem, choice);
   const ServerOffer& server = problem.servers[static_cast<size_t>(choice.server_offer)];
   plan.servers = {

@@ -286,7 +286,8 @@ HourExpectation FleetHours::Expect(const FleetChoice& choice) const {
     for (const AgeGroup& group : AgesOf(lives_.offers[i], choice.counts[i], kHoursAhead)) {
       const SeatExpectation& seat = seats_[i].at(group.age_hours);
       const double paid = seat.works + seat.revoked * lives_.join_s / kSeconds;
-      out.samples_per_s += group.count * rate * (seat.works - seat.revoked * step_s[k] / kSeconds);
+      const double lost_s = MinibatchesLost(problem_) * step_s[k];
+      out.samples_per_s += group.count * rate * (seat.works - seat.revoked * lost_s / kSeconds);
       out.usd_per_hour += group.count * problem_.offers[i].usd_per_hour * paid;
       out.revoked += group.count * seat.revoked;
     }

@@ -197,7 +197,8 @@ Result<RunExpectation> ExpectChoice(
     }
     const auto k = static_cast<size_t>(problem.offers[i].worker_class);
     const OfferLife& life = lives.offers[i];
-    times.lost_s = life.law == nullptr ? times.lost_s : std::max(times.lost_s, step_s[k]);
+    const double lost_s = MinibatchesLost(problem) * step_s[k];
+    times.lost_s = life.law == nullptr ? times.lost_s : std::max(times.lost_s, lost_s);
     // Rounding apart, the workers' speeds add up to the fleet's.
     const double share = choice.speed.steps_per_s / steps_per_s;
     const double hours = choice.steps / choice.speed.steps_per_s / kSecondsPerHour;

@@ -68,7 +68,8 @@ class SimulatedGoal::Policy final : public provisioner::FleetPolicy {
     proto::JobStatus status;
     status.state = proto::RunState::kTraining;
     const double steps = view.samples / goal_.step_samples_;
-    status.steps_counted = static_cast<uint64_t>(steps);
+    status.steps_counted =
+        static_cast<uint64_t>(steps / std::max(goal_.config_.train.local_steps, 1U));
     status.train_loss = steps > 0 ? goal_.LossAfter(steps) : 0;
     status.elapsed_s = view.now_s;
     status.samples_per_s = job_.samples_per_s[std::min(view.spot_working, job_.workers_max())];
@@ -118,6 +119,7 @@ Result<std::unique_ptr<SimulatedGoal>> SimulatedGoal::Make(
   plan.catalog_path = command.catalog_path;
   plan.loss = static_cast<double>(config.goal.loss);
   plan.market = "both";
+  plan.local_steps = static_cast<int>(config.train.local_steps);
   PS_TRY(run::PreparePlanning(plan, &goal.planning_));
   const provisioner::PlanProblem& problem = goal.planning_.problem;
   if (problem.loss == nullptr) {

@@ -29,6 +29,21 @@ void AddPlanning(run::PlanningCommand* command, Arguments* arguments) {
       "Percent by which spotdnn lengthens exchanges that contend; its paper uses 1 to 5");
   arguments->Add(
       "--confidence", &command->confidence, "At which limits hold and intervals are given; 0.9");
+  arguments->Add(
+      "--local-steps",
+      &command->local_steps,
+      "Minibatches that a worker makes by itself between two exchanges; the job's if absent");
+  arguments->Add(
+      "--push",
+      &command->push,
+      "What values are pushed as: f32, bf16, int8, int4 or topk:SHARE; as profiled if absent");
+  arguments->Add("--pull", &command->pull, "What they are pulled as: f32, bf16 or int8; likewise");
+  arguments
+      ->Add(
+          "--push-bytes-factor",
+          &command->push_factor,
+          "Bytes of a push, as a multiple of the profile's, for an encoding without a name")
+      .Excludes("--push");
   arguments->Add("--json", &command->is_json, "Print the plan as JSON");
 }
 

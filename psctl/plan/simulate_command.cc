@@ -138,11 +138,11 @@ Status UseProfile(const SimulateCommand& command, uint32_t workers, SimulatedJob
     const double rate = speed.Predict(counts, side).samples_per_s;
     job->samples_per_s.push_back(std::max(job->samples_per_s.back(), rate));
   }
-  const double step_samples = speed.classes().front().samples;
+  const double step_samples = speed.classes().front().samples * planning.problem.local_steps;
   job->step_samples = step_samples;
   job->lost_s = step_samples / job->samples_per_s[1];
   if (command.egress_usd_per_gb > 0) {
-    const double step_bytes = planning.profile.push_bytes + planning.profile.pull_bytes;
+    const double step_bytes = planning.models.push_bytes + planning.models.pull_bytes;
     if (!(step_bytes > 0)) {
       return Status::InvalidArgument(fmt::format(
           "{}: 'push_bytes' and 'pull_bytes' do not say what a step sends and fetches, which "
@@ -170,8 +170,8 @@ Status UseJob(
   for (uint32_t n = 1; n <= workers; ++n) {
     job->samples_per_s.push_back(n * (minibatch / step_s));
   }
-  job->step_samples = minibatch;
-  job->lost_s = step_s;
+  job->step_samples = double{1} * minibatch * config.train.local_steps;
+  job->lost_s = step_s * config.train.local_steps;
   job->spot_usd_per_hour = static_cast<double>(group.usd_per_hour);
   return Status::Ok();
 }

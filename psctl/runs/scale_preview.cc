@@ -117,6 +117,7 @@ Status PreparePreview(
   common.catalog_path =
       !command.catalog_path.empty() || !has_goal ? command.catalog_path : config.goal.catalog;
   common.market = "both";
+  common.local_steps = static_cast<int>(config.train.local_steps);
   common.confidence = config.goal.confidence;
   const double loss = has_goal ? config.goal.loss : config.run.stop_at_loss;
   if (loss > 0 && facts.loss > loss) {

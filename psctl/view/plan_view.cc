@@ -72,7 +72,14 @@ double UsdPerHour(const proto::PlanAlternative& some) {
 }
 
 proto::PlanAlternative Itself(const proto::Plan& plan) {
-  return {"chosen", plan.workers, plan.servers, plan.samples_per_s, plan.seconds, plan.usd};
+  return {
+      "chosen",
+      plan.workers,
+      plan.servers,
+      plan.samples_per_s,
+      plan.seconds,
+      plan.usd,
+      plan.local_steps};
 }
 
 /// Fleets under `title`: with time and cost to the loss, or with the price of an hour without one.
@@ -248,6 +255,9 @@ std::string RenderPlan(const proto::Plan& plan, const PlanViewOptions& options) 
     pairs.insert(pairs.begin() + 2, std::begin(parts), std::end(parts));
   }
   std::erase_if(pairs, [](const auto& pair) { return pair.second.empty(); });
+  if (plan.local_steps > 1) {
+    pairs.insert(pairs.end() - 1, {"local steps", std::to_string(plan.local_steps)});
+  }
   if (plan.usd_per_hour_max > 0) {
     pairs.insert(
         pairs.begin() + 1,
@@ -269,6 +279,15 @@ std::string RenderPlan(const proto::Plan& plan, const PlanViewOptions& options) 
   }
   pairs.emplace_back("bottleneck", plan.bottleneck);
   pairs.emplace_back("servers busy", PercentText(plan.server_busy));
+  const bool is_prediction = plan.strategy.empty();
+  if (is_prediction || plan.local_steps > 1) {
+    pairs.emplace_back("computing", PercentText(plan.computing) + " of the workers' time");
+    pairs.emplace_back(
+        "a sample moves",
+        FormatBytes(static_cast<uint64_t>(std::llround(plan.push_bytes_per_sample))) +
+            " to the servers, " +
+            FormatBytes(static_cast<uint64_t>(std::llround(plan.pull_bytes_per_sample))) + " back");
+  }
   pairs.emplace_back(
       "planned by",
       (plan.strategy.empty() ? "" : plan.strategy + ", ") + plan.speed_model + " model" +

@@ -19,6 +19,11 @@ struct PlanningCommand {
   double contention_margin = 0;  // percent
   double confidence = 0.9;
   bool is_json = false;
+  int local_steps = 0;  // that it is for; 0: those of the job, or else of the profile
+  // Other bytes than the profile's; empty, 0: its own.
+  std::string push;        // encoding of pushes, as in "int8"
+  std::string pull;        // of pulls
+  double push_factor = 0;  // of the profile's bytes of a push
 };
 
 /// `psctl plan`.

@@ -8,7 +8,9 @@
 
 #include "provisioner/planner/fleet_judge.h"
 #include "provisioner/profile/fingerprint.h"
+#include "provisioner/profile/local_steps.h"
 #include "provisioner/report/plan_report.h"
+#include "provisioner/strategies/revocable_fleets.h"
 #include "ps/base/text.h"
 #include "ps/proto/job/job_config.h"
 #include "run/planning/plan_arguments.h"
@@ -20,7 +22,8 @@ namespace ps::run {
 namespace {
 
 constexpr double kMarginMax = 100;  // percent
-constexpr int kAnswers = 4;         // the chosen plan and the next best
+constexpr double kPushFactorMax = 1000;
+constexpr int kAnswers = 4;  // the chosen plan and the next best
 
 /// A profile holds for one model only. Notes what else is to be known of the two.
 Status UseJob(const std::string& job_path, Planning* planning) {
@@ -39,8 +42,7 @@ Status UseJob(const std::string& job_path, Planning* planning) {
         fingerprint,
         job_path));
   }
-  if (!profile.training_fingerprint.empty() &&
-      profile.training_fingerprint != provisioner::TrainingFingerprint(config)) {
+  if (!provisioner::TrainsLike(config, profile.training_fingerprint)) {
     notes->push_back(
         "the job trains otherwise than when it was profiled (data, model, optimizer or train "
         "differ), so it may need other steps");
@@ -50,6 +52,13 @@ Status UseJob(const std::string& job_path, Planning* planning) {
         "the job's workers wait for each other (train.mode), which the speed leaves out: expect "
         "less");
   }
+  if (config.train.local_steps_by_speed) {
+    notes->push_back(
+        "with train.local_steps_by_speed slow workers exchange more often than is reckoned here, "
+        "where all do alike: expect less speed where links are busy");
+  }
+  planning->own_steps = static_cast<int>(config.train.local_steps);
+  planning->mode = proto::ModeName(config.train.mode);
   planning->outlook.detect_s = config.fleet.max_detect_s;
   return Status::Ok();
 }
@@ -83,6 +92,72 @@ std::vector<std::string> TypesOf(const std::vector<Item>& items) {
   return types;
 }
 
+/// Bytes of an exchange in another encoding than the profile's.
+Status UseEncodings(const PlanningCommand& command, Planning* planning) {
+  const proto::JobProfile& profile = planning->profile;
+  provisioner::ExchangeChange& change = planning->input.models.exchange;
+  if (command.push_factor != 0) {
+    if (!(command.push_factor > 0 && command.push_factor <= kPushFactorMax)) {
+      return Status::InvalidArgument(
+          "--push-bytes-factor wants a number above 0, as in --push-bytes-factor 0.25");
+    }
+    const double push_bytes = profile.push_bytes > 0 ? profile.push_bytes : profile.parameter_bytes;
+    change.push_bytes = command.push_factor * push_bytes;
+  }
+  const auto bytes_of = [&](const std::string& encoding, provisioner::Direction direction) {
+    return provisioner::BytesPerValue(encoding, direction);
+  };
+  if (!command.push.empty()) {
+    PS_ASSIGN(const double bytes, bytes_of(command.push, provisioner::Direction::kPush));
+    change.push_bytes = provisioner::ExchangeBytes(profile, bytes);
+  }
+  if (!command.pull.empty()) {
+    PS_ASSIGN(const double bytes, bytes_of(command.pull, provisioner::Direction::kPull));
+    change.pull_bytes = provisioner::ExchangeBytes(profile, bytes);
+  }
+  if (change.push_bytes > 0 || change.pull_bytes > 0) {
+    planning->notes.push_back(
+        "bytes of an exchange are reckoned, and what other encodings do to the loss was not "
+        "measured: it is taken as nothing");
+  }
+  return Status::Ok();
+}
+
+/// Local steps and bytes of what is planned for, with what the profile can't tell of them.
+Status UseExchange(const PlanningCommand& command, Planning* planning) {
+  PS_TRY(UseEncodings(command, planning));
+  if (command.local_steps < 0 || command.local_steps > provisioner::kLocalStepsMax) {
+    return Status::InvalidArgument(fmt::format(
+        "--local-steps wants a number from 1 to {}, as in --local-steps 50",
+        provisioner::kLocalStepsMax));
+  }
+  const proto::JobProfile& profile = planning->profile;
+  provisioner::ExchangeChange& change = planning->input.models.exchange;
+  change.local_steps = command.local_steps > 0 ? command.local_steps : planning->own_steps;
+  if (change.local_steps == profile.local_steps) {
+    return Status::Ok();
+  }
+  const auto penalty = provisioner::PenaltyOf(profile, change.local_steps, planning->mode);
+  change.samples = penalty.value_or(1);
+  planning->notes.push_back(
+      penalty ? fmt::format(
+                    "a loss takes {:.2f} times the samples with {} local steps that it takes with "
+                    "{}, as measured in mode {}",
+                    *penalty,
+                    change.local_steps,
+                    profile.local_steps,
+                    planning->mode)
+              : fmt::format(
+                    "the profile was measured with {} local steps: time and bytes with {} are "
+                    "reckoned, and what they cost in samples to a loss was not measured and is "
+                    "taken as nothing; psctl profile --local-steps {},{} measures it",
+                    profile.local_steps,
+                    change.local_steps,
+                    profile.local_steps,
+                    change.local_steps));
+  return Status::Ok();
+}
+
 /// Reads the files and makes the models; the setup is the caller's.
 Status Load(const PlanningCommand& command, Planning* planning) {
   if (command.loss != 0 && !(command.loss > 0)) {
@@ -104,9 +179,11 @@ Status Load(const PlanningCommand& command, Planning* planning) {
   PS_ASSIGN(planning->catalog, LoadCatalog(command.catalog_path));
   PS_ASSIGN(planning->profile, LoadProfile(command.profile_path));
   planning->notes = UseMeasured(planning->measured, &planning->profile);
+  planning->own_steps = planning->profile.local_steps;
   if (!command.job_path.empty()) {
     PS_TRY(UseJob(command.job_path, planning));
   }
+  PS_TRY(UseExchange(command, planning));
   planning->input.models.speed_model = command.speed_model;
   planning->input.models.contention_margin = command.contention_margin / 100;
   return Status::Ok();
@@ -202,6 +279,16 @@ void AddRevocations(
   }
 }
 
+/// Where the workers' time goes, and what a sample moves.
+void AddExchange(
+    const Planning& planning, const provisioner::FleetChoice& choice, proto::Plan* plan) {
+  const provisioner::PlanProblem& problem = planning.problem;
+  plan->computing = ComputingShare(problem, choice);
+  const double samples = problem.local_steps * choice.speed.batch_mean;
+  plan->push_bytes_per_sample = planning.models.push_bytes / samples;
+  plan->pull_bytes_per_sample = planning.models.pull_bytes / samples;
+}
+
 Status MakeProblem(const PlanningCommand& command, Planning* planning) {
   provisioner::PlanInput& input = planning->input;
   input.catalog = &planning->catalog;
@@ -242,13 +329,31 @@ Status PreparePlanning(const PlanningCommand& command, Planning* planning) {
   return MakeProblem(command, planning);
 }
 
+double ComputingShare(
+    const provisioner::PlanProblem& problem, const provisioner::FleetChoice& choice) {
+  const auto [counts, step_s] = provisioner::StepsIn(problem, choice);
+  double computing = 0;
+  for (size_t k = 0; k < counts.size(); ++k) {
+    const double compute_s = problem.speed->classes()[k].compute_s;
+    computing += counts[k] * std::min(compute_s / step_s[k], 1.0);
+  }
+  return computing / provisioner::WorkersOf(choice.counts);
+}
+
 proto::PlanAlternative AlternativeOf(
     const provisioner::PlanProblem& problem,
     const proto::JobProfile& profile,
     const provisioner::FleetChoice& choice,
     const std::string& kind) {
   const proto::Plan plan = provisioner::PlanOf(problem, profile, choice, "");
-  return {kind, plan.workers, plan.servers, plan.samples_per_s, plan.seconds, plan.usd};
+  return {
+      kind,
+      plan.workers,
+      plan.servers,
+      plan.samples_per_s,
+      plan.seconds,
+      plan.usd,
+      plan.local_steps};
 }
 
 proto::Plan PlanOf(
@@ -258,6 +363,7 @@ proto::Plan PlanOf(
   if (problem.loss != nullptr && problem.goal.loss > 0) {
     plan.gains = provisioner::WhatMoreBuys(planning.input, problem, choice);
   }
+  AddExchange(planning, choice, &plan);
   plan.notes = planning.notes;
   for (std::string& note : provisioner::BeyondProfile(
            planning.profile, problem.goal.loss, provisioner::WorkersOf(choice.counts))) {

@@ -42,6 +42,8 @@ struct Planning {
   std::vector<provisioner::TypeCount> done_by;
   std::vector<MeasuredStep> measured;  // instead of the profile's; the caller's to fill
   std::vector<std::string> notes;      // on the job and its profile, a line each
+  int own_steps = 1;                   // local steps of the job, or else of the profile
+  std::string mode = "async";          // of the job
   // For a plan.
   proto::Objective objective = proto::Objective::kCost;
   provisioner::OutlookSetup outlook;
@@ -62,6 +64,10 @@ Result<provisioner::PlanAnswer> SolvePlan(const PlanCommand& command, Planning* 
 /// strategy's.
 Result<provisioner::PlanAnswer> SolveProblem(
     const PlanCommand& command, const Planning& planning, const provisioner::PlanProblem& problem);
+
+/// Share of the workers' time in which they compute, 0 to 1.
+double ComputingShare(
+    const provisioner::PlanProblem& problem, const provisioner::FleetChoice& choice);
 
 /// Whether fleets are compared by what they cost with revocations.
 bool CountsRevocations(const PlanCommand& command);

@@ -177,6 +177,30 @@ TEST_F(RunFactsTest, MeasuredStepsTakeThePlaceOfTheProfiles) {
   EXPECT_EQ(profile.workers[1].compute_s, 0.5);
 }
 
+TEST_F(RunFactsTest, OfStepsWithSeveralMinibatchesTheMinibatchesCount) {
+  proto::JobConfig config = ResNetConfig();
+  config.train.local_steps = 10;
+  proto::JobStatus status = ResNetStatus();
+  AddWorker("g3.16xlarge", 2048, 200, 16, &status);
+  proto::WorkerRow& row = status.workers.back();
+  row.stats.samples = 200 * 10 * 2048 - 4096;  // a round was cut short
+  row.samples_counted = row.stats.samples;
+  status.steps_counted = 200;
+  status.samples_counted = row.samples_counted;
+  EXPECT_DOUBLE_EQ(run::FactsOf(status, config).steps, 1998);
+  const auto measured = run::MeasuredSteps(status, config);
+  ASSERT_EQ(measured.size(), 1U);
+  EXPECT_EQ(measured[0].steps, 1998U);
+  EXPECT_DOUBLE_EQ(measured[0].compute_s, 16.0 * 200 / 1998);
+  // Of the run's own fleet, 3 of 2048 and 5 of 1024.
+  const auto ended = run::FactsOfEnded(run::SummaryToJson(status), "summary.json", config);
+  ASSERT_TRUE(ended.ok()) << ended.status();
+  EXPECT_NEAR(ended->steps, 1998 * 2048 / 1408.0, 1e-6);
+  const auto filled = run::FillFromFacts({}, run::FactsOf(status, config), config);
+  ASSERT_TRUE(filled.ok()) << filled.status();
+  EXPECT_EQ(filled->common.local_steps, 10) << "a run keeps them";
+}
+
 // The decision of figure 9, from what a live run says.
 TEST_F(RunFactsTest, ThePlannerReplacesWhatFigureNineLost) {
   const auto answer = run::AskPlanner(ResNetStatus(), ResNetConfig(), {}, "2026-11-22", nullptr);

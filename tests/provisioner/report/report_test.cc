@@ -335,6 +335,28 @@ TEST_F(ReportTest, RevocationsFollowTheLifetimesOfTypeAndZone) {
       HasSubstr("no published lifetimes 'H100'; there are K80"));
 }
 
+TEST_F(ReportTest, AKillLosesHalfARoundOfLocalSteps) {
+  Make();
+  const FleetChoice choice = Best();
+  const auto expect = [&](int local_steps) {
+    problem_.local_steps = local_steps;
+    const auto outlook = ExpectRevocations(
+        catalog_, problem_, choice, {.start_up_s = 60, .lifetimes = "V100@us-central1"});
+    EXPECT_TRUE(outlook.ok()) << outlook.status();
+    return outlook.ok() ? *outlook : proto::PlanRevocations();
+  };
+  EXPECT_EQ(MinibatchesLost(problem_), 1);
+  const proto::PlanRevocations single = expect(1);
+  EXPECT_EQ(expect(2), single) << "the minibatch in hand";
+  const proto::PlanRevocations rounds = expect(400);
+  EXPECT_EQ(MinibatchesLost(problem_), 200);
+  EXPECT_GT(rounds.revoked, 0.01);
+  // Each loses 199 minibatches more, which all make up for.
+  const double more = 199 * rounds.revoked / choice.speed.steps_per_s;
+  EXPECT_NEAR(rounds.seconds - single.seconds, more, 0.3 * more);
+  EXPECT_LT(rounds.samples_per_s, single.samples_per_s);
+}
+
 TEST_F(ReportTest, PublishedLifetimesStandInForThoseThatTheCatalogLacks) {
   Make();
   const FleetChoice choice = Best();
