@@ -71,6 +71,7 @@ Status CheckParcaeFlags(const run::PlanCommand& command) {
       {"--price-per-hour", command.usd_per_hour != 0},
       {"--objective", command.objective != "cost"},
       {"--lifetimes", !command.lifetimes.empty()},
+      {"--local-steps-max", command.local_steps_max != 0},
       {"--quota-on-demand", !command.on_demand_quotas.empty()},
       {"--market", !command.common.market.empty()},
       {"--run", !command.run.empty()},

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "provisioner/planner/fleet_judge.h"
@@ -23,11 +24,13 @@
 #include "psctl/view/plan_view.h"
 #include "run/planning/plan_arguments.h"
 #include "run/planning/planning.h"
+#include "run/planning/steps_plans.h"
 
 namespace ps::psctl {
 namespace {
 
 constexpr int kPlotWorkersMax = 32;
+constexpr size_t kOtherSteps = 2;  // numbers of local steps that are shown beside the best
 
 /// Whether the strategy's own figures keep the goal; "ideal" plans for a world without contention.
 bool MeetsGoal(const provisioner::PlanProblem& problem, const provisioner::FleetChoice& choice) {
@@ -83,6 +86,25 @@ std::string DroppedText(
   return dropped.empty() ? "" : run::FleetText(dropped);
 }
 
+/// Beside fleets with the plan's local steps, the best with others.
+void AddOtherSteps(
+    const run::PlanCommand& command, const std::vector<run::StepsPlan>& plans, proto::Plan* plan) {
+  for (size_t i = 1; i < std::min(plans.size(), kOtherSteps + 1); ++i) {
+    if (plans[i].answer.best.empty()) {
+      break;
+    }
+    const run::Planning& other = *plans[i].planning;
+    plan->alternatives.push_back(run::AlternativeOf(
+        other.problem,
+        other.profile,
+        plans[i].answer.best.front(),
+        fmt::format("local steps {}", plans[i].local_steps())));
+  }
+  if (std::string reason = run::StepsReason(command, plans); !reason.empty()) {
+    plan->notes.insert(plan->notes.begin(), std::move(reason));
+  }
+}
+
 /// Writes the files that were asked for, then the plan as text or JSON.
 int Tell(
     const run::PlanCommand& command,
@@ -127,25 +149,28 @@ int RunPlan(
   if (command.strategy == run::kParcaeStrategy) {
     return RunParcaePlan(command, console);
   }
-  run::Planning planning(today);
+  auto prepared = std::make_unique<run::Planning>(today);
   Duration effort{};
-  if (const Status ready = run::PreparePlan(command, &planning, &effort); !ready.ok()) {
+  if (const Status ready = run::PreparePlan(command, prepared.get(), &effort); !ready.ok()) {
     return run::Misuse(console, ready);
   }
   PlanWatch watch(effort, SystemTime(), console);
-  planning.problem.watch = &watch;
-  const Result<provisioner::PlanAnswer> answer = run::SolvePlan(command, &planning);
-  if (!answer.ok()) {
+  const Result<std::vector<run::StepsPlan>> plans =
+      run::SolveForSteps(command, std::move(prepared), &watch);
+  if (!plans.ok()) {
     watch.Finish();
-    return run::Misuse(console, answer.status());
+    return run::Misuse(console, plans.status());
   }
-  if (answer->best.empty()) {
+  const run::Planning& planning = *plans->front().planning;
+  const provisioner::PlanAnswer& answer = plans->front().answer;
+  if (answer.best.empty()) {
     watch.Finish();
-    console.err("psctl: " + RenderInfeasible(answer->infeasible, planning.problem.goal));
+    console.err("psctl: " + RenderInfeasible(answer.infeasible, planning.problem.goal));
     return run::kExitFailed;
   }
-  const provisioner::FleetChoice& choice = answer->best.front();
-  proto::Plan plan = ComparedPlan(command, planning, *answer);
+  const provisioner::FleetChoice& choice = answer.best.front();
+  proto::Plan plan = ComparedPlan(command, planning, answer);
+  AddOtherSteps(command, *plans, &plan);
   watch.Finish();
   if (!watch.reason().empty()) {
     plan.notes.push_back(watch.reason() + ": what it is compared with may be incomplete");

@@ -142,6 +142,10 @@ void AddPlan(run::PlanCommand* command, Arguments* arguments) {
       "--price-per-hour",
       &command->usd_per_hour,
       "Most to pay for an hour, USD; of deepvm and throughput-per-hour, which need no loss");
+  arguments->Add(
+      "--local-steps-max",
+      &command->local_steps_max,
+      "Choose train.local_steps too, up to so many; up to the job's own if absent");
   const Argument effort = arguments->Add(
       "--effort", &command->effort, "Longest search, as in 30s; some ten seconds each if absent");
   arguments->Add("--explain", &command->explains, "Show every type's step and price as well")

@@ -64,6 +64,7 @@ struct PlanCommand {
   std::vector<MeasuredStep> measured;  // in that run
   std::vector<std::string> servers;
   std::string strategy = "exact";
+  int local_steps_max = 0;  // to choose among; 0: the job's, or those of common
   std::string effort;
   bool has_effort = false;
   bool explains = false;
