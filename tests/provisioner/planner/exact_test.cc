@@ -231,6 +231,14 @@ TEST(ExactTest, EqualsExhaustiveWhereSomeFleetsExchangeLateAndOthersDoNot) {
   EXPECT_GT(CountEqual(150'000, 200, shape), 30);
 }
 
+TEST(ExactTest, EqualsExhaustiveWithRoundsOfLocalSteps) {
+  SampleShape shape{.classes = 4, .quota_max = 4, .local_steps = 50};
+  EXPECT_GT(CountEqual(230'000, 200, shape), 50);
+  shape.is_queue = true;
+  shape.has_curves = true;
+  EXPECT_GT(CountEqual(240'000, 100, shape), 20);
+}
+
 TEST(ExactTest, EqualsExhaustiveWithShortWalksAndManyCuts) {
   const ExactEffort effort{.nodes_max = 2, .nodes_max_uniform = 4, .cuts_per_doubling = 8};
   // Ran out of effort when walks were kept short for ranges that no cut can narrow.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "provisioner/model/curve_model.h"
+#include "provisioner/model/local_steps_loss.h"
 #include "provisioner/model/queue_model.h"
 #include "ps/base/random.h"
 
@@ -92,6 +93,7 @@ PlanningSample RandomSample(uint64_t seed, const SampleShape& shape) {
     traffic.pull_bytes = 0;
     traffic.round_trip = 2;
   }
+  traffic.local_steps = shape.local_steps;
   std::vector<WorkerClass> classes = RandomClasses(&random, shape.classes);
   proto::ContentionFit contention;
   contention.a1 = Between(&random, 0.1, 0.9);
@@ -127,9 +129,14 @@ PlanningSample RandomSample(uint64_t seed, const SampleShape& shape) {
   if (shape.has_curves) {
     sample.loss = std::make_unique<CurveLossModel>(RandomCurves(&random), progress);
   }
+  if (shape.local_steps > 1) {
+    constexpr double kPenalty = 1.3;
+    sample.loss = std::make_unique<LocalStepsLossModel>(std::move(sample.loss), kPenalty, true);
+  }
   PlanProblem& problem = sample.problem;
   problem.speed = sample.speed.get();
   problem.loss = sample.loss.get();
+  problem.local_steps = shape.local_steps;
   for (int k = 0; k < shape.classes; ++k) {
     const double price = prices[static_cast<size_t>(k)];
     const auto quota = static_cast<int>(random.Below(static_cast<uint64_t>(shape.quota_max) + 1));

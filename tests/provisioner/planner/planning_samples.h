@@ -34,6 +34,9 @@ struct SampleShape {
   bool has_curves = false;  // steps as curves tell them, of a few fleets, instead of spotDNN's
   bool is_under_way = false;  // what is left of a run at loss 1.25, above every goal
   bool has_overlap = false;   // full overlap, so that some exchanges are late and others are not
+  // Above 1: rounds of so many minibatches, with steps that cost more than the curves say and a
+  // kill that loses half a round.
+  int local_steps = 1;
 };
 
 /// A random cluster and a goal that some fleets meet and others miss. Same seed, same problem.

@@ -36,7 +36,8 @@ const RevocableCase kRevocableCases[] = {
      20,
      {.classes = 3, .quota_max = 3, .has_held = true, .may_drop_held = true},
      LifeShape::kOwnLawsAndAges},
-    {5'000, 15, {.classes = 3, .quota_max = 3, .is_queue = true, .has_curves = true}}};
+    {5'000, 15, {.classes = 3, .quota_max = 3, .is_queue = true, .has_curves = true}},
+    {6'000, 15, {.classes = 3, .quota_max = 3, .is_queue = true, .local_steps = 50}}};
 
 TEST(RevocableObjectiveTest, TheFastestFleetWithRevocationsIsTheOneOfAllFleets) {
   int feasible = 0;
