@@ -150,6 +150,26 @@ TEST_F(SimulateCommandTest, AJobsModeIsTheOneItTrainsIn) {
   EXPECT_NE(text("async"), text("bsp"));
 }
 
+TEST_F(SimulateCommandTest, ARevocationUndoesARoundOfLocalSteps) {
+  const std::string trace = root_ / "t.csv";
+  const std::string job = root_ / "job.json";
+  ASSERT_TRUE(WriteFileAtomically(trace, "0,4\n3600000,3\n7200000,3\n").ok());
+  for (const char* const engine : {"rates", "cores"}) {
+    const auto text = [&](const std::string& local_steps) {
+      const std::string config = R"({"name": "j", "model": {"name": "mlp"},
+          "data": {"directory": "."}, "train": {"local_steps": )" +
+                                 local_steps + R"(}, "workers": [{"count": 1, "step_ms": 500}]})";
+      EXPECT_TRUE(WriteFileAtomically(job, config).ok());
+      EXPECT_EQ(
+          Run({"simulate", job, "--trace", trace, "--policy", "reactive", "--engine", engine}),
+          run::kExitOk)
+          << err_;
+      return out_.substr(out_.find("\nreactive"));
+    };
+    EXPECT_NE(text("1"), text("1000")) << engine << ", of 500 s";
+  }
+}
+
 TEST_F(SimulateCommandTest, PricesOverTimeEgressAndFailuresAreCounted) {
   const std::string path = root_ / "prices.csv";
   const auto table = [&](const std::string& prices, const std::vector<std::string>& more) {

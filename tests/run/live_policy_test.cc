@@ -313,9 +313,14 @@ TEST(PolicySettingsTest, AreThoseOfTheJob) {
   EXPECT_EQ(settings.policy, "deadline");
   EXPECT_EQ(settings.workers_max, 3U);
   EXPECT_EQ(settings.speed_of_one, 640);
+  EXPECT_EQ(settings.step_samples, 32);
   EXPECT_EQ(settings.spot_usd_per_hour, 0.5);
   EXPECT_EQ(settings.on_demand_usd_per_hour, 2);
   EXPECT_EQ(settings.deadline_s, 900);
+  config.train.local_steps = 8;
+  const LivePolicySettings rounds = PolicySettingsOf(config, 1000);
+  EXPECT_EQ(rounds.step_samples, 8 * 32) << "what a revocation undoes";
+  EXPECT_EQ(rounds.speed_of_one, 640);
   proto::JobStatus status;
   status.fleet = {{"stays", 1, 1, 0, 0}, {"spot", 5, 3, 2, 0}};
   const PolicyFacts facts = PolicyFactsOf(status, PolicyTypesOf(config));
