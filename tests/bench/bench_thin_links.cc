@@ -39,18 +39,19 @@ struct Way {
   bool is_by_speed = false;
   std::string mode = "async";
   std::string exchange = "{}";
+  std::string label = {};  // in the plot, a few letters; empty: it is left out
 };
 
 std::vector<Way> Ways() {
   const std::string int8 = R"({"push": "int8", "pull": "bf16"})";
   const std::string int4 = R"({"push": "int4", "pull": "bf16"})";
   return {
-      {"each minibatch"},
-      {"each minibatch, int8", 1, false, "async", int8},
-      {"8 local steps", 8},
+      {"each minibatch", 1, false, "async", "{}", "f32"},
+      {"each minibatch, int8", 1, false, "async", int8, "int8"},
+      {"8 local steps", 8, false, "async", "{}", "8"},
       {"50 local steps", 50},
       {"50 local steps, int8", 50, false, "async", int8},
-      {"50 local steps by speed, int4", 50, true, "async", int4},
+      {"50 local steps by speed, int4", 50, true, "async", int4, "50, int4"},
       {"each minibatch, bsp", 1, false, "bsp"},
       {"50 local steps, bsp", 50, false, "bsp"},
       {"50 local steps by speed, int4, bsp", 50, true, "bsp", int4},
@@ -152,7 +153,7 @@ std::string Percent(double share) {
   return Fixed(100 * share, 0) + " %";
 }
 
-/// Losses over time.
+/// Losses over time, of the ways that have a label.
 void Plot(
     const std::string& path,
     double link,
@@ -162,7 +163,7 @@ void Plot(
   panel.title = "training loss, nats";
   char style = 'a';
   for (const auto& [name, timed] : runs) {
-    if (style <= 'h') {
+    if (!name.empty()) {
       panel.lines.push_back({style, timed.losses});
       panel.legend.emplace_back(style++, name);
     }
@@ -203,7 +204,7 @@ void PrintRates(const BenchArguments& arguments, const Sizes& sizes, double link
          Fixed(pushed, 0),
          Fixed(pulled, 0),
          Fixed(pushed + pulled == 0 ? 0 : first_bytes / (pushed + pulled), 1)});
-    runs.emplace_back(way.name, std::move(timed));
+    runs.emplace_back(way.label, std::move(timed));
   }
   if (!runs.empty()) {
     table.Print();
