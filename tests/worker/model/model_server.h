@@ -7,6 +7,7 @@
 
 #include "ps/base/check.h"
 #include "ps/proto/job/job_config.h"
+#include "ps/proto/job/optimizer_rules.h"
 #include "ps/server/chunks/chunk_store.h"
 #include "ps/server/shard_settings.h"
 #include "worker/model/model.h"
