@@ -6,6 +6,19 @@
 #include "tests/sim/oracle/oracle.h"
 
 namespace ps::sim {
+namespace {
+
+/// The newest step of the member in what the shard has is of this life of its parameters: a
+/// checkpoint does not say of how many samples a step was.
+template <typename Life>
+bool HasPushedInThisLife(const Life& life, Incarnation who) {
+  return std::ranges::any_of(life.begin, [&](const auto& chunk) {
+    const auto own = life.parameters.own.find({who, chunk.first});
+    return own != life.parameters.own.end() && own->second > chunk.second;
+  });
+}
+
+}  // namespace
 
 void Oracle::OnOfferSent(int node, uint64_t offer_id, const proto::ChunksOffer& offer) {
   Process& process = processes_.at(node);
@@ -265,8 +278,12 @@ void Oracle::Complete(Life* life, const StepId& step) {
   }
 }
 
-/// By which the step makes the schedule's clock grow: none where nothing of it was finite.
+/// By which the step makes the schedule's clock grow: none where nothing of it was finite, or where
+/// it is of a checkpoint.
 uint64_t Oracle::SamplesOf(const Life& life, const StepId& step) {
+  if (!HasPushedInThisLife(life, step.first)) {
+    return 0;
+  }
   const bool is_left_out = std::ranges::all_of(
       life.parameters.history, [&](const auto& chunk) { return IsLeftOut(step, chunk.first); });
   const StepRecord& record = RecordOf(step);
