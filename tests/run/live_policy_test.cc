@@ -318,7 +318,7 @@ TEST(PolicySettingsTest, AreThoseOfTheJob) {
   EXPECT_EQ(settings.on_demand_usd_per_hour, 2);
   EXPECT_EQ(settings.deadline_s, 900);
   config.train.local_steps = 8;
-  const LivePolicySettings rounds = PolicySettingsOf(config, 1000);
+  const LivePolicySettings rounds = PolicySettingsOf(config);
   EXPECT_EQ(rounds.step_samples, 8 * 32) << "what a revocation undoes";
   EXPECT_EQ(rounds.speed_of_one, 640);
   proto::JobStatus status;
