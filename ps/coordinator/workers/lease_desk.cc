@@ -147,6 +147,7 @@ bool LeaseDesk::ServeEvaluation(Member* member, const Call& call) {
   grant.end = granted.end;
   grant.round = job_->is_bsp() ? job_->rounds.committed() : 0;
   grant.minibatch = record->last_grant.minibatch;  // what its steps have until the next lease
+  grant.local_steps = record->last_grant.local_steps;
   SendGrant(member, grant, call);
   return true;
 }
