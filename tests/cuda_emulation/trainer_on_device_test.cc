@@ -61,6 +61,16 @@ class TrainerRig {
         .loss_sum;
   }
 
+  /// A step of minibatches of 4.
+  double LocalStep(uint64_t begin, uint64_t end) {
+    client::ComputeTask task;
+    task.begin = begin;
+    task.end = end;
+    task.minibatch = 4;
+    task.local_steps = 3;
+    return trainer_->Step(task, {Parameters(), gradient()}, {}).value().loss_sum;
+  }
+
   double Evaluate() { return trainer_->Evaluate(Parameters(), 0, 7).value().loss_sum; }
 
   std::span<float> gradient() { return Floats(&gradient_); }
@@ -95,6 +105,29 @@ TEST(TrainerOnDeviceTest, PicturesTravelAsBytesAndBecomeThoseOfTheCpu) {
     EXPECT_NEAR(device.gradient()[i], cpu.gradient()[i], 1e-4) << i;
   }
   EXPECT_NEAR(device.Evaluate(), cpu.Evaluate(), 1e-4);
+  EXPECT_EQ(cuda_emulation::TakeFailure(), "");
+}
+
+/// The device has the worker's own parameters meanwhile, and the servers' again afterwards.
+TEST(TrainerOnDeviceTest, LocalStepsAreThoseOfTheCpu) {
+  const DataFolder folder;
+  proto::JobConfig config = PictureJob(folder);
+  config.train.minibatch = 4;
+  config.train.local_steps = 3;
+  config.optimizer.lr = 0.1F;
+  config.optimizer.momentum = 0.9F;
+  TrainerRig cpu(config, kernels::MakeCpuBackend());
+  TrainerRig device(config, MakeEmulatedDevice());
+  const double before = device.Evaluate();
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_NEAR(device.LocalStep(3, 13), cpu.LocalStep(3, 13), 1e-3);
+    for (size_t i = 0; i < cpu.gradient().size(); ++i) {
+      EXPECT_NEAR(device.gradient()[i], cpu.gradient()[i], 1e-4) << i;
+    }
+  }
+  EXPECT_EQ(device.Evaluate(), before);
+  device.LocalStep(3, 13);
+  EXPECT_NEAR(device.Step(3, 11), cpu.Step(3, 11), 1e-4);
   EXPECT_EQ(cuda_emulation::TakeFailure(), "");
 }
 
