@@ -376,10 +376,9 @@ void Oracle::CheckClock(ShardId shard, const Life& life) {
   constexpr uint64_t kMinibatchMax = 8;
   const uint64_t actual = life.view->SamplesDone();
   const uint64_t expected = life.parameters.samples;
-  const uint64_t most =
-      options_.not_finite_every == 0
-          ? 0
-          : life.parameters.moves * kMinibatchMax * options_.local_steps * started_.size();
+  const uint64_t most = options_.not_finite_every == 0 ? 0
+                                                       : life.parameters.moves * kMinibatchMax *
+                                                             options_.local_steps * started_.size();
   if (std::max(actual, expected) - std::min(actual, expected) > most) {
     Violation(
         "the schedule of shard " + std::to_string(shard.value) + " is at sample " +
