@@ -28,8 +28,9 @@ using e2e::TrainRun;
 struct Sizes {
   double rate_s = 0;          // of training, of a run that is timed
   uint64_t loss_samples = 0;  // an epoch of a run whose loss counts
-  uint32_t width = 0;         // of the gpt
-  double step_ms = 0;         // of the fastest worker, for a minibatch
+  uint32_t loss_epochs = 0;
+  uint32_t width = 0;  // of the gpt
+  double step_ms = 0;  // of the fastest worker, for a minibatch
 };
 
 /// How workers and servers exchange.
@@ -42,9 +43,12 @@ struct Way {
   std::string label = {};  // in the plot, a few letters; empty: it is left out
 };
 
-std::vector<Way> Ways() {
+std::vector<Way> Ways(bool is_tiny) {
   const std::string int8 = R"({"push": "int8", "pull": "bf16"})";
   const std::string int4 = R"({"push": "int4", "pull": "bf16"})";
+  if (is_tiny) {
+    return {{"each minibatch"}, {"4 local steps by speed, int4", 4, true, "async", int4}};
+  }
   return {
       {"each minibatch", 1, false, "async", "{}", "f32"},
       {"each minibatch, int8", 1, false, "async", int8, "int8"},
@@ -70,11 +74,12 @@ void WriteText(const std::string& folder) {
   Require(count > 0, "documents were found; run it in the repository's folder");
 }
 
-Job MakeJob(const std::string& folder, const Sizes& sizes, const Way& way, uint64_t seed) {
+Job MakeJob(
+    const std::string& folder, const Sizes& sizes, const Way& way, uint64_t seed, uint32_t epochs) {
   Job job(folder);
   WriteText(folder);
-  std::string train = R"({"epochs": 1, "minibatch": 8, "mode": ")" + way.mode + R"(", "seed": )" +
-                      std::to_string(seed) + R"(, "local_steps": )" +
+  std::string train = R"({"epochs": )" + std::to_string(epochs) + R"(, "minibatch": 8, "mode": ")" +
+                      way.mode + R"(", "seed": )" + std::to_string(seed) + R"(, "local_steps": )" +
                       std::to_string(way.local_steps);
   train += way.is_by_speed ? R"(, "local_steps_by_speed": true})" : "}";
   job.Set(
@@ -128,7 +133,7 @@ Timed TimedRunOf(const Job& job) {
 /// A run of `rate_s` seconds behind links.
 Timed RateOf(const Sizes& sizes, const Way& way, double link_mbit_per_s) {
   const TemporaryFolder folder;
-  Job job = MakeJob(folder.path(), sizes, way, 1);
+  Job job = MakeJob(folder.path(), sizes, way, 1, 1000);
   job.Set("data", DataIn(folder.path(), 0))
       .Set("workers", Workers(sizes.step_ms, link_mbit_per_s))
       .Set("checkpoint", R"({"enabled": false})")
@@ -139,10 +144,10 @@ Timed RateOf(const Sizes& sizes, const Way& way, double link_mbit_per_s) {
   return TimedRunOf(job);
 }
 
-/// Loss on the test samples after an epoch, without limits.
+/// Loss on the test samples at the end, without limits.
 double LossOf(const Sizes& sizes, const Way& way, uint64_t seed) {
   const TemporaryFolder folder;
-  Job job = MakeJob(folder.path(), sizes, way, seed);
+  Job job = MakeJob(folder.path(), sizes, way, seed, sizes.loss_epochs);
   job.Set("data", DataIn(folder.path(), sizes.loss_samples))
       .Set("workers", Workers(0, 0))
       .Set("checkpoint", R"({"enabled": false})");
@@ -186,7 +191,7 @@ void PrintRates(const BenchArguments& arguments, const Sizes& sizes, double link
   double first_rate = 0;
   double first_bytes = 0;
   std::vector<std::pair<std::string, Timed>> runs;
-  for (const Way& way : Ways()) {
+  for (const Way& way : Ways(arguments.is_tiny)) {
     if (!arguments.Wants("rate " + Fixed(link, 0) + ", " + way.name)) {
       continue;
     }
@@ -216,7 +221,7 @@ void PrintRates(const BenchArguments& arguments, const Sizes& sizes, double link
 
 void PrintLosses(const BenchArguments& arguments, const Sizes& sizes) {
   SampleTable table;
-  for (const Way& way : Ways()) {
+  for (const Way& way : Ways(arguments.is_tiny)) {
     if (!arguments.Wants("loss, " + way.name)) {
       continue;
     }
@@ -230,9 +235,10 @@ void PrintLosses(const BenchArguments& arguments, const Sizes& sizes) {
 }
 
 int Run(const BenchArguments& arguments) {
-  const Sizes sizes = arguments.is_tiny ? Sizes{2, 400, 32, 20} : Sizes{60, 8000, 128, 300};
-  for (const double link : {20.0, 5.0}) {
-    PrintRates(arguments, sizes, link);
+  const Sizes sizes = arguments.is_tiny ? Sizes{1, 200, 1, 32, 20} : Sizes{60, 4500, 2, 128, 300};
+  PrintRates(arguments, sizes, 20);
+  if (!arguments.is_tiny) {
+    PrintRates(arguments, sizes, 5);
   }
   PrintLosses(arguments, sizes);
   return testing::Test::HasFailure() ? 1 : 0;
