@@ -36,6 +36,7 @@ TEST(OptimizerRulesTest, RoundsAreDilocosAndPushesOfAnyTimeDelayed) {
     const OptimizerConfig delayed = ServerOptimizer(LocalJob(mode));
     EXPECT_EQ(delayed.kind, OptimizerKind::kDelayedNesterov);
     EXPECT_EQ(delayed.every, 4U) << "the workers listed";
+    EXPECT_EQ(delayed.lr, 0.3F);
   }
   EXPECT_EQ(LocalOptimizer(LocalJob(Mode::kBsp)), LocalJob(Mode::kBsp).optimizer);
 }

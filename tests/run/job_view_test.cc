@@ -138,7 +138,7 @@ TEST(JobViewTest, HowOftenAndAsWhatTheModelTravelsIsToldWhereItIsNotTheUsual) {
   EXPECT_EQ(
       RowsOf(config, parts, "exchange"),
       "once in 50 minibatches, gradients as int8 with error feedback, parameters as f32: a sample "
-      "665 B and 2.6 KiB; outer delayed_nesterov, lr 0.7, momentum 0.9, every 2\n");
+      "665 B and 2.6 KiB; outer delayed_nesterov, lr 0.3, momentum 0.9, every 2\n");
   EXPECT_EQ(RowsOf(config, parts, "note"), "");
   parts.data.train_count = 400;
   EXPECT_EQ(

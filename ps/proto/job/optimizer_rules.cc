@@ -9,6 +9,9 @@ namespace {
 
 /// DiLoCo's (arXiv 2311.08105), with Nesterov momentum of 0.9.
 constexpr float kOuterLr = 0.7F;
+/// The delay of workers that do not wait for each other acts like momentum itself: 0.7 cost a small
+/// gpt half a nat with 8 local steps (docs/measurements/exchange.md).
+constexpr float kDelayedLr = 0.3F;
 
 uint32_t EveryOf(uint32_t every, const JobConfig& config) {
   return every > 0 ? every : WorkersListed(config);
@@ -49,7 +52,9 @@ OptimizerConfig ServerOptimizer(const JobConfig& config) {
   rule.momentum = outer.momentum;
   rule.lr = outer.lr;
   if (rule.lr == 0) {
-    rule.lr = kind == OuterKind::kSgd && outer.momentum == 0 ? 1.0F : kOuterLr;
+    rule.lr = kind == OuterKind::kDelayedNesterov              ? kDelayedLr
+              : kind == OuterKind::kSgd && outer.momentum == 0 ? 1.0F
+                                                               : kOuterLr;
   }
   if (kind == OuterKind::kDelayedNesterov) {
     rule.kind = OptimizerKind::kDelayedNesterov;
