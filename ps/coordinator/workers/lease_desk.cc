@@ -172,7 +172,7 @@ bool LeaseDesk::ServeTraining(Member* member, const Call& call) {
     }
   }
   const uint32_t minibatch = BatchOf(*record);
-  const uint32_t local_steps = LocalStepsOf(*record);
+  const uint32_t local_steps = LocalStepsOf(*record, minibatch);
   const uint32_t step_samples = minibatch * local_steps;
   const std::optional<TrainLease> lease =
       job_->ledger.Grant(incarnation, LeaseSamples(step_samples), epochs_ahead(), step_samples);
@@ -221,16 +221,18 @@ uint32_t LeaseDesk::BatchOf(const MemberRecord& member) const {
     return member.minibatch;
   }
   const uint32_t current = member.last_grant.minibatch;
-  return job_->batches.BatchOf(member.incarnation, current > 0 ? current : member.minibatch);
+  return std::min(
+      job_->batches.BatchOf(member.incarnation, current > 0 ? current : member.minibatch),
+      proto::kStepSamplesMax);
 }
 
-uint32_t LeaseDesk::LocalStepsOf(const MemberRecord& member) const {
+/// A worker by hand has a minibatch of its own, and by_speed makes larger ones than the config's: a
+/// step has no more samples than it can name.
+uint32_t LeaseDesk::LocalStepsOf(const MemberRecord& member, uint32_t minibatch) const {
   const proto::TrainConfig& train = job_->options.config.train;
-  if (!train.local_steps_by_speed) {
-    return train.local_steps;
-  }
-  const double steps = train.local_steps * job_->batches.SpeedOf(member.incarnation);
-  return std::max(static_cast<uint32_t>(steps), 1U);
+  const double share = train.local_steps_by_speed ? job_->batches.SpeedOf(member.incarnation) : 1;
+  return std::clamp(
+      static_cast<uint32_t>(train.local_steps * share), 1U, proto::kStepSamplesMax / minibatch);
 }
 
 /// Towards the end of an epoch leases get smaller, down to one step, so that nobody is left alone

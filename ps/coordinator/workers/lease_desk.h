@@ -68,7 +68,7 @@ class LeaseDesk {
   void SendGrant(Member* member, proto::LeaseGrant grant, const Call& call);
   /// Samples of the steps of its next lease.
   uint32_t BatchOf(const MemberRecord& member) const;
-  uint32_t LocalStepsOf(const MemberRecord& member) const;
+  uint32_t LocalStepsOf(const MemberRecord& member, uint32_t minibatch) const;
   uint64_t LeaseSamples(uint32_t step_samples) const;
   void NoteRejection(const MemberRecord& member, Step step, uint64_t samples);
 

@@ -50,6 +50,30 @@ TEST(WorkTest, StepsHaveAllTheirLocalMinibatches) {
   EXPECT_EQ(harness.Ask(&worker)->samples_done, 60U);
 }
 
+/// 2^24 samples and 256 local steps would be 2^32 of them, which a step can't name.
+TEST(WorkTest, AStepOfAWorkerWithAHugeMinibatchOfItsOwnIsAsLargeAsAStepMayBe) {
+  for (const bool is_by_speed : {false, true}) {
+    CoordinatorOptions options = LocalSteps();
+    options.config.train.local_steps = 256;
+    options.config.train.local_steps_by_speed = is_by_speed;
+    options.config.workers = {{0, 0, 1, 1}};
+    Harness harness(options);
+    harness.StartWithShards();
+    proto::JoinRequest request;
+    request.pid = 1;
+    request.minibatch = proto::kStepSamplesMax;
+    FakeWorker worker;
+    worker.peer = harness.Connect(proto::Role::kWorker);
+    harness.Give(worker.peer, request);
+    worker.incarnation = harness.Take<proto::JoinReply>(worker.peer)->incarnation;
+    const auto grant = harness.Ask(&worker);
+    ASSERT_TRUE(grant.has_value());
+    EXPECT_LE(grant->step_samples(), proto::kStepSamplesMax);
+    harness.Work(&worker, *grant);
+    EXPECT_EQ(harness.status().samples_counted, 200U);
+  }
+}
+
 TEST(WorkTest, AStepThatEndsEarlyIsCountedAsFarAsItHasCome) {
   Harness harness(LocalSteps());
   FakeWorker worker = harness.StartWithWorkers()[0];
