@@ -183,21 +183,23 @@ std::optional<proto::EventRow> EventFromJson(std::string_view line) {
 }
 
 Result<EventFile> EventFile::Open(const RunPaths& run) {
-  uint64_t newest = 0;
+  proto::EventRow newest;
   std::error_code error;
   if (std::filesystem::exists(run.events(), error)) {
     PS_ASSIGN(const std::vector<proto::EventRow> known, EventReader(run).ReadNew());
-    newest = known.empty() ? 0 : known.back().number;
+    newest = known.empty() ? newest : known.back();
   }
   PS_ASSIGN(std::unique_ptr<LogSink> sink, MakeFileSink(run.events(), LogLevel::kInfo));
   EventFile file(std::move(sink));
-  file.newest_ = newest;
+  file.newest_ = newest.number;
+  file.newest_unix_s_ = newest.unix_s;
   return file;
 }
 
 void EventFile::Add(const proto::EventRow& event) {
-  if (event.number > newest_) {
+  if (event.number > newest_ || event.unix_s > newest_unix_s_) {
     newest_ = event.number;
+    newest_unix_s_ = event.unix_s;
     sink_->Write(LogLevel::kInfo, EventToJson(event));
   }
 }

@@ -48,14 +48,16 @@ class EventFile {
   /// Appends to what an earlier coordinator left. Errors: kIo with the path.
   static Result<EventFile> Open(const RunPaths& run);
 
-  /// One that is there already is left out.
+  /// One that is there already is left out: its number is, and it is no later than the newest. A
+  /// coordinator whose journal was refused counts from 1 again.
   void Add(const proto::EventRow& event);
 
  private:
   explicit EventFile(std::unique_ptr<LogSink> sink) : sink_(std::move(sink)) {}
 
   std::unique_ptr<LogSink> sink_;
-  uint64_t newest_ = 0;
+  uint64_t newest_ = 0;  // number and time of the last one
+  double newest_unix_s_ = 0;
 };
 
 /// Reads what happened in a run, which ended and restarted coordinators have told: its events, or

@@ -209,6 +209,26 @@ TEST(EventFileTest, EachEventIsThereOnceWhoeverWroteIt) {
   EXPECT_EQ(more->front(), Paused(3));
 }
 
+/// Its journal was refused, and it goes on from a checkpoint: nobody knows the numbers any more.
+TEST(EventFileTest, ACoordinatorThatCountsFromOneAgainIsToldOfAll) {
+  const TemporaryFolder folder;
+  const RunPaths run{folder.path()};
+  std::filesystem::create_directories(run.logs());
+  {
+    EventFile file = EventFile::Open(run).value();
+    file.Add(Paused(1));
+    file.Add(Paused(2));
+  }
+  EventFile next = EventFile::Open(run).value();
+  proto::EventRow fresh = Paused(1);
+  fresh.unix_s = 7;
+  next.Add(fresh);
+  fresh.number = 2;
+  next.Add(fresh);
+  next.Add(fresh);
+  EXPECT_EQ(EventReader(run).ReadNew()->size(), 4U);
+}
+
 TEST(EventReaderTest, ReadsWhatIsNewAlsoBeyondARotation) {
   const TemporaryFolder folder;
   const RunPaths run{folder.path()};
