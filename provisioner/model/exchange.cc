@@ -2,74 +2,37 @@
 
 #include <fmt/core.h>
 
-#include <charconv>
+#include <cmath>
 #include <string>
 
 #include "ps/base/text.h"
+#include "ps/codec/encoding.h"
 
 namespace ps::provisioner {
 namespace {
 
 constexpr double kParameterBytes = 4;  // of what a profile calls parameter_bytes
-constexpr double kScaleBytes = 4.0 / 256;
-constexpr double kSentBytes = 8;  // a value and its place
-constexpr double kShareMost = 0.5;
-constexpr std::string_view kTopK = "topk:";
 
-struct Encoding {
-  std::string_view name;
-  double bytes = 0;  // of a value
-  bool is_pulled = false;
-};
-
-constexpr Encoding kEncodings[] = {
-    {"f32", 4, true},
-    {"bf16", 2, true},
-    {"int8", 1 + kScaleBytes, true},
-    {"int4", 0.5 + kScaleBytes, false}};
-
-/// Above 0 and at most a half; 0 for another text.
-double ShareOf(std::string_view text) {
-  double share = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), share);
-  const bool is_number = error == std::errc() && end == text.data() + text.size();
-  return is_number && share > 0 && share <= kShareMost ? share : 0;
+/// All values in one piece: parts of frames add some scales.
+double BytesIn(const codec::Encoding& encoding, const proto::JobProfile& profile) {
+  const double values = profile.parameter_bytes / kParameterBytes;
+  return static_cast<double>(encoding.SizeOf(static_cast<uint64_t>(std::llround(values))));
 }
 
 }  // namespace
 
-Result<double> BytesPerValue(std::string_view encoding, Direction direction) {
-  const bool is_push = direction == Direction::kPush;
-  std::string known;
-  for (const Encoding& one : kEncodings) {
-    if (!is_push && !one.is_pulled) {
-      continue;
-    }
-    if (one.name == encoding) {
-      return one.bytes;
-    }
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", one.name);
-  }
-  if (is_push && encoding.starts_with(kTopK)) {
-    if (const double share = ShareOf(encoding.substr(kTopK.size())); share > 0) {
-      return kSentBytes * share;
-    }
-    return Status::InvalidArgument(fmt::format(
-        "'{}': topk wants the share of the values that are sent, above 0 and at most {}, as in "
-        "topk:0.01",
-        Printable(std::string(encoding)),
-        kShareMost));
-  }
-  return Status::InvalidArgument(fmt::format(
-      "no encoding '{}' of {}; there are {}{}",
-      Printable(std::string(encoding)),
-      is_push ? "pushes" : "pulls",
-      known,
-      is_push ? ", topk:SHARE" : ""));
+Result<double> PushBytes(const proto::JobProfile& profile, std::string_view encoding) {
+  PS_ASSIGN(const codec::Encoding parsed, codec::ParseEncoding(encoding));
+  return BytesIn(parsed, profile);
 }
 
-double ExchangeBytes(const proto::JobProfile& profile, double bytes_per_value) {
-  return profile.parameter_bytes / kParameterBytes * bytes_per_value;
+Result<double> PullBytes(const proto::JobProfile& profile, std::string_view encoding) {
+  PS_ASSIGN(const codec::Encoding parsed, codec::ParseEncoding(encoding));
+  if (parsed.is_lossy() && parsed.kind != codec::EncodingKind::kBf16) {
+    return Status::InvalidArgument(fmt::format(
+        "parameters are not pulled as {}; allowed: f32 or bf16", Printable(std::string(encoding))));
+  }
+  return BytesIn(parsed, profile);
 }
 
 Exchange ExchangeOf(const proto::JobProfile& profile, const ExchangeChange& change) {

@@ -9,12 +9,10 @@ namespace ps::provisioner {
 
 // How a job exchanges with its servers, where it is not as it was profiled. Pure.
 
-enum class Direction : unsigned char { kPush, kPull };
-
-/// Bytes of one value on the wire: "f32" 4, "bf16" 2, "int8" 1 and "int4" 0.5 with a scale of 4
-/// bytes for each 256 values, "topk:0.01" 8 for each value that is sent (its place too). Pulls know
-/// "f32", "bf16" and "int8". Errors: kInvalidArgument, with what there is.
-Result<double> BytesPerValue(std::string_view encoding, Direction direction);
+/// What one exchange of the profile's job moves when values travel in an encoding, as `exchange` of
+/// a job names it: "int8", "topk:0.01". Errors: kInvalidArgument, with what there is.
+Result<double> PushBytes(const proto::JobProfile& profile, std::string_view encoding);
+Result<double> PullBytes(const proto::JobProfile& profile, std::string_view encoding);
 
 /// What a prediction changes; as profiled where nothing is said.
 struct ExchangeChange {
@@ -23,9 +21,6 @@ struct ExchangeChange {
   double pull_bytes = 0;
   double samples = 1;  // to a loss, as a multiple of what the profile's curves tell
 };
-
-/// What one exchange moves when each value takes so many bytes.
-double ExchangeBytes(const proto::JobProfile& profile, double bytes_per_value);
 
 /// Bytes of one exchange either way, and minibatches between two of them.
 struct Exchange {

@@ -37,7 +37,7 @@ void AddPlanning(run::PlanningCommand* command, Arguments* arguments) {
       "--push",
       &command->push,
       "What values are pushed as: f32, bf16, int8, int4 or topk:SHARE; as profiled if absent");
-  arguments->Add("--pull", &command->pull, "What they are pulled as: f32, bf16 or int8; likewise");
+  arguments->Add("--pull", &command->pull, "What they are pulled as: f32 or bf16; likewise");
   arguments
       ->Add(
           "--push-bytes-factor",

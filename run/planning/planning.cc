@@ -104,16 +104,11 @@ Status UseEncodings(const PlanningCommand& command, Planning* planning) {
     const double push_bytes = profile.push_bytes > 0 ? profile.push_bytes : profile.parameter_bytes;
     change.push_bytes = command.push_factor * push_bytes;
   }
-  const auto bytes_of = [&](const std::string& encoding, provisioner::Direction direction) {
-    return provisioner::BytesPerValue(encoding, direction);
-  };
   if (!command.push.empty()) {
-    PS_ASSIGN(const double bytes, bytes_of(command.push, provisioner::Direction::kPush));
-    change.push_bytes = provisioner::ExchangeBytes(profile, bytes);
+    PS_ASSIGN(change.push_bytes, provisioner::PushBytes(profile, command.push));
   }
   if (!command.pull.empty()) {
-    PS_ASSIGN(const double bytes, bytes_of(command.pull, provisioner::Direction::kPull));
-    change.pull_bytes = provisioner::ExchangeBytes(profile, bytes);
+    PS_ASSIGN(change.pull_bytes, provisioner::PullBytes(profile, command.pull));
   }
   if (change.push_bytes > 0 || change.pull_bytes > 0) {
     planning->notes.push_back(

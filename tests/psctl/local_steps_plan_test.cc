@@ -88,7 +88,8 @@ TEST_F(LocalStepsPlanTest, APredictionTellsTimeComputingAndBytesOfOtherStepsAndE
           HasSubstr("psctl profile --local-steps 1,50"))));
 
   const proto::Plan rounded = Predict({"--push", "int8", "--pull", "bf16"});
-  EXPECT_DOUBLE_EQ(rounded.push_bytes_per_sample, 11.5e6 / 4 * (1 + 4.0 / 256) / 1024);
+  constexpr int kScales = 11'231;  // of 2,875,000 values, one for each 256
+  EXPECT_DOUBLE_EQ(rounded.push_bytes_per_sample, (11.5e6 / 4 + 4.0 * kScales) / 1024);
   EXPECT_DOUBLE_EQ(rounded.pull_bytes_per_sample, 11.5e6 / 2 / 1024);
   EXPECT_THAT(rounded.notes, Contains(HasSubstr("what other encodings do to the loss")));
   EXPECT_DOUBLE_EQ(

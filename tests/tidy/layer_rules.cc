@@ -120,7 +120,7 @@ const std::vector<Layer>& Layers() {
         "worker/data"}},
       {"provisioner/catalog", {"ps/base", "ps/proto"}},
       {"provisioner/profile", {"ps/base", "ps/proto"}},
-      {"provisioner/model", {"ps/base", "ps/proto", "provisioner/profile"}},
+      {"provisioner/model", {"ps/base", "ps/codec", "ps/proto", "provisioner/profile"}},
       {"provisioner/planner", {"ps/base", "ps/proto", "provisioner/profile", "provisioner/model"}},
       {"provisioner/report",
        {"ps/base",

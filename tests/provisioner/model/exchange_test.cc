@@ -12,29 +12,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(ExchangeTest, EncodingsHaveTheirBytes) {
-  EXPECT_EQ(BytesPerValue("f32", Direction::kPush).value(), 4);
-  EXPECT_EQ(BytesPerValue("bf16", Direction::kPull).value(), 2);
-  EXPECT_EQ(BytesPerValue("int8", Direction::kPull).value(), 1 + 4.0 / 256);
-  EXPECT_EQ(BytesPerValue("int4", Direction::kPush).value(), 0.5 + 4.0 / 256);
-  EXPECT_NEAR(BytesPerValue("topk:0.01", Direction::kPush).value(), 0.08, 1e-12);
-}
-
-TEST(ExchangeTest, EncodingsThatAreNotThereAreRefusedWithThoseThatAre) {
-  EXPECT_THAT(
-      BytesPerValue("int2", Direction::kPush).status().message(),
-      HasSubstr("there are f32, bf16, int8, int4, topk:SHARE"));
-  EXPECT_THAT(
-      BytesPerValue("int4", Direction::kPull).status().message(),
-      HasSubstr("'int4' of pulls; there are f32, bf16, int8"));
-  for (const char* const share : {"topk:0", "topk:0.6", "topk:", "topk:x"}) {
-    EXPECT_THAT(
-        BytesPerValue(share, Direction::kPush).status().message(), HasSubstr("above 0 and at most"))
-        << share;
-  }
-  EXPECT_FALSE(BytesPerValue("topk:0.1", Direction::kPull).ok());
-}
-
 proto::JobProfile Profile() {
   proto::JobProfile profile;
   profile.job = "job";
@@ -62,6 +39,30 @@ proto::Catalog Catalog() {
   type.devices = 1;
   type.network_gbit_per_s = 100;
   return catalog;
+}
+
+TEST(ExchangeTest, EncodingsHaveTheirBytes) {
+  proto::JobProfile profile = Profile();
+  profile.parameter_bytes = 4096 * 4;
+  EXPECT_EQ(PushBytes(profile, "f32").value(), 4096 * 4);
+  EXPECT_EQ(PullBytes(profile, "bf16").value(), 4096 * 2);
+  EXPECT_EQ(PushBytes(profile, "int8").value(), 4096 + 4096 / 256 * 4);
+  EXPECT_EQ(PushBytes(profile, "int4").value(), 4096 / 2 + 4096 / 128 * 4);
+  EXPECT_EQ(PushBytes(profile, "topk:0.01").value(), 41 * 4);
+}
+
+TEST(ExchangeTest, EncodingsThatAreNotThereAreRefusedWithThoseThatAre) {
+  EXPECT_THAT(
+      PushBytes(Profile(), "int2").status().message(),
+      HasSubstr("f32, bf16, int8, int4, topk:0.01"));
+  for (const char* const encoding : {"int8", "int4", "topk:0.1"}) {
+    EXPECT_THAT(
+        PullBytes(Profile(), encoding).status().message(), HasSubstr("allowed: f32 or bf16"))
+        << encoding;
+  }
+  for (const char* const share : {"topk:0", "topk:0.6", "topk:", "topk:x"}) {
+    EXPECT_THAT(PushBytes(Profile(), share).status().message(), HasSubstr("0.5")) << share;
+  }
 }
 
 TEST(ExchangeTest, RoundsOfSeveralMinibatchesHideNothing) {
@@ -96,8 +97,8 @@ TEST(ExchangeTest, AnotherEncodingMovesItsBytesAndNoMoreTime) {
                    ->speed->Predict(std::vector<int>{1}, side)
                    .steps_per_s;
   };
-  const double int8 = ExchangeBytes(profile, BytesPerValue("int8", Direction::kPush).value());
-  EXPECT_NEAR(int8, 1e6 * (1 + 4.0 / 256), 1e-6);
+  const double int8 = PushBytes(profile, "int8").value();
+  EXPECT_NEAR(int8, 1e6 * (1 + 4.0 / 256), 4);
   EXPECT_NEAR(step_s({}), 0.1 + 8.3e6 / 2.5e6, 1e-9);
   EXPECT_NEAR(step_s({.push_bytes = int8}), 0.1 + (4.2e6 + int8) / 2.5e6, 1e-9);
   EXPECT_NEAR(step_s({.local_steps = 50}), 0.1 + 8.3e6 / 2.5e6 / 50, 1e-9);
