@@ -13,9 +13,9 @@
 
 namespace ps::worker {
 
-/// What a worker does by itself between two pushes (train.local_steps): parameters of its own,
-/// which it trains on some minibatches, and then what they have changed by. The moments of the
-/// optimizer stay from one push to the next; whoever begins has none. Thread: one at a time.
+/// What a worker does by itself between two pushes (train.local_steps): it trains parameters of its
+/// own on some minibatches, then says how far they have moved. The moments of the optimizer stay
+/// from one push to the next; a worker that begins has none. Thread: one at a time.
 class LocalSteps {
  public:
   /// `model` outlives it. `backend` gives memory that a device copies from.

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ps/base/vector_clones.h"
+#include "ps/base/vector_code.h"
 
 namespace ps::kernels {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "kernels/optimizers_generated.h"
-#include "ps/base/vector_clones.h"
+#include "ps/base/vector_code.h"
 
 namespace ps::kernels {
 namespace {

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cmath>
 
-#include "ps/base/vector_clones.h"
+#include "ps/base/vector_code.h"
 
 namespace ps::kernels {
 namespace {

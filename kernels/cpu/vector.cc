@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstddef>
 
-#include "ps/base/bf16.h"
+#include "ps/base/vector_code.h"
 
 namespace ps::kernels {
 

@@ -93,8 +93,8 @@ class WorkerHost {
 
   /// Begins a task with the parameters handed over. Returns the gradient that a train task will
   /// fill, of the types that WorkerSettings says; null for an evaluation. An error ends the worker.
-  /// With local steps: the parameters less those that it has come to by training on its minibatches
-  /// in turn; of what is averaged the mean of what they have observed.
+  /// With local steps: the parameters, less what training on its minibatches in turn makes of them;
+  /// of what is averaged, the observation that has the effect of all of them.
   virtual Result<GradientLoan> StartCompute(const ComputeTask& task) = 0;
 
   /// The task under way, of that step and with local steps, is to end with the minibatch in hand;

@@ -1,12 +1,10 @@
 // bf16: the upper half of each f32, rounded to the nearest, ties to even. A value that rounding
 // makes infinite counts as not finite.
 
-#include "ps/base/bf16.h"
-
 #include <bit>
 #include <cstring>
 
-#include "ps/base/vector_clones.h"
+#include "ps/base/vector_code.h"
 #include "ps/codec/codec.h"
 
 namespace ps::codec {

@@ -8,7 +8,7 @@
 #include <bit>
 #include <cstring>
 
-#include "ps/base/vector_clones.h"
+#include "ps/base/vector_code.h"
 #include "ps/codec/blocks.h"
 #include "ps/codec/codec.h"
 

@@ -8,8 +8,7 @@
 #include <bit>
 #include <cstring>
 
-#include "ps/base/bf16.h"
-#include "ps/base/vector_clones.h"
+#include "ps/base/vector_code.h"
 #include "ps/codec/codec.h"
 #include "ps/codec/encoding.h"
 
