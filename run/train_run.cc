@@ -117,7 +117,8 @@ TrainRun::TrainRun(
           config_.name,
           parts_.model.tensors,
           provisioner::RunProfiler::SeatsOf(config_),
-          config_.train),
+          config_.train,
+          config_.exchange),
       is_probed_(start->is_probed) {}
 
 Status TrainRun::Prepare() {

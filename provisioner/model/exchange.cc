@@ -21,6 +21,11 @@ double BytesIn(const codec::Encoding& encoding, const proto::JobProfile& profile
 
 }  // namespace
 
+Result<std::string> EncodingName(std::string_view text) {
+  PS_ASSIGN(const codec::Encoding parsed, codec::ParseEncoding(text));
+  return parsed.ToText();
+}
+
 Result<double> PushBytes(const proto::JobProfile& profile, std::string_view encoding) {
   PS_ASSIGN(const codec::Encoding parsed, codec::ParseEncoding(encoding));
   return BytesIn(parsed, profile);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "ps/base/status.h"
@@ -8,6 +9,10 @@
 namespace ps::provisioner {
 
 // How a job exchanges with its servers, where it is not as it was profiled. Pure.
+
+/// An encoding as a job names it: "topk:0.01" for "topk:0.0100". Errors: kInvalidArgument, with
+/// what there is.
+Result<std::string> EncodingName(std::string_view text);
 
 /// What one exchange of the profile's job moves when values travel in an encoding, as `exchange` of
 /// a job names it: "int8", "topk:0.01". Errors: kInvalidArgument, with what there is.

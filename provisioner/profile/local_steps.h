@@ -1,9 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <span>
-#include <string_view>
 
 #include "ps/base/status.h"
 #include "ps/proto/files/profile.h"
@@ -29,22 +26,10 @@ double MinibatchesOf(const proto::WorkerStats& stats, uint32_t minibatch, uint32
 /// kInvalidArgument (a step would have too many samples).
 Result<proto::JobConfig> WithLocalSteps(proto::JobConfig config, uint32_t local_steps);
 
-/// The training loss after so many samples.
-struct LossAt {
-  double samples = 0;
-  double loss = 0;
-};
+/// How a job exchanges.
+proto::ExchangeScheme SchemeOf(const proto::JobConfig& config);
 
-/// Samples that `curve` takes to a loss, as a multiple of those of `reference`: the geometric mean
-/// over losses that both come down to, the lower half of them. A curve is at a loss when it is
-/// first down to it. Errors: kInvalidArgument (a curve has too few points, or they have no loss in
-/// common on their way down).
-Result<double> SamplesRatio(std::span<const LossAt> reference, std::span<const LossAt> curve);
-
-/// Samples to a loss with `local_steps`, as a multiple of those of the profile's own number, by
-/// what was measured of this mode. Between two numbers it is a power law of them. Nothing where
-/// none was measured on either side.
-std::optional<double> PenaltyOf(
-    const proto::JobProfile& profile, int local_steps, std::string_view mode);
+/// The job with another exchange. Errors: as WithLocalSteps.
+Result<proto::JobConfig> WithScheme(proto::JobConfig config, const proto::ExchangeScheme& scheme);
 
 }  // namespace ps::provisioner

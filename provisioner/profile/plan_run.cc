@@ -62,10 +62,11 @@ Result<proto::JobConfig> ApplyPlan(
   if (config.workers.empty()) {
     return Status::InvalidArgument("the plan has no workers, so there is nothing to run");
   }
-  const auto local_steps = static_cast<uint32_t>(plan.local_steps);
-  if (local_steps != config.train.local_steps) {
-    PS_ASSIGN(config, WithLocalSteps(std::move(config), local_steps));
-  }
+  proto::ExchangeScheme scheme = SchemeOf(config);
+  scheme.local_steps = plan.local_steps;
+  scheme.push = plan.push.empty() ? scheme.push : plan.push;
+  scheme.pull = plan.pull.empty() ? scheme.pull : plan.pull;
+  PS_ASSIGN(config, WithScheme(std::move(config), scheme));
   config.servers.launch = true;
   config.servers.count = static_cast<uint32_t>(std::max(plan.servers.count, 1));
   config.servers.link_mbit_per_s = MbitPerS(plan.servers.link_bytes_per_s);

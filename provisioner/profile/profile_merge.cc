@@ -114,12 +114,11 @@ std::string Distrust(
   return "";
 }
 
-void MergePenalties(
-    const std::vector<proto::LocalStepsPenalty>& newer,
-    std::vector<proto::LocalStepsPenalty>* penalties) {
-  for (const proto::LocalStepsPenalty& penalty : newer) {
+void MergePenalties(const std::vector<proto::ExchangePenalty>& newer, proto::JobProfile* profile) {
+  std::vector<proto::ExchangePenalty>* const penalties = &profile->penalties;
+  for (const proto::ExchangePenalty& penalty : newer) {
     const auto same = std::ranges::find_if(*penalties, [&](const auto& known) {
-      return known.local_steps == penalty.local_steps && known.mode == penalty.mode;
+      return known.mode == penalty.mode && profile->SchemeOf(known) == profile->SchemeOf(penalty);
     });
     if (same == penalties->end()) {
       penalties->push_back(penalty);
@@ -188,11 +187,13 @@ proto::JobProfile MergeProfiles(const proto::JobProfile& older, const proto::Job
   }
   if (merged.fleets.empty() && merged.losses.empty()) {
     merged.local_steps = newer.local_steps;
+    merged.push = newer.push;
+    merged.pull = newer.pull;
   }
-  if (newer.local_steps == merged.local_steps) {
+  if (newer.Scheme() == merged.Scheme()) {
     merged.fleets.insert(merged.fleets.end(), newer.fleets.begin(), newer.fleets.end());
     merged.losses.insert(merged.losses.end(), newer.losses.begin(), newer.losses.end());
-    MergePenalties(newer.penalties, &merged.penalties);
+    MergePenalties(newer.penalties, &merged);
   }
   KeepNewestFleets(&merged.fleets);
   KeepNewestCurves(&merged.losses);

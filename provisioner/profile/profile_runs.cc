@@ -201,13 +201,13 @@ Result<std::vector<ProfileRun>> PlanPenaltyRuns(
     const proto::JobConfig& job,
     const std::string& type,
     const CurveSettings& settings,
-    const std::vector<int>& local_steps) {
+    const std::vector<proto::ExchangeScheme>& schemes) {
   std::vector<ProfileRun> runs;
-  for (const int steps : local_steps) {
-    PS_ASSIGN(const proto::JobConfig changed, WithLocalSteps(job, static_cast<uint32_t>(steps)));
+  for (const proto::ExchangeScheme& scheme : schemes) {
+    PS_ASSIGN(const proto::JobConfig changed, WithScheme(job, scheme));
     ProfileRun run =
         CurveRun(changed, WorkerOf(job, type), {.workers = 2, .is_late = false}, false, settings);
-    run.label += fmt::format(", {} local steps", steps);
+    run.label += ", " + proto::SchemeText(scheme, SchemeOf(job));
     runs.push_back(std::move(run));
   }
   return runs;

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "provisioner/profile/local_steps.h"
+#include "provisioner/profile/exchange_penalty.h"
 #include "ps/base/status.h"
 #include "ps/proto/files/profile.h"
 #include "ps/proto/job/job_config.h"
@@ -47,14 +47,14 @@ struct CurveSettings {
 std::vector<ProfileRun> PlanCurveRuns(
     const proto::JobConfig& job, const std::string& type, const CurveSettings& settings);
 
-/// Runs of one fleet of 2 workers, the same but for its local steps: what these cost in samples to
-/// a loss. Errors: kInvalidArgument (a step would have too many samples). Requires: numbers from 1
-/// up.
+/// Runs of one fleet of 2 workers, the same but for their exchange: what it costs in samples to a
+/// loss. Errors: kInvalidArgument (a step would have too many samples). Requires: local steps from
+/// 1 up.
 Result<std::vector<ProfileRun>> PlanPenaltyRuns(
     const proto::JobConfig& job,
     const std::string& type,
     const CurveSettings& settings,
-    const std::vector<int>& local_steps);
+    const std::vector<proto::ExchangeScheme>& schemes);
 
 /// The loss curve that a run told.
 std::vector<LossAt> LossesBySamples(const proto::JobProfile& told);

@@ -36,11 +36,13 @@ RunProfiler::RunProfiler(
     std::string job,
     const std::vector<TensorSpec>& tensors,
     std::vector<proto::WorkerGroup> seats,
-    const proto::TrainConfig& train)
+    const proto::TrainConfig& train,
+    proto::ExchangeConfig exchange)
     : job_(std::move(job)),
       fingerprint_(ModelFingerprint(tensors)),
       seats_(std::move(seats)),
       local_steps_(train.local_steps),
+      exchange_(std::move(exchange)),
       is_by_speed_(train.local_steps_by_speed) {
   for (const TensorSpec& tensor : tensors) {
     parameter_bytes_ += static_cast<double>(tensor.element_count()) * sizeof(float);
@@ -288,6 +290,8 @@ proto::JobProfile RunProfiler::Profile() const {
   profile.model_fingerprint = fingerprint_;
   profile.parameter_bytes = parameter_bytes_;
   profile.local_steps = static_cast<int>(local_steps_);
+  profile.push = exchange_.push;
+  profile.pull = exchange_.pull;
   AddTraffic(&profile);
   AddWorkers(&profile);
   proto::FleetSample fleet = Fleet();

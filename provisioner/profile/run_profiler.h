@@ -30,7 +30,8 @@ class RunProfiler {
       std::string job,
       const std::vector<TensorSpec>& tensors,
       std::vector<proto::WorkerGroup> seats,
-      const proto::TrainConfig& train = {});
+      const proto::TrainConfig& train = {},
+      proto::ExchangeConfig exchange = {});
 
   /// `config`'s groups, seat by seat.
   static std::vector<proto::WorkerGroup> SeatsOf(const proto::JobConfig& config);
@@ -95,6 +96,7 @@ class RunProfiler {
   double parameter_bytes_ = 0;
   const std::vector<proto::WorkerGroup> seats_;
   const uint32_t local_steps_;
+  const proto::ExchangeConfig exchange_;
   const bool is_by_speed_;
   std::map<uint64_t, Worker> workers_;  // by incarnation; of the gone ones the newest
   std::vector<uint64_t> present_;

@@ -120,6 +120,8 @@ Result<std::unique_ptr<SimulatedGoal>> SimulatedGoal::Make(
   plan.loss = static_cast<double>(config.goal.loss);
   plan.market = "both";
   plan.local_steps = static_cast<int>(config.train.local_steps);
+  plan.push = config.exchange.push;
+  plan.pull = config.exchange.pull;
   PS_TRY(run::PreparePlanning(plan, &goal.planning_));
   const provisioner::PlanProblem& problem = goal.planning_.problem;
   if (problem.loss == nullptr) {

@@ -13,6 +13,7 @@
 #include "provisioner/planner/fleet_judge.h"
 #include "provisioner/planner/infeasible.h"
 #include "provisioner/planner/objective.h"
+#include "provisioner/profile/exchange_penalty.h"
 #include "provisioner/report/plan_report.h"
 #include "provisioner/strategies/lifetimes.h"
 #include "ps/base/file.h"
@@ -22,15 +23,15 @@
 #include "psctl/plan/parcae_plan.h"
 #include "psctl/plan/plan_watch.h"
 #include "psctl/view/plan_view.h"
+#include "run/planning/exchange_plans.h"
 #include "run/planning/plan_arguments.h"
 #include "run/planning/planning.h"
-#include "run/planning/steps_plans.h"
 
 namespace ps::psctl {
 namespace {
 
 constexpr int kPlotWorkersMax = 32;
-constexpr size_t kOtherSteps = 2;  // numbers of local steps that are shown beside the best
+constexpr size_t kOthersShown = 2;  // exchanges beside the best one
 
 /// Whether the strategy's own figures keep the goal; "ideal" plans for a world without contention.
 bool MeetsGoal(const provisioner::PlanProblem& problem, const provisioner::FleetChoice& choice) {
@@ -86,10 +87,19 @@ std::string DroppedText(
   return dropped.empty() ? "" : run::FleetText(dropped);
 }
 
-/// Beside fleets with the plan's local steps, the best with others.
-void AddOtherSteps(
-    const run::PlanCommand& command, const std::vector<run::StepsPlan>& plans, proto::Plan* plan) {
-  for (size_t i = 1; i < std::min(plans.size(), kOtherSteps + 1); ++i) {
+/// "local steps 50", "push int8, pull bf16": beside the plan's own.
+std::string OtherText(const proto::ExchangeScheme& other, const proto::ExchangeScheme& own) {
+  return other.push == own.push && other.pull == own.pull
+             ? fmt::format("local steps {}", other.local_steps)
+             : proto::SchemeText(other, own);
+}
+
+/// Beside fleets with the plan's exchange, the best with others.
+void AddOtherExchanges(
+    const run::PlanCommand& command,
+    const std::vector<run::ExchangePlan>& plans,
+    proto::Plan* plan) {
+  for (size_t i = 1; i < std::min(plans.size(), kOthersShown + 1); ++i) {
     if (plans[i].answer.best.empty()) {
       break;
     }
@@ -98,9 +108,9 @@ void AddOtherSteps(
         other.problem,
         other.profile,
         plans[i].answer.best.front(),
-        fmt::format("local steps {}", plans[i].local_steps())));
+        OtherText(plans[i].scheme(), plans.front().scheme())));
   }
-  if (std::string reason = run::StepsReason(command, plans); !reason.empty()) {
+  if (std::string reason = run::ExchangeReason(command, plans); !reason.empty()) {
     plan->notes.insert(plan->notes.begin(), std::move(reason));
   }
 }
@@ -141,8 +151,12 @@ int Tell(
 
 }  // namespace
 
-int RunPlan(
-    const run::PlanCommand& command, const std::string& today, const run::Console& console) {
+int RunPlan(const run::PlanCommand& given, const std::string& today, const run::Console& console) {
+  const Result<run::PlanCommand> several = run::WithEncodingsGiven(given);
+  if (!several.ok()) {
+    return run::Misuse(console, several.status());
+  }
+  const run::PlanCommand& command = *several;
   if (command.strategy == run::kDeepVmStrategy) {
     return RunDeepVmPlan(command, console);
   }
@@ -155,8 +169,8 @@ int RunPlan(
     return run::Misuse(console, ready);
   }
   PlanWatch watch(effort, SystemTime(), console);
-  const Result<std::vector<run::StepsPlan>> plans =
-      run::SolveForSteps(command, std::move(prepared), &watch);
+  const Result<std::vector<run::ExchangePlan>> plans =
+      run::SolveForExchange(command, std::move(prepared), &watch);
   if (!plans.ok()) {
     watch.Finish();
     return run::Misuse(console, plans.status());
@@ -170,7 +184,7 @@ int RunPlan(
   }
   const provisioner::FleetChoice& choice = answer.best.front();
   proto::Plan plan = ComparedPlan(command, planning, answer);
-  AddOtherSteps(command, *plans, &plan);
+  AddOtherExchanges(command, *plans, &plan);
   watch.Finish();
   if (!watch.reason().empty()) {
     plan.notes.push_back(watch.reason() + ": what it is compared with may be incomplete");

@@ -11,7 +11,9 @@
 #include <string_view>
 #include <utility>
 
+#include "provisioner/model/exchange.h"
 #include "provisioner/model/profile_fit.h"
+#include "provisioner/profile/exchange_penalty.h"
 #include "provisioner/profile/fingerprint.h"
 #include "provisioner/profile/local_steps.h"
 #include "provisioner/profile/profile_merge.h"
@@ -82,7 +84,7 @@ std::string WhyItFailed(std::string_view output) {
   return why;
 }
 
-/// The numbers of --local-steps behind the job's own; none where none is given.
+/// The numbers of --local-steps, or else the job's own.
 Result<std::vector<int>> StepsToCompare(
     const ProfileCommand& command, const proto::JobConfig& job) {
   std::vector<int> steps;
@@ -100,16 +102,50 @@ Result<std::vector<int>> StepsToCompare(
     }
     steps.push_back(number);
   }
-  if (steps.empty()) {
-    return steps;
+  return steps.empty() ? std::vector<int>{static_cast<int>(job.train.local_steps)} : steps;
+}
+
+/// The encodings of a flag, or else the job's own.
+Result<std::vector<std::string>> EncodingsToCompare(
+    const std::string& flag, const std::vector<std::string>& given, const std::string& own) {
+  std::vector<std::string> encodings;
+  PS_ASSIGN(const std::vector<std::string> texts, run::ParseTypes(flag, given));
+  for (const std::string& text : texts) {
+    const Result<std::string> encoding = provisioner::EncodingName(text);
+    if (!encoding.ok()) {
+      return Status(encoding.status()).Annotate(flag);
+    }
+    encodings.push_back(*encoding);
   }
-  const int own = static_cast<int>(job.train.local_steps);
-  std::erase(steps, own);
-  std::ranges::sort(steps);
-  const auto repeated = std::ranges::unique(steps);
-  steps.erase(repeated.begin(), repeated.end());
-  steps.insert(steps.begin(), own);
-  return steps;
+  return encodings.empty() ? std::vector<std::string>{own} : encodings;
+}
+
+/// What the flags name, each with each, behind the job's own; nothing where they name no other.
+/// Errors: kInvalidArgument, also for what no job may have.
+Result<std::vector<proto::ExchangeScheme>> SchemesToCompare(
+    const ProfileCommand& command, const proto::JobConfig& job) {
+  const proto::ExchangeScheme own = provisioner::SchemeOf(job);
+  PS_ASSIGN(const std::vector<int> steps, StepsToCompare(command, job));
+  PS_ASSIGN(const auto pushes, EncodingsToCompare("--push", command.push, own.push));
+  PS_ASSIGN(const auto pulls, EncodingsToCompare("--pull", command.pull, own.pull));
+  std::vector<proto::ExchangeScheme> schemes = {own};
+  for (const int some : steps) {
+    for (const std::string& push : pushes) {
+      for (const std::string& pull : pulls) {
+        proto::ExchangeScheme scheme{some, push, pull};
+        if (std::ranges::find(schemes, scheme) != schemes.end()) {
+          continue;
+        }
+        PS_ASSIGN(const proto::JobConfig changed, provisioner::WithScheme(job, scheme));
+        PS_TRY(proto::ParsePrintedJobConfig(proto::PrintJobConfig(changed)).status());
+        schemes.push_back(std::move(scheme));
+      }
+    }
+  }
+  if (schemes.size() == 1) {
+    schemes.clear();
+  }
+  return schemes;
 }
 
 class Measurement {
@@ -125,10 +161,10 @@ class Measurement {
         .repeats = curve_seconds > 0 ? command_.curve_repeats : 0};
     const std::vector<provisioner::ProfileRun> runs =
         provisioner::PlanProfileRuns(job, command_.type, command_.seconds, minibatch_max);
-    PS_ASSIGN(steps_, StepsToCompare(command_, job));
+    PS_ASSIGN(schemes_, SchemesToCompare(command_, job));
     PS_ASSIGN(
         const std::vector<provisioner::ProfileRun> penalties,
-        provisioner::PlanPenaltyRuns(job, command_.type, curves, steps_));
+        provisioner::PlanPenaltyRuns(job, command_.type, curves, schemes_));
     Announce(runs, provisioner::PlanCurveRuns(job, command_.type, curves), penalties);
     for (const provisioner::ProfileRun& run : runs) {
       const Status measured = Measure(run);
@@ -156,11 +192,11 @@ class Measurement {
   }
 
  private:
-  /// The job's own number comes first: the others are compared with it.
+  /// The job's own exchange comes first: the others are compared with it.
   Status MeasurePenalties(const proto::JobConfig& job, const provisioner::CurveSettings& curves) {
     PS_ASSIGN(
         const std::vector<provisioner::ProfileRun> runs,
-        provisioner::PlanPenaltyRuns(job, command_.type, curves, steps_));
+        provisioner::PlanPenaltyRuns(job, command_.type, curves, schemes_));
     std::vector<provisioner::LossAt> reference;
     for (size_t i = 0; i < runs.size(); ++i) {
       const Result<proto::JobProfile> told = Told(runs[i]);
@@ -181,7 +217,9 @@ class Measurement {
         continue;
       }
       profile_.penalties.push_back(
-          {steps_[i],
+          {schemes_[i].local_steps,
+           schemes_[i].push,
+           schemes_[i].pull,
            std::string(proto::ModeName(job.train.mode)),
            *ratio,
            std::min(reference.back().samples, curve.back().samples)});
@@ -191,7 +229,8 @@ class Measurement {
 
   /// What the other runs told is not lost for it.
   void LeaveOut(size_t run, const std::string& why) const {
-    console_.err(fmt::format("      {} local steps left out, since {}\n", steps_[run], why));
+    console_.err(fmt::format(
+        "      {} left out, since {}\n", proto::SchemeText(schemes_[run], schemes_.front()), why));
   }
 
   void Announce(
@@ -211,7 +250,7 @@ class Measurement {
         FormatDuration(seconds),
         runs.size(),
         curves.size(),
-        penalties.empty() ? "" : fmt::format(", {} for local steps", penalties.size())));
+        penalties.empty() ? "" : fmt::format(", {} for other exchanges", penalties.size())));
   }
 
   /// What a run told.
@@ -254,7 +293,7 @@ class Measurement {
   const run::Console& console_;
   ChildRuns runner_;
   proto::JobProfile profile_;
-  std::vector<int> steps_;  // numbers of local steps that are compared, the job's own first
+  std::vector<proto::ExchangeScheme> schemes_;  // that are compared, the job's own first
   std::vector<provisioner::MemorySample> memory_;
   size_t done_ = 0;
   size_t count_ = 0;
@@ -268,9 +307,9 @@ int RunProfile(const ProfileCommand& command, const run::Console& console) {
   if (!config.ok()) {
     return run::Misuse(console, config.status());
   }
-  const Result<std::vector<int>> steps = StepsToCompare(command, *config);
-  if (!steps.ok()) {
-    return run::Misuse(console, steps.status());
+  const auto schemes = SchemesToCompare(command, *config);
+  if (!schemes.ok()) {
+    return run::Misuse(console, schemes.status());
   }
   if (command.is_instrumented && config->train.local_steps > 1) {
     return run::Misuse(
@@ -325,9 +364,11 @@ Status CheckFigures(const ProfileCommand& command) {
     return Status::InvalidArgument(
         "--curve-seconds wants a number from 0 to 36000, as in --curve-seconds 30");
   }
-  if (!command.local_steps.empty() && command.curve_seconds == 0.0) {
+  const bool is_comparing =
+      !command.local_steps.empty() || !command.push.empty() || !command.pull.empty();
+  if (is_comparing && command.curve_seconds == 0.0) {
     return Status::InvalidArgument(
-        "--local-steps compares loss curves: give them --curve-seconds above 0");
+        "--local-steps, --push and --pull compare loss curves: give them --curve-seconds above 0");
   }
   if (command.curve_repeats < 1 || command.curve_repeats > provisioner::kCurvesPerFleet) {
     return Status::InvalidArgument(fmt::format(
@@ -358,6 +399,13 @@ void AddArguments(ProfileCommand* command, Arguments* arguments) {
           &command->local_steps,
           "Measure what these numbers of local steps cost in samples to a loss, as in 1,8,50")
       .Value("N,...");
+  arguments
+      ->Add(
+          "--push",
+          &command->push,
+          "The same of encodings of pushes, each with each, as in int8,int4")
+      .Value("ENCODING,...");
+  arguments->Add("--pull", &command->pull, "The same of pulls").Value("ENCODING,...");
   arguments->Add(
       "--instrument",
       &command->is_instrumented,

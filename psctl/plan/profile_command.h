@@ -23,8 +23,11 @@ struct ProfileCommand {
   std::optional<double> curve_seconds = {};
   // Times passes and exchanges, and says what two models make of them.
   bool is_instrumented = false;
-  // Numbers of local steps whose cost in samples to a loss is measured; empty: none.
+  // Exchanges whose cost in samples to a loss is measured, each with each: numbers of local steps,
+  // encodings of pushes and of pulls. Empty: the job's own.
   std::vector<std::string> local_steps;
+  std::vector<std::string> push;
+  std::vector<std::string> pull;
   int curve_repeats = provisioner::CurveSettings{}.repeats;  // 1 to kCurvesPerFleet
 };
 

@@ -221,6 +221,13 @@ std::string PartText(const proto::Plan& plan, bool is_held, const PlanViewOption
   return part.empty() ? "none" : provisioner::FleetText(part, options.names_minibatches);
 }
 
+/// "as int8 to the servers, as bf16 back"; empty where the job's own are kept.
+std::string EncodingsText(const proto::Plan& plan) {
+  const std::string push = plan.push.empty() ? "" : "as " + plan.push + " to the servers";
+  const std::string pull = plan.pull.empty() ? "" : "as " + plan.pull + " back";
+  return push + (push.empty() || pull.empty() ? "" : ", ") + pull;
+}
+
 }  // namespace
 
 std::string GoalText(const proto::Plan& plan) {
@@ -257,6 +264,9 @@ std::string RenderPlan(const proto::Plan& plan, const PlanViewOptions& options) 
   std::erase_if(pairs, [](const auto& pair) { return pair.second.empty(); });
   if (plan.local_steps > 1) {
     pairs.insert(pairs.end() - 1, {"local steps", std::to_string(plan.local_steps)});
+  }
+  if (const std::string encodings = EncodingsText(plan); !encodings.empty()) {
+    pairs.insert(pairs.end() - 1, {"values travel", encodings});
   }
   if (plan.usd_per_hour_max > 0) {
     pairs.insert(

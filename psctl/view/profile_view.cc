@@ -42,13 +42,11 @@ std::string RenderProfile(const proto::JobProfile& profile) {
         pairs.begin() + 2,
         {"a step", std::to_string(profile.local_steps) + " minibatches, then an exchange"});
   }
-  for (const proto::LocalStepsPenalty& penalty : profile.penalties) {
+  for (const proto::ExchangePenalty& penalty : profile.penalties) {
+    const std::string scheme = proto::SchemeText(profile.SchemeOf(penalty), profile.Scheme());
     pairs.emplace_back(
-        fmt::format("{} local steps, {}", penalty.local_steps, penalty.mode),
-        fmt::format(
-            "{} times the samples to a loss of {}",
-            FormatFixed(penalty.samples, 2),
-            profile.local_steps));
+        scheme + ", " + penalty.mode,
+        FormatFixed(penalty.samples, 2) + " times the samples to a loss");
   }
   if (profile.queue.samples > 0) {
     pairs.emplace_back(

@@ -64,7 +64,11 @@ struct PlanCommand {
   std::vector<MeasuredStep> measured;  // in that run
   std::vector<std::string> servers;
   std::string strategy = "exact";
-  int local_steps_max = 0;  // to choose among; 0: the job's, or those of common
+  // To choose among: up to so many local steps, and these encodings of pushes and pulls. 0, empty:
+  // the job's, or those of common.
+  int local_steps_max = 0;
+  std::vector<std::string> pushes;
+  std::vector<std::string> pulls;
   std::string effort;
   bool has_effort = false;
   bool explains = false;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "provisioner/planner/fleet_judge.h"
+#include "provisioner/profile/exchange_penalty.h"
 #include "provisioner/profile/fingerprint.h"
 #include "provisioner/profile/local_steps.h"
 #include "provisioner/report/plan_report.h"
@@ -57,7 +58,7 @@ Status UseJob(const std::string& job_path, Planning* planning) {
         "with train.local_steps_by_speed slow workers exchange more often than is reckoned here, "
         "where all do alike: expect less speed where links are busy");
   }
-  planning->own_steps = static_cast<int>(config.train.local_steps);
+  planning->own = provisioner::SchemeOf(config);
   planning->mode = proto::ModeName(config.train.mode);
   planning->outlook.detect_s = config.fleet.max_detect_s;
   return Status::Ok();
@@ -92,64 +93,94 @@ std::vector<std::string> TypesOf(const std::vector<Item>& items) {
   return types;
 }
 
-/// Bytes of an exchange in another encoding than the profile's.
-Status UseEncodings(const PlanningCommand& command, Planning* planning) {
-  const proto::JobProfile& profile = planning->profile;
-  provisioner::ExchangeChange& change = planning->input.models.exchange;
-  if (command.push_factor != 0) {
-    if (!(command.push_factor > 0 && command.push_factor <= kPushFactorMax)) {
-      return Status::InvalidArgument(
-          "--push-bytes-factor wants a number above 0, as in --push-bytes-factor 0.25");
-    }
-    const double push_bytes = profile.push_bytes > 0 ? profile.push_bytes : profile.parameter_bytes;
-    change.push_bytes = command.push_factor * push_bytes;
-  }
-  if (!command.push.empty()) {
-    PS_ASSIGN(change.push_bytes, provisioner::PushBytes(profile, command.push));
-  }
-  if (!command.pull.empty()) {
-    PS_ASSIGN(change.pull_bytes, provisioner::PullBytes(profile, command.pull));
-  }
-  if (change.push_bytes > 0 || change.pull_bytes > 0) {
-    planning->notes.push_back(
-        "bytes of an exchange are reckoned, and what other encodings do to the loss was not "
-        "measured: it is taken as nothing");
-  }
-  return Status::Ok();
-}
-
-/// Local steps and bytes of what is planned for, with what the profile can't tell of them.
-Status UseExchange(const PlanningCommand& command, Planning* planning) {
-  PS_TRY(UseEncodings(command, planning));
+/// What is planned for: the command's, or else the job's own.
+Status ChooseScheme(const PlanningCommand& command, Planning* planning) {
   if (command.local_steps < 0 || command.local_steps > provisioner::kLocalStepsMax) {
     return Status::InvalidArgument(fmt::format(
         "--local-steps wants a number from 1 to {}, as in --local-steps 50",
         provisioner::kLocalStepsMax));
   }
+  proto::ExchangeScheme& scheme = planning->scheme;
+  scheme = planning->own;
+  scheme.local_steps = command.local_steps > 0 ? command.local_steps : scheme.local_steps;
+  if (!command.push.empty()) {
+    PS_ASSIGN(scheme.push, provisioner::EncodingName(command.push));
+  }
+  if (!command.pull.empty()) {
+    PS_ASSIGN(scheme.pull, provisioner::EncodingName(command.pull));
+  }
+  return Status::Ok();
+}
+
+/// Bytes of an exchange where they are not the profile's.
+Status UseBytes(const PlanningCommand& command, Planning* planning) {
   const proto::JobProfile& profile = planning->profile;
   provisioner::ExchangeChange& change = planning->input.models.exchange;
-  change.local_steps = command.local_steps > 0 ? command.local_steps : planning->own_steps;
-  if (change.local_steps == profile.local_steps) {
+  if (planning->scheme.push != profile.push) {
+    PS_ASSIGN(change.push_bytes, provisioner::PushBytes(profile, planning->scheme.push));
+  }
+  if (planning->scheme.pull != profile.pull) {
+    PS_ASSIGN(change.pull_bytes, provisioner::PullBytes(profile, planning->scheme.pull));
+  }
+  if (command.push_factor == 0) {
     return Status::Ok();
   }
-  const auto penalty = provisioner::PenaltyOf(profile, change.local_steps, planning->mode);
-  change.samples = penalty.value_or(1);
+  if (!(command.push_factor > 0 && command.push_factor <= kPushFactorMax)) {
+    return Status::InvalidArgument(
+        "--push-bytes-factor wants a number above 0, as in --push-bytes-factor 0.25");
+  }
+  const double push_bytes = profile.push_bytes > 0 ? profile.push_bytes : profile.parameter_bytes;
+  change.push_bytes = command.push_factor * push_bytes;
   planning->notes.push_back(
-      penalty ? fmt::format(
-                    "a loss takes {:.2f} times the samples with {} local steps that it takes with "
-                    "{}, as measured in mode {}",
-                    *penalty,
-                    change.local_steps,
-                    profile.local_steps,
-                    planning->mode)
-              : fmt::format(
-                    "the profile was measured with {} local steps: time and bytes with {} are "
-                    "reckoned, and what they cost in samples to a loss was not measured and is "
-                    "taken as nothing; psctl profile --local-steps {},{} measures it",
-                    profile.local_steps,
-                    change.local_steps,
-                    profile.local_steps,
-                    change.local_steps));
+      "bytes of a push are reckoned, and what an encoding of so many does to the loss is taken as "
+      "nothing");
+  return Status::Ok();
+}
+
+/// Local steps and bytes of what is planned for, with what the profile can't tell of them.
+Status UseExchange(const PlanningCommand& command, Planning* planning) {
+  PS_TRY(ChooseScheme(command, planning));
+  PS_TRY(UseBytes(command, planning));
+  const proto::JobProfile& profile = planning->profile;
+  const proto::ExchangeScheme& scheme = planning->scheme;
+  const proto::ExchangeScheme measured = profile.Scheme();
+  provisioner::ExchangeChange& change = planning->input.models.exchange;
+  change.local_steps = scheme.local_steps;
+  if (scheme == measured) {
+    return Status::Ok();
+  }
+  if (const auto penalty = provisioner::PenaltyOf(profile, scheme, planning->mode); penalty) {
+    change.samples = *penalty;
+    planning->notes.push_back(fmt::format(
+        "a loss takes {:.2f} times the samples with {} that it takes with {}, as measured in mode "
+        "{}",
+        *penalty,
+        proto::SchemeText(scheme, measured),
+        proto::SchemeText(measured, scheme),
+        planning->mode));
+    return Status::Ok();
+  }
+  const proto::ExchangeScheme only_steps = {scheme.local_steps, measured.push, measured.pull};
+  const auto of_steps = provisioner::PenaltyOf(profile, only_steps, planning->mode);
+  change.samples = of_steps.value_or(1);
+  if (scheme != only_steps) {
+    planning->notes.push_back(fmt::format(
+        "what {} does to the loss was not measured and is taken as nothing; psctl profile{}{} "
+        "measures it",
+        proto::SchemeText(scheme, only_steps),
+        scheme.push == measured.push ? "" : " --push " + scheme.push,
+        scheme.pull == measured.pull ? "" : " --pull " + scheme.pull));
+  }
+  if (!of_steps) {
+    planning->notes.push_back(fmt::format(
+        "the profile was measured with {} local steps: time and bytes with {} are reckoned, and "
+        "what they cost in samples to a loss was not measured and is taken as nothing; psctl "
+        "profile --local-steps {},{} measures it",
+        profile.local_steps,
+        scheme.local_steps,
+        profile.local_steps,
+        scheme.local_steps));
+  }
   return Status::Ok();
 }
 
@@ -174,7 +205,7 @@ Status Load(const PlanningCommand& command, Planning* planning) {
   PS_ASSIGN(planning->catalog, LoadCatalog(command.catalog_path));
   PS_ASSIGN(planning->profile, LoadProfile(command.profile_path));
   planning->notes = UseMeasured(planning->measured, &planning->profile);
-  planning->own_steps = planning->profile.local_steps;
+  planning->own = planning->profile.Scheme();
   if (!command.job_path.empty()) {
     PS_TRY(UseJob(command.job_path, planning));
   }
@@ -359,6 +390,8 @@ proto::Plan PlanOf(
     plan.gains = provisioner::WhatMoreBuys(planning.input, problem, choice);
   }
   AddExchange(planning, choice, &plan);
+  plan.push = planning.scheme.push == planning.own.push ? "" : planning.scheme.push;
+  plan.pull = planning.scheme.pull == planning.own.pull ? "" : planning.scheme.pull;
   plan.notes = planning.notes;
   for (std::string& note : provisioner::BeyondProfile(
            planning.profile, problem.goal.loss, provisioner::WorkersOf(choice.counts))) {

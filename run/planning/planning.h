@@ -42,7 +42,8 @@ struct Planning {
   std::vector<provisioner::TypeCount> done_by;
   std::vector<MeasuredStep> measured;  // instead of the profile's; the caller's to fill
   std::vector<std::string> notes;      // on the job and its profile, a line each
-  int own_steps = 1;                   // local steps of the job, or else of the profile
+  proto::ExchangeScheme own;           // of the job, or else of the profile
+  proto::ExchangeScheme scheme;        // that is planned for
   std::string mode = "async";          // of the job
   // For a plan.
   proto::Objective objective = proto::Objective::kCost;

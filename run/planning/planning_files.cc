@@ -19,6 +19,15 @@ constexpr const char* kDefaultCatalog = "configs/catalog/aws.json";
 constexpr const char* kInstalled = "share/spotps";  // beside the folder of the programs
 constexpr char kNameAnother[] = "name another file (profile -o, train --profile)";
 
+/// "train.local_steps 8, exchange.push int8 and exchange.pull f32"
+std::string ExchangeText(const proto::ExchangeScheme& scheme) {
+  return fmt::format(
+      "train.local_steps {}, exchange.push {} and exchange.pull {}",
+      scheme.local_steps,
+      scheme.push,
+      scheme.pull);
+}
+
 }  // namespace
 
 Result<std::string> FindCatalog(const std::string& given) {
@@ -78,13 +87,13 @@ Status CheckSameJob(
         newer.model_fingerprint,
         kNameAnother));
   }
-  if (older.local_steps != newer.local_steps) {
+  if (older.Scheme() != newer.Scheme()) {
     return Status::InvalidArgument(fmt::format(
-        "{} was measured with train.local_steps {}, this job has {}, and fleets and losses of both "
-        "can't be one profile; {}",
+        "{} was measured with {}, this job has {}, and fleets and losses of both can't be one "
+        "profile; {}",
         path,
-        older.local_steps,
-        newer.local_steps,
+        ExchangeText(older.Scheme()),
+        ExchangeText(newer.Scheme()),
         kNameAnother));
   }
   const bool is_known = !older.training_fingerprint.empty() && !newer.training_fingerprint.empty();

@@ -64,11 +64,15 @@ psctl stop
 psctl attach > /dev/null 2>&1 || true
 
 python3 - runs/*/summary.json << 'END'
-import json, sys
+import json, pathlib, sys
 first, second = (json.load(open(path)) for path in sorted(sys.argv[1:]))
 assert first["state"] == second["state"] == "stopped", (first["state"], second["state"])
 assert first["mode"] == "ssp:2" and second["mode"] == "bsp", (first["mode"], second["mode"])
-assert first["revocations_noticed"] == 1, first["revocations_noticed"]
+# The worker has its notice; the stop may come before it has left.
+run = pathlib.Path(min(sys.argv[1:])).parent
+events = [json.loads(line)["code"] for line in open(run / "events.jsonl")]
+assert "notice_given" in events, events
+assert first["revocations_noticed"] <= 1, first["revocations_noticed"]
 assert first["joins"] >= 6, first["joins"]
 assert 0 < first["samples_counted"] <= second["samples_counted"]
 END

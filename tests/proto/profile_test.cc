@@ -34,7 +34,10 @@ JobProfile SampleProfile() {
   profile.loss = {1, -2, 3, 0.4, 0.05, false, 0.06, 9};
   profile.curves = {
       70, 0.8, 0.3, 64, 0.5, {{1, 1}, {2, 1.1, 0.2, {0.9, 1.2}}}, {0.8, 0.6}, 0.6, 0.04, 90};
-  profile.penalties = {{8, "async", 1.1, 64000}, {8, "bsp", 1.05, 64000}};
+  profile.penalties = {
+      {8, "", "", "async", 1.1, 64000},
+      {8, "", "", "bsp", 1.05, 64000},
+      {8, "int8", "bf16", "async", 1.15, 64000}};
   return profile;
 }
 
@@ -71,7 +74,7 @@ TEST(ProfileTest, EveryMemberIsAField) {
       LossFit,
       FleetFactor,
       CurveFit,
-      LocalStepsPenalty,
+      ExchangePenalty,
       JobProfile>();
 }
 
@@ -85,33 +88,44 @@ TEST(ProfileTest, FindsTheFirstOfAType) {
 TEST(ProfileTest, MeasuredFiguresHaveToBePossible) {
   JobProfile profile = SampleProfile();
   profile.workers[1].minibatch = 64;
-  EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:20:5: workers[1] has the instance_type and "));
+  EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:22:5: workers[1] has the instance_type and "));
   profile = SampleProfile();
   profile.workers[0].minibatch = 600;
   EXPECT_THAT(
-      ErrorOf(profile), StartsWith("p.json:14:20: workers[0].minibatch is 600, above minibatch_"));
+      ErrorOf(profile), StartsWith("p.json:16:20: workers[0].minibatch is 600, above minibatch_"));
   profile = SampleProfile();
   profile.workers[0].compute_s = 0;
-  EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:15:20: workers[0].compute_s is 0; allowed: "));
+  EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:17:20: workers[0].compute_s is 0; allowed: "));
   profile = SampleProfile();
   profile.parameter_bytes = 0;
   EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:5:22: parameter_bytes is 0; allowed: a number"));
   profile = SampleProfile();
   profile.queue.wait_share = 1.5;
-  EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:84:19: queue.wait_share is 1.5; allowed: "));
+  EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:86:19: queue.wait_share is 1.5; allowed: "));
 }
 
-TEST(ProfileTest, PenaltiesAreOfAModeOnce) {
+TEST(ProfileTest, AnExchangeHasOnePenaltyInAMode) {
   JobProfile profile = SampleProfile();
   profile.penalties[1].mode = "async";
   EXPECT_THAT(
       ErrorOf(profile),
-      HasSubstr("penalties[1] is of 8 local steps in mode async, as one before it"));
+      HasSubstr(
+          "penalties[1] is of 8 local steps, push f32 and pull f32 in mode async, as one before"));
+  profile.penalties[0].push = "int8";
+  EXPECT_EQ(ErrorOf(profile), "no error");
+  profile.penalties[0].pull = "bf16";
+  EXPECT_THAT(ErrorOf(profile), HasSubstr("penalties[2] is of 8 local steps, push int8 and"));
   profile.penalties[1].mode = "sometimes";
   EXPECT_THAT(ErrorOf(profile), HasSubstr("penalties[1].mode"));
+}
+
+TEST(ProfileTest, EncodingsAreThoseThatThereAre) {
+  JobProfile profile = SampleProfile();
+  profile.push = "int2";
+  EXPECT_THAT(ErrorOf(profile), HasSubstr("push: "));
   profile = SampleProfile();
-  EXPECT_EQ(profile.FindPenalty(8, "bsp")->samples, 1.05);
-  EXPECT_EQ(profile.FindPenalty(8, "ssp"), nullptr);
+  profile.penalties[2].pull = "int2";
+  EXPECT_THAT(ErrorOf(profile), HasSubstr("penalties[2].pull: "));
 }
 
 TEST(ProfileTest, TimedStepsHaveToBePossible) {

@@ -392,7 +392,7 @@ TEST(CommandLineTest, WhatIsMissingOrTooMuchIsSaid) {
       ErrorOf({"profile", "a.json", "--curve-repeats", "9"}), HasSubstr("number from 1 to 8"));
   EXPECT_THAT(
       ErrorOf({"profile", "a.json", "--local-steps", "1,8", "--curve-seconds", "0"}),
-      HasSubstr("--local-steps compares loss curves"));
+      HasSubstr("--local-steps, --push and --pull compare loss curves"));
   EXPECT_THAT(ErrorOf({"train", "a.json", "--set", "epochs"}), HasSubstr("got 'epochs'"));
   EXPECT_THAT(ErrorOf({"train", "a.json", "--set", "=3"}), HasSubstr("wants KEY=VALUE"));
 }

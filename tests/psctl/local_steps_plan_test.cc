@@ -9,7 +9,6 @@
 
 #include "ps/proto/files/plan.h"
 #include "ps/proto/files/profile.h"
-#include "run/planning/steps_plans.h"
 #include "tests/psctl/plan_fixture.h"
 
 namespace ps::psctl {
@@ -91,7 +90,11 @@ TEST_F(LocalStepsPlanTest, APredictionTellsTimeComputingAndBytesOfOtherStepsAndE
   constexpr int kScales = 11'231;  // of 2,875,000 values, one for each 256
   EXPECT_DOUBLE_EQ(rounded.push_bytes_per_sample, (11.5e6 / 4 + 4.0 * kScales) / 1024);
   EXPECT_DOUBLE_EQ(rounded.pull_bytes_per_sample, 11.5e6 / 2 / 1024);
-  EXPECT_THAT(rounded.notes, Contains(HasSubstr("what other encodings do to the loss")));
+  EXPECT_THAT(
+      rounded.notes,
+      Contains(AllOf(
+          HasSubstr("what push int8, pull bf16 does to the loss was not measured"),
+          HasSubstr("psctl profile --push int8 --pull bf16 measures it"))));
   EXPECT_DOUBLE_EQ(
       Predict({"--push-bytes-factor", "0.25"}).push_bytes_per_sample, 11.5e6 / 4 / 1024);
 }
@@ -115,6 +118,32 @@ TEST_F(LocalStepsPlanTest, MeasuredPenaltiesAreCountedAndSaid) {
   const proto::Plan several = Predict({"--loss", "0.8", "--local-steps", "8"});
   EXPECT_NEAR(several.steps.value, 1.25 * single, 1e-6 * single);
   EXPECT_THAT(several.notes, Contains(HasSubstr("1.25 times the samples with 8 local steps")));
+}
+
+TEST_F(LocalStepsPlanTest, MeasuredPenaltiesOfEncodingsAreCountedAndSaid) {
+  profile_.penalties = {
+      {.local_steps = 8, .mode = "async", .samples = 1.25},
+      {.local_steps = 8, .push = "int8", .mode = "async", .samples = 1.5}};
+  Write();
+  const double single = Predict({"--loss", "0.8"}).steps.value;
+  const proto::Plan rounded = Predict({"--loss", "0.8", "--local-steps", "8", "--push", "int8"});
+  EXPECT_NEAR(rounded.steps.value, 1.5 * single, 1e-6 * single);
+  EXPECT_EQ(rounded.push, "int8");
+  EXPECT_EQ(rounded.pull, "") << "the job's own";
+  EXPECT_THAT(
+      rounded.notes, Contains(HasSubstr("1.50 times the samples with 8 local steps, push int8")));
+  // Of single minibatches as int8 no run was, so the factor is that of 8.
+  EXPECT_NEAR(
+      Predict({"--loss", "0.8", "--push", "int8"}).steps.value, 1.2 * single, 1e-6 * single);
+}
+
+TEST_F(LocalStepsPlanTest, AProfileOfAnEncodingIsOfItsBytes) {
+  profile_.push = "int8";
+  profile_.push_bytes = 3e6;
+  Write();
+  EXPECT_DOUBLE_EQ(Predict({}).push_bytes_per_sample, 3e6 / 1024);
+  EXPECT_DOUBLE_EQ(Predict({"--push", "int8"}).push_bytes_per_sample, 3e6 / 1024);
+  EXPECT_DOUBLE_EQ(Predict({"--push", "f32"}).push_bytes_per_sample, 11.5e6 / 1024);
 }
 
 const std::vector<std::string> kGoal = {
@@ -159,6 +188,45 @@ TEST_F(LocalStepsPlanTest, ThePlanIsTheBestOfThoseOfEachNumber) {
   EXPECT_EQ(chosen.certainty, proto::Certainty::kBoundsChecked);
 }
 
+TEST_F(LocalStepsPlanTest, ThePlanIsTheBestOfThoseOfEachEncoding) {
+  profile_.penalties = {
+      {.local_steps = 50, .mode = "async", .samples = 1.4},
+      {.local_steps = 1, .push = "int8", .mode = "async", .samples = 1.01},
+      {.local_steps = 1, .push = "int4", .mode = "async", .samples = 1.9}};
+  Write();
+  std::vector<std::string> chosen_by = kGoal;
+  chosen_by.insert(
+      chosen_by.end(), {"--local-steps-max", "50", "--push", "f32,int8,int4,topk:0.01"});
+  const proto::Plan chosen = PlanOf("plan", chosen_by);
+  std::map<std::pair<int, std::string>, double> usd;
+  for (const int steps : {1, 2, 4, 8, 16, 32, 50}) {
+    for (const std::string push : {"f32", "int8", "int4"}) {
+      std::vector<std::string> fixed = kGoal;
+      fixed.insert(fixed.end(), {"--local-steps", std::to_string(steps), "--push", push});
+      std::vector<std::string> all = With(fixed);
+      all.insert(all.begin(), "plan");
+      all.emplace_back("--json");
+      if (Run(all) == 0) {
+        usd[{steps, push}] = proto::ParsePlan(out_, "plan.json").value().usd.value;
+      }
+    }
+  }
+  const auto best = std::ranges::min_element(
+      usd, [](const auto& a, const auto& b) { return a.second < b.second; });
+  EXPECT_EQ(chosen.local_steps, best->first.first);
+  EXPECT_EQ(chosen.push, best->first.second);
+  EXPECT_EQ(chosen.push, "int8") << "nearly free, and a quarter of the bytes";
+  EXPECT_DOUBLE_EQ(chosen.usd.value, best->second);
+  EXPECT_THAT(
+      chosen.notes.front(),
+      AllOf(HasSubstr(", push int8 and pull f32 of 21 exchanges"), HasSubstr("; next best ")));
+  EXPECT_THAT(
+      chosen.notes,
+      Contains(AllOf(
+          HasSubstr("push topk:0.01 with pull f32 were not looked at"),
+          HasSubstr("psctl profile --push topk:0.01 measures it"))));
+}
+
 TEST_F(LocalStepsPlanTest, WhatWasNotMeasuredIsLeftOutBeyondTheJobsOwn) {
   std::vector<std::string> wide = kGoal;
   wide.insert(wide.end(), {"--local-steps-max", "8"});
@@ -197,6 +265,8 @@ TEST_F(LocalStepsPlanTest, AProfileIsRefusedWhatItCannotMeasure) {
   EXPECT_THAT(
       ErrorOf({"profile", job, "--instrument", "--set", "train.local_steps=8"}),
       HasSubstr("tensors travel as they are ready; with train.local_steps 8"));
+  EXPECT_THAT(ErrorOf({"profile", job, "--push", "int2"}), HasSubstr("--push: "));
+  EXPECT_THAT(ErrorOf({"profile", job, "--pull", "topk:0.1"}), HasSubstr("exchange.pull"));
 }
 
 TEST_F(LocalStepsPlanTest, WhatMakesNoSenseIsRefused) {
@@ -214,6 +284,12 @@ TEST_F(LocalStepsPlanTest, WhatMakesNoSenseIsRefused) {
       HasSubstr("is of the strategy exact"));
   EXPECT_THAT(ErrorOf(with({"--local-steps", "20000"})), HasSubstr("from 1 to 10000"));
   EXPECT_THAT(ErrorOf(with({"--push", "int2"})), HasSubstr("there are f32, bf16"));
+  EXPECT_THAT(ErrorOf(with({"--push", "int8,int2"})), HasSubstr("there are f32, bf16"));
+  EXPECT_THAT(
+      ErrorOf(with({"--push", "f32,int8", "--strategy", "homogeneous"})),
+      HasSubstr("are of the strategy exact"));
+  EXPECT_THAT(
+      ErrorOf(with({"--push", "int8,int4"})), HasSubstr("nothing is left to choose among: "));
   EXPECT_THAT(ErrorOf(with({"--push-bytes-factor", "-1"})), HasSubstr("above 0"));
 }
 

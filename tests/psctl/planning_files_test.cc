@@ -29,6 +29,19 @@ TEST(CheckSameJobTest, OnlyWhatIsKnownToDifferIsRefused) {
       std::string(run::CheckSameJob("p", older, newer).message()), HasSubstr("of another model"));
 }
 
+TEST(CheckSameJobTest, AnotherExchangeIsAnotherProfile) {
+  const proto::JobProfile older;
+  proto::JobProfile newer;
+  newer.push = "int8";
+  EXPECT_THAT(
+      std::string(run::CheckSameJob("p", older, newer).message()),
+      HasSubstr("train.local_steps 1, exchange.push f32 and exchange.pull f32, this job has "
+                "train.local_steps 1, exchange.push int8 and"));
+  newer = older;
+  newer.local_steps = 8;
+  EXPECT_FALSE(run::CheckSameJob("p", older, newer).ok());
+}
+
 class ProfileFileTest : public CommandFixture {};
 
 TEST_F(ProfileFileTest, RunsThatEndAtOnceAllLeaveWhatTheyTold) {

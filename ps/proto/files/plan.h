@@ -125,6 +125,8 @@ struct Plan {
   double steps_done = 0;  // by that run; 0: not told
   double pace = 1;        // steps that it takes, of each that the profile says
   int local_steps = 1;    // minibatches of a worker between two exchanges
+  std::string push = {};  // exchange.push of the job; empty: as it is there
+  std::string pull = {};
   std::vector<PlanWorkers> workers;
   PlanServers servers;
   Estimate samples_per_s;

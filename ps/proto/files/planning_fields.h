@@ -159,9 +159,11 @@ void VisitFields(C& c, V&& visit) {
   visit("exchanges", c.exchanges);
 }
 
-template <MaybeConst<LocalStepsPenalty> C, typename V>
+template <MaybeConst<ExchangePenalty> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("local_steps", c.local_steps);
+  visit("push", c.push);
+  visit("pull", c.pull);
   visit("mode", c.mode);
   visit("samples", c.samples);
   visit("measured", c.measured);
@@ -178,6 +180,8 @@ void VisitFields(C& c, V&& visit) {
   visit("request_bytes_per_s", c.request_bytes_per_s);
   visit("overlap", c.overlap);
   visit("local_steps", c.local_steps);
+  visit("push", c.push);
+  visit("pull", c.pull);
   visit("workers", c.workers);
   visit("steps", c.steps);
   visit("link", c.link);
@@ -279,6 +283,8 @@ void VisitFields(C& c, V&& visit) {
   visit("steps_done", c.steps_done);
   visit("pace", c.pace);
   visit("local_steps", c.local_steps);
+  visit("push", c.push);
+  visit("pull", c.pull);
   visit("workers", c.workers);
   visit("servers", c.servers);
   visit("samples_per_s", c.samples_per_s);

@@ -5,9 +5,13 @@
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "profile_bfbs_generated.h"
+#include "ps/base/text.h"
+#include "ps/codec/encoding.h"
 #include "ps/proto/files/file_check.h"
 #include "ps/proto/files/file_schema.h"
 #include "ps/proto/files/file_values.h"
@@ -84,21 +88,46 @@ Status CheckSteps(const JobProfile& profile, const JsonValue& root, const std::s
   return Status::Ok();
 }
 
+/// `path`: of what has them, "" or "penalties[1].".
+Status CheckEncodings(
+    const ExchangeScheme& scheme,
+    const std::string& path,
+    const JsonValue& root,
+    const std::string& file) {
+  const std::pair<const char*, const std::string&> both[] = {
+      {"push", scheme.push}, {"pull", scheme.pull}};
+  for (const auto& [name, text] : both) {
+    if (const auto encoding = codec::ParseEncoding(text); !encoding.ok()) {
+      return ErrorAtPath(
+          file,
+          root,
+          path + name,
+          fmt::format("{}{}: {}", path, name, encoding.status().message()));
+    }
+  }
+  return Status::Ok();
+}
+
 Status CheckPenalties(const JobProfile& profile, const JsonValue& root, const std::string& file) {
-  std::set<std::pair<std::string_view, int>> seen;
+  std::set<std::tuple<std::string_view, int, std::string, std::string>> seen;
   for (size_t i = 0; i < profile.penalties.size(); ++i) {
-    const LocalStepsPenalty& penalty = profile.penalties[i];
-    if (!seen.emplace(penalty.mode, penalty.local_steps).second) {
-      const std::string path = fmt::format("penalties[{}]", i);
+    const std::string path = fmt::format("penalties[{}]", i);
+    const std::string_view mode = profile.penalties[i].mode;
+    const ExchangeScheme scheme = profile.SchemeOf(profile.penalties[i]);
+    PS_TRY(CheckEncodings(scheme, path + ".", root, file));
+    if (!seen.emplace(mode, scheme.local_steps, scheme.push, scheme.pull).second) {
       return ErrorAtPath(
           file,
           root,
           path,
           fmt::format(
-              "{} is of {} local steps in mode {}, as one before it; allowed: one of each",
+              "{} is of {} local steps, push {} and pull {} in mode {}, as one before it; allowed: "
+              "one of each",
               path,
-              penalty.local_steps,
-              penalty.mode));
+              scheme.local_steps,
+              scheme.push,
+              scheme.pull,
+              mode));
     }
   }
   return Status::Ok();
@@ -133,6 +162,22 @@ const Schema& ProfileSchema() {
   return *reflection::GetSchema(config::JobProfileBinarySchema::data());
 }
 
+std::string SchemeText(const proto::ExchangeScheme& scheme, const proto::ExchangeScheme& usual) {
+  std::vector<std::string> parts;
+  const bool has_other_push = scheme.push != usual.push;
+  const bool has_other_pull = scheme.pull != usual.pull;
+  if (scheme.local_steps != usual.local_steps || (!has_other_push && !has_other_pull)) {
+    parts.push_back(fmt::format("{} local steps", scheme.local_steps));
+  }
+  if (has_other_push) {
+    parts.push_back("push " + scheme.push);
+  }
+  if (has_other_pull) {
+    parts.push_back("pull " + scheme.pull);
+  }
+  return Join(parts);
+}
+
 const WorkerProfile* JobProfile::Find(std::string_view instance_type) const {
   const auto found = std::ranges::find(workers, instance_type, &WorkerProfile::instance_type);
   return found == workers.end() ? nullptr : &*found;
@@ -143,13 +188,6 @@ const WorkerProfile* JobProfile::Find(std::string_view instance_type, int miniba
     return worker.instance_type == instance_type && worker.minibatch == minibatch;
   });
   return found == workers.end() ? nullptr : &*found;
-}
-
-const LocalStepsPenalty* JobProfile::FindPenalty(int h, std::string_view mode) const {
-  const auto found = std::ranges::find_if(penalties, [&](const LocalStepsPenalty& penalty) {
-    return penalty.local_steps == h && penalty.mode == mode;
-  });
-  return found == penalties.end() ? nullptr : &*found;
 }
 
 const StepTimes* JobProfile::FindSteps(std::string_view instance_type) const {
@@ -163,6 +201,7 @@ Result<JobProfile> ParseProfile(std::string_view text, const std::string& file) 
   auto profile = ReadValues<JobProfile>(root, ProfileSchema());
   PS_TRY(CheckWorkers(profile, root, file));
   PS_TRY(CheckSteps(profile, root, file));
+  PS_TRY(CheckEncodings(profile.Scheme(), "", root, file));
   PS_TRY(CheckPenalties(profile, root, file));
   PS_TRY(CheckCurves(profile.curves, root, file));
   return profile;

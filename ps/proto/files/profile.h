@@ -146,14 +146,29 @@ struct LinkTimes {
   friend bool operator==(const LinkTimes&, const LinkTimes&) = default;
 };
 
-/// What it costs to exchange after another number of minibatches than the profile's.
-struct LocalStepsPenalty {
+/// How often a job exchanges, and what values travel as.
+struct ExchangeScheme {
+  int local_steps = 1;       // minibatches of a worker between two exchanges (train.local_steps)
+  std::string push = "f32";  // as codec::ParseEncoding takes it (exchange.push)
+  std::string pull = "f32";
+
+  friend bool operator==(const ExchangeScheme&, const ExchangeScheme&) = default;
+};
+
+/// "8 local steps, push int8, pull bf16": what differs from `usual`; the local steps where nothing
+/// does.
+std::string SchemeText(const ExchangeScheme& scheme, const ExchangeScheme& usual);
+
+/// What another exchange than the profile's costs.
+struct ExchangePenalty {
   int local_steps = 1;
+  std::string push = {};  // empty: the profile's
+  std::string pull = {};
   std::string mode = {};  // "async", "ssp", "bsp"
-  double samples = 1;     // to the same loss, as a multiple of those with the profile's local_steps
+  double samples = 1;     // to the same loss, as a multiple of those of the profile's exchange
   double measured = 0;    // samples of the runs that were compared
 
-  friend bool operator==(const LocalStepsPenalty&, const LocalStepsPenalty&) = default;
+  friend bool operator==(const ExchangePenalty&, const ExchangePenalty&) = default;
 };
 
 struct JobProfile {
@@ -166,6 +181,8 @@ struct JobProfile {
   double request_bytes_per_s = 0;  // B_req: what one worker takes when alone
   double overlap = 0;              // share of communication that computation hides, 0 to 1
   int local_steps = 1;             // minibatches between two exchanges, of fleets and losses
+  std::string push = "f32";        // encodings, likewise
+  std::string pull = "f32";
   std::vector<WorkerProfile> workers;
   std::vector<StepTimes> steps;
   LinkTimes link;
@@ -175,14 +192,24 @@ struct JobProfile {
   QueueFit queue;
   LossFit loss;
   CurveFit curves;
-  std::vector<LocalStepsPenalty> penalties;
+  std::vector<ExchangePenalty> penalties;
 
   /// The first of that type; null when there is none.
   const WorkerProfile* Find(std::string_view instance_type) const;
   /// The one of that type with that minibatch; null when there is none.
   const WorkerProfile* Find(std::string_view instance_type, int minibatch) const;
-  /// That of `h` local steps; null when it was not measured.
-  const LocalStepsPenalty* FindPenalty(int h, std::string_view mode) const;
+
+  /// How all of it was measured.
+  ExchangeScheme Scheme() const { return {local_steps, push, pull}; }
+
+  /// What a penalty is of, with what it leaves to the profile filled in.
+  ExchangeScheme SchemeOf(const ExchangePenalty& penalty) const {
+    return {
+        penalty.local_steps,
+        penalty.push.empty() ? push : penalty.push,
+        penalty.pull.empty() ? pull : penalty.pull};
+  }
+
   /// Likewise of `steps`; of several minibatches the first.
   const StepTimes* FindSteps(std::string_view instance_type) const;
 

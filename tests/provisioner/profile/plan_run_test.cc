@@ -61,6 +61,7 @@ TEST(PlanRunTest, AJobRunsWithThePlansLocalSteps) {
   const auto several = ApplyPlan(config, plan, "0000abcd");
   ASSERT_TRUE(several.ok()) << several.status();
   EXPECT_EQ(several->train.local_steps, 50U);
+  EXPECT_EQ(several->exchange, config.exchange) << "the plan names no encoding";
   EXPECT_FALSE(several->train.overlap);
   plan.local_steps = 1;
   config.train.local_steps = 8;

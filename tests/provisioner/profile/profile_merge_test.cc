@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "provisioner/profile/exchange_penalty.h"
+
 namespace ps::provisioner {
 namespace {
 
@@ -47,15 +49,17 @@ TEST(MergeProfilesTest, FleetsAndLossesAreOfOneNumberOfLocalSteps) {
 
 TEST(MergeProfilesTest, ANewerPenaltyReplacesAnEqualOne) {
   proto::JobProfile older;
-  older.penalties = {{8, "async", 1.1, 0}, {8, "bsp", 1.2, 0}};
+  older.penalties = {{8, "", "", "async", 1.1, 0}, {8, "f32", "", "bsp", 1.2, 0}};
   proto::JobProfile newer;
-  newer.penalties = {{8, "bsp", 1.3, 0}, {50, "bsp", 1.4, 0}};
+  newer.penalties = {
+      {8, "", "f32", "bsp", 1.3, 0}, {50, "", "", "bsp", 1.4, 0}, {8, "int8", "", "bsp", 1.5, 0}};
   const proto::JobProfile merged = MergeProfiles(older, newer);
-  ASSERT_EQ(merged.penalties.size(), 3U);
-  EXPECT_EQ(merged.FindPenalty(8, "async")->samples, 1.1);
-  EXPECT_EQ(merged.FindPenalty(8, "bsp")->samples, 1.3);
-  EXPECT_EQ(merged.FindPenalty(50, "bsp")->samples, 1.4);
-  EXPECT_EQ(merged.FindPenalty(50, "async"), nullptr);
+  ASSERT_EQ(merged.penalties.size(), 4U);
+  EXPECT_EQ(PenaltyOf(merged, {8, "f32", "f32"}, "async"), 1.1);
+  EXPECT_EQ(PenaltyOf(merged, {8, "f32", "f32"}, "bsp"), 1.3);
+  EXPECT_EQ(PenaltyOf(merged, {50, "f32", "f32"}, "bsp"), 1.4);
+  EXPECT_EQ(PenaltyOf(merged, {8, "int8", "f32"}, "bsp"), 1.5);
+  EXPECT_EQ(PenaltyOf(merged, {50, "f32", "f32"}, "async"), std::nullopt);
 }
 
 TEST(MergeProfilesTest, ManyRunsOfOneFleetDoNotPushOutTheOthers) {

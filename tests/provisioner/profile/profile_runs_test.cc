@@ -68,19 +68,25 @@ TEST(ProfileRunsTest, ALinkIsTimedWithSingleMinibatchesAndAllElseAsTheJobIs) {
   }
 }
 
-TEST(ProfileRunsTest, PenaltiesAreMeasuredByRunsThatDifferInLocalStepsAlone) {
+TEST(ProfileRunsTest, PenaltiesAreMeasuredByRunsThatDifferInTheirExchangeAlone) {
   proto::JobConfig job = TwoGroupJob();
-  const auto runs =
-      PlanPenaltyRuns(job, "local", {.compute_s = 0.1, .processors = 1, .seconds = 20}, {1, 8, 50});
+  const auto runs = PlanPenaltyRuns(
+      job,
+      "local",
+      {.compute_s = 0.1, .processors = 1, .seconds = 20},
+      {{1, "f32", "f32"}, {8, "f32", "f32"}, {50, "int8", "bf16"}});
   ASSERT_TRUE(runs.ok()) << runs.status();
   ASSERT_EQ(runs->size(), 3U);
   EXPECT_THAT((*runs)[1].label, HasSubstr("2 workers, 8 local steps"));
+  EXPECT_THAT((*runs)[2].label, HasSubstr("2 workers, 50 local steps, push int8, pull bf16"));
   for (const ProfileRun& run : *runs) {
     EXPECT_EQ(run.config.train.seed, job.train.seed);
     EXPECT_EQ(run.config.run.seconds_max, runs->front().config.run.seconds_max);
     EXPECT_EQ(run.config.workers, runs->front().config.workers);
   }
   EXPECT_EQ(runs->back().config.train.local_steps, 50U);
+  EXPECT_EQ(runs->back().config.exchange.push, "int8");
+  EXPECT_EQ(runs->back().config.exchange.pull, "bf16");
   EXPECT_FALSE(runs->back().config.train.overlap);
   proto::JobProfile told;
   told.losses = {{.steps = 10, .loss = 2, .batch_mean = 64}};
