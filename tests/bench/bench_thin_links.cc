@@ -1,17 +1,19 @@
 // What local steps and smaller encodings make of thin links: a small gpt on four unequal workers,
-// real processes of this build, each worker with a link of a few Mbit/s. And what they cost: the
-// loss after equal samples, without limits of links.
+// real processes of this build, each worker with a link of a few Mbit/s; what a profile of one link
+// says of others; and what they cost: the loss after equal samples, without limits of links.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "ps/base/file.h"
 #include "psctl/view/line_plot.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/bench/harness.h"
@@ -33,26 +35,34 @@ struct Sizes {
   double step_ms = 0;  // of the fastest worker, for a minibatch
 };
 
+/// What values travel as.
+struct Encodings {
+  std::string push = "f32";
+  std::string pull = "f32";
+
+  std::string ToText() const { return R"({"push": ")" + push + R"(", "pull": ")" + pull + R"("})"; }
+};
+
 /// How workers and servers exchange.
 struct Way {
   std::string name;
   uint32_t local_steps = 1;
   bool is_by_speed = false;
   std::string mode = "async";
-  std::string exchange = "{}";
+  Encodings exchange = {};
   std::string label = {};  // in the plot, a few letters; empty: it is left out
 };
 
 std::vector<Way> Ways(bool is_tiny) {
-  const std::string int8 = R"({"push": "int8", "pull": "bf16"})";
-  const std::string int4 = R"({"push": "int4", "pull": "bf16"})";
+  const Encodings int8 = {"int8", "bf16"};
+  const Encodings int4 = {"int4", "bf16"};
   if (is_tiny) {
     return {{"each minibatch"}, {"4 local steps by speed, int4", 4, true, "async", int4}};
   }
   return {
-      {"each minibatch", 1, false, "async", "{}", "f32"},
+      {"each minibatch", 1, false, "async", {}, "f32"},
       {"each minibatch, int8", 1, false, "async", int8, "int8"},
-      {"8 local steps", 8, false, "async", "{}", "8"},
+      {"8 local steps", 8, false, "async", {}, "8"},
       {"50 local steps", 50},
       {"50 local steps, int8", 50, false, "async", int8},
       {"50 local steps by speed, int4", 50, true, "async", int4, "50, int4"},
@@ -87,7 +97,7 @@ Job MakeJob(
          R"({"name": "gpt", "depth": 4, "heads": 4, "width": )" + std::to_string(sizes.width) + "}")
       .Set("optimizer", R"({"kind": "adamw", "lr": 0.001, "beta2": 0.95, "weight_decay": 0.1})")
       .Set("train", train)
-      .Set("exchange", way.exchange)
+      .Set("exchange", way.exchange.ToText())
       .Set("servers", R"({"count": 1})");
   return job;
 }
@@ -98,21 +108,41 @@ std::string DataIn(const std::string& folder, uint64_t samples) {
          R"(, "test_samples": 200})";
 }
 
-/// Four workers of speeds 1 : 1.3 : 2.6 : 5.7, each behind a link; 0: behind none.
+constexpr double kSlowness[] = {1.0, 1.3, 2.6, 5.7};
+
+/// Four workers, each behind a link; 0: behind none. Each is a type of its own, "w0" to "w3".
 std::string Workers(double step_ms, double link_mbit_per_s) {
   std::string workers;
-  for (const double slower : {1.0, 1.3, 2.6, 5.7}) {
-    workers += (workers.empty() ? "[" : ", ") + std::string(R"({"count": 1, "step_ms": )") +
-               Fixed(step_ms * slower, 0) + R"(, "link_mbit_per_s": )" + Fixed(link_mbit_per_s, 1) +
-               "}";
+  for (size_t i = 0; i < std::size(kSlowness); ++i) {
+    workers += (workers.empty() ? "[" : ", ") + std::string(R"({"count": 1, "type": "w)") +
+               std::to_string(i) + R"(", "step_ms": )" + Fixed(step_ms * kSlowness[i], 0) +
+               R"(, "link_mbit_per_s": )" + Fixed(link_mbit_per_s, 1) + "}";
   }
   return workers + "]";
 }
 
-/// What a run came to, and how its loss fell: seconds, nats.
+/// These types, and "ps" for a server without limits.
+std::string Catalog(double link_mbit_per_s) {
+  const auto type = [](const std::string& name, double mbit_per_s, bool is_server) {
+    return R"({"name": ")" + name + R"(", "device": "cpu", "vcpus": 1, "memory_gib": 4, )" +
+           R"("network_gbit_per_s": )" + Fixed(mbit_per_s / 1000, 6) +
+           R"(, "on_demand_usd_per_hour": 1, "quota": 1, "is_server_host": )" +
+           (is_server ? "true" : "false") + "}";
+  };
+  std::string types = type("ps", 10000, true);
+  for (size_t i = 0; i < std::size(kSlowness); ++i) {
+    types += ", " + type("w" + std::to_string(i), link_mbit_per_s, false);
+  }
+  return R"({"provider": "nobody", "region": "here", "as_of": "2026-11-28", "source": "made up", )"
+         R"("types": [)" +
+         types + "]}";
+}
+
+/// What a run came to, how its loss fell (seconds, nats), and the profile that it left.
 struct Timed {
   Json summary;
   std::vector<std::pair<double, double>> losses = {};
+  std::string profile = {};
 };
 
 Timed TimedRunOf(const Job& job) {
@@ -120,6 +150,9 @@ Timed TimedRunOf(const Job& job) {
   const e2e::ProcessEnd end = run.WaitForEnd(std::chrono::hours(2));
   Require(end == e2e::ProcessEnd{}, "the run went well:\n" + run.psctl().Err());
   Timed timed{run.Summary()};
+  Result<std::string> profile = ReadFile(run.Root() + "/profile.json");
+  Require(profile.ok(), "the run left a profile");
+  timed.profile = std::move(profile).value();
   std::ifstream metrics(run.Root() + "/metrics.jsonl");
   for (std::string line; std::getline(metrics, line);) {
     const std::optional<Json> row = Json::Parse(line);
@@ -219,6 +252,89 @@ void PrintRates(const BenchArguments& arguments, const Sizes& sizes, double link
   }
 }
 
+/// What a profile says of other ways and links: samples/s, and the share of time computing.
+struct Prediction {
+  double rate = 0;
+  double computing = 0;
+};
+
+Prediction Predict(const std::string& profile, const Way& way, double link_mbit_per_s) {
+  const TemporaryFolder folder;
+  const std::string profile_path = folder.path() + "/profile.json";
+  const std::string catalog_path = folder.path() + "/catalog.json";
+  Require(
+      WriteFileAtomically(profile_path, profile).ok() &&
+          WriteFileAtomically(catalog_path, Catalog(link_mbit_per_s)).ok(),
+      "files were written");
+  e2e::Process::Options predict;
+  predict.program = "psctl";
+  predict.arguments = {
+      "predict",
+      "--json",
+      "--market",
+      "on-demand",
+      "--profile",
+      profile_path,
+      "--catalog",
+      catalog_path,
+      "--ps",
+      "ps=1",
+      "--local-steps",
+      std::to_string(way.local_steps),
+      "--push",
+      way.exchange.push,
+      "--pull",
+      way.exchange.pull,
+      "--fleet"};
+  std::string fleet;
+  for (size_t i = 0; i < std::size(kSlowness); ++i) {
+    fleet += (fleet.empty() ? "w" : ",w") + std::to_string(i) + "=1";
+  }
+  predict.arguments.push_back(fleet);
+  predict.output_stem = folder.path() + "/predict";
+  const e2e::Output output = RunToEnd(predict, e2e::kRunPatience);
+  Require(output.end == e2e::ProcessEnd{}, "psctl predict answered:\n" + output.err);
+  const std::optional<Json> plan = Json::Parse(output.out);
+  Require(plan.has_value(), "psctl predict wrote JSON");
+  return {(*plan)["samples_per_s"]["value"].number(), (*plan)["computing"].number()};
+}
+
+/// Measured with one way behind one link, predicted for others behind others.
+void PrintPredictions(const BenchArguments& arguments, const Sizes& sizes) {
+  if (arguments.is_tiny || !arguments.Wants("predict")) {
+    return;  // runs of a second leave no profile
+  }
+  const Encodings int8 = {"int8", "bf16"};
+  const std::vector<Way> ways = {
+      {"each minibatch"}, {"4 local steps", 4}, {"16 local steps, int8", 16, false, "async", int8}};
+  const std::string profile = RateOf(sizes, ways.front(), 20).profile;
+  Table table(
+      {"profiled behind 20 Mbit/s",
+       "samples/s",
+       "predicted",
+       "off",
+       "computing",
+       "predicted",
+       "points"});
+  for (const double link : {50.0, 10.0, 5.0}) {
+    for (const Way& way : ways) {
+      const Json summary = RateOf(sizes, way, link).summary;
+      const Prediction predicted = Predict(profile, way, link);
+      const double rate = summary["samples_per_s"].number();
+      const double computing = summary["computing"].number();
+      table.Add(
+          {Fixed(link, 0) + " Mbit/s, " + way.name,
+           Fixed(rate, 1),
+           Fixed(predicted.rate, 1),
+           Fixed(rate == 0 ? 0 : 100 * (predicted.rate / rate - 1), 1) + " %",
+           Percent(computing),
+           Percent(predicted.computing),
+           Fixed(100 * (predicted.computing - computing), 1)});
+    }
+  }
+  table.Print();
+}
+
 void PrintLosses(const BenchArguments& arguments, const Sizes& sizes) {
   SampleTable table;
   for (const Way& way : Ways(arguments.is_tiny)) {
@@ -240,6 +356,7 @@ int Run(const BenchArguments& arguments) {
   if (!arguments.is_tiny) {
     PrintRates(arguments, sizes, 5);
   }
+  PrintPredictions(arguments, sizes);
   PrintLosses(arguments, sizes);
   return testing::Test::HasFailure() ? 1 : 0;
 }
