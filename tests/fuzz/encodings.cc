@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "ps/base/check.h"
+#include "ps/codec/difference.h"
 #include "ps/codec/encoding.h"
 #include "tests/fuzz/targets.h"
 
@@ -41,6 +42,27 @@ void CheckSentOn(const Encoding& encoding, std::vector<float> values) {
   PS_CHECK(std::ranges::equal(place, plain));
 }
 
+/// Bytes that are a difference move what two sides hold alike, and such values can be sent on.
+void CheckDifferences(
+    const Encoding& encoding, std::span<const std::byte> bytes, std::span<const float> values) {
+  std::vector<float> scratch(values.size());
+  const Status status = codec::CheckDifference(encoding, bytes, scratch);
+  PS_CHECK(status.ok() == AreFinite({values.begin(), values.end()})) << status;
+  std::vector<float> receiver(values.size(), 1);
+  if (!status.ok()) {
+    return;
+  }
+  PS_CHECK(codec::AddDifference(encoding, bytes, receiver, scratch).ok());
+  std::vector<float> sender = receiver;
+  std::vector<std::byte> next(bytes.size());
+  if (codec::EncodeDifference(encoding, values, sender, scratch, next)) {
+    PS_CHECK(codec::CheckDifference(encoding, next, scratch).ok());
+    PS_CHECK(codec::AddDifference(encoding, next, receiver, scratch).ok());
+    PS_CHECK(AreFinite(receiver));
+  }
+  PS_CHECK(sender == receiver);
+}
+
 }  // namespace
 
 bool FuzzEncodings(std::span<const uint8_t> input) {
@@ -67,6 +89,7 @@ bool FuzzEncodings(std::span<const uint8_t> input) {
     PS_CHECK(status.code() == StatusCode::kInvalidArgument) << status;
     return false;
   }
+  CheckDifferences(encoding, bytes, values);
   CheckSentOn(encoding, std::move(values));
   return true;
 }
