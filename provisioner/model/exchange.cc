@@ -7,16 +7,16 @@
 
 #include "ps/base/text.h"
 #include "ps/codec/encoding.h"
+#include "ps/proto/exchange.h"
 
 namespace ps::provisioner {
 namespace {
 
 constexpr double kParameterBytes = 4;  // of what a profile calls parameter_bytes
 
-/// All values in one piece: parts of frames add some scales.
-double BytesIn(const codec::Encoding& encoding, const proto::JobProfile& profile) {
-  const double values = profile.parameter_bytes / kParameterBytes;
-  return static_cast<double>(encoding.SizeOf(static_cast<uint64_t>(std::llround(values))));
+/// All values are taken in one piece: parts of frames add some scales.
+uint64_t ValuesOf(const proto::JobProfile& profile) {
+  return static_cast<uint64_t>(std::llround(profile.parameter_bytes / kParameterBytes));
 }
 
 }  // namespace
@@ -28,16 +28,17 @@ Result<std::string> EncodingName(std::string_view text) {
 
 Result<double> PushBytes(const proto::JobProfile& profile, std::string_view encoding) {
   PS_ASSIGN(const codec::Encoding parsed, codec::ParseEncoding(encoding));
-  return BytesIn(parsed, profile);
+  return static_cast<double>(parsed.SizeOf(ValuesOf(profile)));
 }
 
 Result<double> PullBytes(const proto::JobProfile& profile, std::string_view encoding) {
   PS_ASSIGN(const codec::Encoding parsed, codec::ParseEncoding(encoding));
-  if (parsed.is_lossy() && parsed.kind != codec::EncodingKind::kBf16) {
+  if (parsed.kind == codec::EncodingKind::kTopk) {
     return Status::InvalidArgument(fmt::format(
-        "parameters are not pulled as {}; allowed: f32 or bf16", Printable(std::string(encoding))));
+        "parameters are not pulled as {}; allowed: f32, bf16, int8 or int4",
+        Printable(std::string(encoding))));
   }
-  return BytesIn(parsed, profile);
+  return proto::PulledBytesOf(parsed, ValuesOf(profile));
 }
 
 Exchange ExchangeOf(const proto::JobProfile& profile, const ExchangeChange& change) {

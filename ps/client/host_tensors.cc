@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ps/codec/difference.h"
 #include "ps/proto/messages.h"
 
 namespace ps::client {
@@ -24,8 +25,14 @@ Result<HostTensors> HostTensors::Make(
 std::span<const float> HostTensors::Take(const PullIntake::Fresh& fresh) {
   const std::span<float> place =
       parameters_.floats().subspan(static_cast<size_t>(fresh.offset), fresh.element_count);
-  const Status status = codec::Decode(fresh.encoding, fresh.bytes, place);
-  PS_CHECK(status.ok()) << status;  // PullIntake takes no encoding in which bytes may be wrong
+  Status status;
+  if (fresh.is_difference) {
+    scratch_.resize(fresh.element_count);
+    status = codec::AddDifference(fresh.encoding, fresh.bytes, place, scratch_);
+  } else {
+    status = codec::Decode(fresh.encoding, fresh.bytes, place);
+  }
+  PS_CHECK(status.ok()) << status;  // PullIntake has checked bytes that may be wrong
   return place;
 }
 

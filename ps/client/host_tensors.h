@@ -42,7 +42,7 @@ class HostTensors {
 
   std::span<const float> parameters() const { return parameters_.floats(); }
 
-  /// Copies new values to their place, which it returns.
+  /// Copies new values to their place, which it returns; adds a difference to what is there.
   std::span<const float> Take(const PullIntake::Fresh& fresh);
 
   /// A gradient that nobody holds; its values are of some earlier step. The loan ends when the
@@ -63,6 +63,7 @@ class HostTensors {
   Status AddGradient();
 
   Buffer parameters_;
+  std::vector<float> scratch_;  // a difference, decoded
   std::vector<std::shared_ptr<FlatGradient>> gradients_;
   MakeMemory make_;
 };

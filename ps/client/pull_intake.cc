@@ -6,6 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "ps/codec/difference.h"
+#include "ps/proto/exchange.h"
+
 namespace ps::client {
 
 PullIntake::PullIntake(ShardId shard, std::vector<ChunkLayout::Chunk> chunks, size_t frame_bytes)
@@ -42,8 +45,9 @@ bool PullIntake::CountUnknown(uint64_t request_id, ChunkKey key) {
 std::vector<proto::ChunkVersion> PullIntake::Held(bool exact) const {
   std::vector<proto::ChunkVersion> held;
   for (size_t i = 0; i < chunks_.size(); ++i) {
-    if (states_[i].is_held && !(exact && states_[i].is_rounded)) {
-      held.push_back({chunks_[i].key, states_[i].version});
+    const State& state = states_[i];
+    if (state.is_held && !(exact && state.is_rounded) && !state.is_base_lost()) {
+      held.push_back({chunks_[i].key, state.version});
     }
   }
   return held;
@@ -61,62 +65,121 @@ std::optional<PullIntake::Place> PullIntake::PlaceOf(const proto::PullReply::Chu
   return Place{static_cast<size_t>(it - chunks_.begin()), *part};
 }
 
-bool PullIntake::TakePart(
-    uint64_t request_id,
-    size_t index,
-    uint32_t part,
-    Version version,
-    bool is_rounded,
-    bool* is_used) {
+PullIntake::Use PullIntake::UseOf(const State& state, uint32_t part, const Arrival& arrival) {
+  if (arrival.number == 0) {
+    return state.IsOlderThan(arrival.version, arrival.is_rounded) ? Use::kNewer : Use::kOlder;
+  }
+  const uint64_t held = part < state.parts.size() ? state.parts[part].number : 0;
+  if (arrival.number <= held) {
+    return Use::kOlder;  // it has come, or what has come since was made of it
+  }
+  return arrival.base == 0 || arrival.base == held ? Use::kNewer : Use::kLacksBase;
+}
+
+bool PullIntake::TakePart(const Place& place, const Arrival& arrival, Use* use) {
+  const auto& [index, part] = place;
   State& state = states_[index];
-  *is_used = false;
   const uint32_t part_count = parts_.CountOf(chunks_[index].element_count);
+  if (arrival.number != 0) {
+    state.parts.resize(part_count);
+  }
+  *use = UseOf(state, part, arrival);
+  if (*use == Use::kLacksBase) {
+    state.parts[part].is_base_lost = true;
+    return false;
+  }
+  Version version = arrival.version;
+  bool is_rounded = arrival.is_rounded;
   if (part_count > 1) {
-    if (request_id < state.coming_by) {
-      return false;  // it would mix with what a newer answer has brought
+    if (arrival.request_id < state.coming_by) {
+      *use = Use::kOlder;  // it would mix with what a newer answer has brought
+      return false;
     }
-    if (request_id > state.coming_by) {
-      state.coming_by = request_id;
+    if (arrival.request_id > state.coming_by) {
+      state.coming_by = arrival.request_id;
       state.has_come.assign(part_count, false);
       state.parts_left = part_count;
       state.coming_version = version;
       state.is_coming_rounded = false;
     }
-    if (state.has_come[part]) {
+    if (state.has_come[part] && arrival.number == 0) {
+      *use = Use::kOlder;
       return false;
+    }
+  }
+  if (*use == Use::kNewer && !state.parts.empty()) {
+    const bool was_lost = state.parts[part].is_base_lost;
+    state.parts[part] = {arrival.number, was_lost && arrival.base != 0};
+  }
+  if (part_count > 1) {
+    if (state.has_come[part]) {
+      return false;  // the answer was given twice, and this is of the second one
     }
     state.has_come[part] = true;
     state.coming_version = std::min(state.coming_version, version);
     state.is_coming_rounded = state.is_coming_rounded || is_rounded;
-    *is_used = state.IsOlderThan(version, is_rounded);
     if (--state.parts_left > 0) {
       return false;
     }
     version = state.coming_version;
     is_rounded = state.is_coming_rounded;
-  } else {
-    *is_used = state.IsOlderThan(version, is_rounded);
   }
-  if (state.IsOlderThan(version, is_rounded)) {
+  const bool is_newer = arrival.number == 0 ? state.IsOlderThan(version, is_rounded)
+                                            : part_count > 1 || *use == Use::kNewer;
+  if (is_newer) {
     state.is_held = true;
     state.is_rounded = is_rounded;
     state.version = version;
   }
-  const bool is_first = request_id != state.completed_by;
-  state.completed_by = std::max(state.completed_by, request_id);
+  const bool is_first = arrival.request_id != state.completed_by;
+  state.completed_by = std::max(state.completed_by, arrival.request_id);
   return is_first;
+}
+
+Status PullIntake::CheckEncoding(const proto::PullReply& reply) const {
+  const codec::Encoding& encoding = reply.encoding;
+  const bool is_whole = !encoding.is_lossy() || encoding.kind == codec::EncodingKind::kBf16;
+  if (!is_whole && !proto::HasDifferences(encoding)) {
+    return Status::InvalidArgument(fmt::format(
+        "shard {} sent values as {}, and they travel as f32 or bf16, and differences as int8 or "
+        "int4",
+        shard_.value,
+        encoding.ToText()));
+  }
+  return Status::Ok();
+}
+
+/// A value has no base, and a difference one of an earlier frame, and bytes of a difference.
+Status PullIntake::CheckEntry(
+    const proto::PullReply& reply,
+    const proto::PullReply::Chunk& entry,
+    std::span<const std::byte> bytes) {
+  const bool is_difference = proto::HasDifferences(reply.encoding);
+  if (is_difference ? entry.base == 0 || entry.base >= reply.number : entry.base != 0) {
+    return Status::InvalidArgument(fmt::format(
+        "frame {} of shard {} has chunk {} as {}, as a difference to frame {}; values have no "
+        "base, and differences that of an earlier frame",
+        reply.number,
+        shard_.value,
+        entry.key.value,
+        reply.encoding.ToText(),
+        entry.base));
+  }
+  if (!is_difference) {
+    return Status::Ok();
+  }
+  scratch_.resize(entry.element_count);
+  Status status = codec::CheckDifference(reply.encoding, bytes, scratch_);
+  return status.ok() ? status
+                     : std::move(status).Annotate(
+                           fmt::format("chunk {} of shard {}", entry.key.value, shard_.value));
 }
 
 Result<PullIntake::Taken> PullIntake::Take(
     uint64_t request_id, const proto::PullReply& reply, uint64_t known) {
   const std::span<const std::byte> bytes = reply.payload.bytes();
   const codec::Encoding& encoding = reply.encoding;
-  if (encoding.is_lossy() && encoding.kind != codec::EncodingKind::kBf16) {
-    return Status::InvalidArgument(fmt::format(
-        "shard {} sent values as {}, and they travel as f32 or bf16",
-        shard_.value,
-        encoding.ToText()));
-  }
+  PS_TRY(CheckEncoding(reply));
   Taken taken;
   if (reply.life < life_) {
     return taken;  // it was on its way when the shard began anew
@@ -147,20 +210,21 @@ Result<PullIntake::Taken> PullIntake::Take(
     if (size > bytes.size() - offset) {
       return Status::InvalidArgument("a pull's answer has fewer bytes than its chunks");
     }
-    bool is_used = false;
-    taken.completed_chunks +=
-        TakePart(
-            request_id, place->index, place->part, chunk.version, encoding.is_lossy(), &is_used)
-            ? 1
-            : 0;
-    if (is_used) {
+    PS_TRY(CheckEntry(reply, chunk, bytes.subspan(offset, size)));
+    Use use = Use::kOlder;
+    const Arrival arrival = {
+        request_id, chunk.version, encoding.is_lossy(), reply.number, chunk.base};
+    taken.completed_chunks += TakePart(*place, arrival, &use) ? 1 : 0;
+    taken.lacks_base = taken.lacks_base || use == Use::kLacksBase;
+    if (use == Use::kNewer) {
       taken.fresh.push_back(
           {chunk.key,
            chunk.element_begin,
            chunks_[place->index].offset + chunk.element_begin,
            bytes.subspan(offset, size),
            chunk.element_count,
-           encoding});
+           encoding,
+           chunk.base != 0});
     }
     offset += size;
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -21,6 +22,11 @@ namespace ps::client {
 /// as held at its old version, so that an interrupted answer is sent again.
 ///
 /// When the shard has begun a newer life, nothing of the older one counts as held any more.
+///
+/// Where pulls are differences, the shard numbers its frames, and numbers say what is newer. A
+/// difference is used if the part has come last in the frame that it is to, once, and else never.
+/// When one comes that would be newer, and its base is not here, the chunk counts as not held, so
+/// the next pull brings its value.
 class PullIntake {
  public:
   /// `chunks` are the shard's, by key.
@@ -33,16 +39,19 @@ class PullIntake {
     int64_t offset = 0;                // in elements, where ChunkLayout lays out parameters
     std::span<const std::byte> bytes;  // as they came
     uint32_t element_count = 0;
-    codec::Encoding encoding{};  // f32 or bf16
+    codec::Encoding encoding{};
+    bool is_difference = false;  // to the value that was handed over before
   };
 
   struct Taken {
     std::vector<Fresh> fresh;       // alive as long as the reply's payload
     uint32_t completed_chunks = 0;  // of the answer, by this frame
+    bool lacks_base = false;        // a difference is to what is not held: ask anew
   };
 
   /// Takes one frame of the answer to `request_id`. Chunks that it names by a placement newer than
-  /// `known` are counted and left out. Errors: kInvalidArgument when it does not fit the layout.
+  /// `known` are counted and left out. Errors: kInvalidArgument when it does not fit the layout, or
+  /// bytes are no difference.
   Result<Taken> Take(
       uint64_t request_id, const proto::PullReply& reply, uint64_t known = UINT64_MAX);
 
@@ -60,6 +69,12 @@ class PullIntake {
   const std::vector<ChunkLayout::Chunk>& chunks() const { return chunks_; }
 
  private:
+  /// A part of a chunk, where the shard numbers its frames.
+  struct Part {
+    uint64_t number = 0;        // of the frame that has brought it
+    bool is_base_lost = false;  // a newer frame is to what is not here
+  };
+
   struct State {
     bool is_held = false;
     bool is_rounded = false;  // what is held
@@ -71,6 +86,9 @@ class PullIntake {
     uint32_t parts_left = 0;
     Version coming_version = 0;      // the oldest of its parts
     bool is_coming_rounded = false;  // one of its parts
+    std::vector<Part> parts;         // those of numbered frames; empty before
+
+    bool is_base_lost() const { return std::ranges::any_of(parts, &Part::is_base_lost); }
 
     /// Exact values are used where rounded ones of the same version are held.
     bool IsOlderThan(Version v, bool v_is_rounded) const {
@@ -86,14 +104,32 @@ class PullIntake {
 
   std::optional<Place> PlaceOf(const proto::PullReply::Chunk& entry) const;
 
-  /// Whether the answer has brought all of the chunk with this part. `is_used`: it is to be stored.
-  bool TakePart(
-      uint64_t request_id,
-      size_t index,
-      uint32_t part,
-      Version version,
-      bool is_rounded,
-      bool* is_used);
+  /// What comes of a part.
+  enum class Use : uint8_t {
+    kNewer,      // it is to be stored
+    kOlder,      // what is held is as new
+    kLacksBase,  // it can't be
+  };
+
+  /// A part, as it came.
+  struct Arrival {
+    uint64_t request_id = 0;
+    Version version = 0;
+    bool is_rounded = false;
+    uint64_t number = 0;
+    uint64_t base = 0;
+  };
+
+  static Use UseOf(const State& state, uint32_t part, const Arrival& arrival);
+
+  /// Whether the answer has brought all of the chunk with this part.
+  bool TakePart(const Place& place, const Arrival& arrival, Use* use);
+
+  Status CheckEncoding(const proto::PullReply& reply) const;
+  Status CheckEntry(
+      const proto::PullReply& reply,
+      const proto::PullReply::Chunk& entry,
+      std::span<const std::byte> bytes);
 
   /// The answer has brought a chunk that is not this shard's. Returns whether for the first time.
   bool CountUnknown(uint64_t request_id, ChunkKey key);
@@ -108,6 +144,7 @@ class PullIntake {
   std::set<ChunkKey> unknown_;
   uint64_t unknown_by_ = 0;
   uint64_t life_ = 0;
+  std::vector<float> scratch_;  // a difference that is looked at
 };
 
 }  // namespace ps::client

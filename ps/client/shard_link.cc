@@ -4,6 +4,7 @@
 // - Every sending of a pull has a request id of its own. Values that answer an older one are used
 //   when they are newer than those held, but only the newest id can complete the pull.
 // - Held versions only grow within a life of the shard.
+// - A difference that lacks its base completes nothing; the pull is asked for again.
 
 #include "ps/client/shard_link.h"
 
@@ -284,6 +285,7 @@ void ShardLink::SendAgain(TimePoint now, proto::Outbox* out) {
 void ShardLink::ExpectPull(uint64_t request_id) {
   pull_request_id_ = request_id;
   seen_count_ = 0;
+  lacks_base_ = false;
 }
 
 void ShardLink::BeginPull(
@@ -352,6 +354,9 @@ Result<std::vector<PullIntake::Fresh>> ShardLink::OnPullReply(
     pulled_round_ = min_round_;
     pulled_step_ = job_.step;
     pull_retry_.Stop();
+  } else if (is_awaited && (lacks_base_ || taken.lacks_base)) {
+    lacks_base_ = true;
+    pull_retry_.DueAt(now);  // at the next tick, so that it is asked for once
   } else if (is_awaited) {
     pull_retry_.Start(now, random_);  // it is coming
   }

@@ -192,6 +192,7 @@ class ShardLink {
   uint64_t pull_request_id_ = 0;
   PullIntake intake_;
   uint64_t seen_count_ = 0;  // chunks of this answer that have come
+  bool lacks_base_ = false;  // it is not complete without being asked for again
   Step pulled_step_ = 0;
   // An answer that is still to come although the next push has begun.
   uint64_t late_request_id_ = 0;

@@ -33,4 +33,13 @@ Encoding PullEncodingOf(const JobConfig& config) {
   return Parsed(config.exchange.pull);
 }
 
+double PulledBytesOf(Encoding pull, uint64_t count) {
+  const auto bytes = static_cast<double>(pull.SizeOf(count));
+  if (!HasDifferences(pull)) {
+    return bytes;
+  }
+  const auto whole = static_cast<double>(WholeEncodingOf(pull).SizeOf(count));
+  return (bytes * kDifferencesInARow + whole) / (kDifferencesInARow + 1);
+}
+
 }  // namespace ps::proto

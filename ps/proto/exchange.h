@@ -26,7 +26,25 @@ bool IsEncodedByDevice(const JobConfig& config);
 /// Whether a worker keeps what encoding has lost of its gradients.
 bool HasErrorFeedback(const JobConfig& config);
 
-/// What parameters travel as to a worker that trains.
+/// What parameters travel as to a worker that trains. int8 and int4: differences to what it holds.
 Encoding PullEncodingOf(const JobConfig& config);
+
+/// Whether pulls of that encoding bring differences. Parameters by themselves do not fit into so
+/// few bits.
+constexpr bool HasDifferences(Encoding pull) {
+  return pull.kind == ps::codec::EncodingKind::kInt8 || pull.kind == ps::codec::EncodingKind::kInt4;
+}
+
+/// What values travel as to a worker that trains when they are no differences.
+constexpr Encoding WholeEncodingOf(Encoding pull) {
+  return HasDifferences(pull) ? Encoding{ps::codec::EncodingKind::kBf16} : pull;
+}
+
+/// After so many differences in a row a part of a chunk travels as a value again. Both sides do the
+/// same arithmetic, so nothing adds up; it ends what a machine that computes wrongly has begun.
+inline constexpr uint32_t kDifferencesInARow = 99;
+
+/// Bytes of a pull of so many parameters in one piece, on average.
+double PulledBytesOf(Encoding pull, uint64_t count);
 
 }  // namespace ps::proto

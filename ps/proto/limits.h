@@ -71,7 +71,7 @@ static_assert(
         kHeaderBytesMax,
     "ShardSetup");
 static_assert(kChunksMax * (16 + 16) + kTableBytesMax <= kHeaderBytesMax, "PushRequest");
-static_assert(kChunksMax * 24 + kTableBytesMax <= kHeaderBytesMax, "PullReply");
+static_assert(kChunksMax * 32 + kTableBytesMax <= kHeaderBytesMax, "PullReply");
 static_assert(
     kWaitsPerPeerMax * (kNameBytesMax + 2 * kTextBytesMax + kTableBytesMax) + kSeatsMax * 32 +
             kTableBytesMax <=

@@ -117,13 +117,17 @@ struct PullRequest {
 
 /// Values of some chunks; several frames may answer one pull. The request id is the pull's
 /// (or the fused push's). Payload: values, chunks or parts back to back, each encoded by itself,
-/// all in one encoding: f32, or bf16 where the job says so and the pull is for training.
+/// all in one encoding: f32, or bf16 where the job says so and the pull is for training. Where the
+/// job says int8 or int4, frames of that encoding have differences, to what the frame `base` has
+/// brought of that part; all others have values. A difference whose base is not what the worker
+/// holds is not used: the worker asks anew, without the chunk in `held`, and gets its value.
 struct PullReply {
   struct Chunk {
     ChunkKey key;
     Version version = 0;
     uint32_t element_count = 0;
     uint32_t element_begin = 0;
+    uint64_t base = 0;  // the number of an earlier frame; 0: it is a value
   };
 
   std::vector<Chunk> chunks;  // parts of one chunk may be of several versions, growing
@@ -134,6 +138,9 @@ struct PullReply {
   uint64_t life = 0;             // the shard's, that the versions are of
   uint64_t placement = 0;        // as in PushReply
   Encoding encoding;
+  // This frame's, among those of the incarnation in the shard's life, growing; 0 where no frame
+  // has differences.
+  uint64_t number = 0;
   Payload payload;
 };
 
@@ -343,6 +350,7 @@ struct ShardStats {
   uint64_t bytes_received = 0;  // payload
   uint64_t bytes_sent = 0;
   uint64_t staged_bytes = 0;  // bsp, now
+  uint64_t held_bytes = 0;    // of what workers hold, for differences, now
   uint64_t round = 0;         // bsp: last committed
   double lr = 0;              // now
   std::vector<uint64_t>

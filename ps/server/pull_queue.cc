@@ -17,28 +17,6 @@ namespace {
 constexpr size_t kWaitsMax = 64;
 constexpr uint64_t kNamesPerWaitMax = 8;
 
-/// f32 values stay where they are; others are encoded into memory of the frame.
-proto::Payload PayloadOf(
-    const std::vector<std::span<const float>>& values,
-    const codec::Encoding& encoding,
-    uint64_t size_bytes) {
-  if (encoding.is_lossy()) {
-    auto buffer = std::make_shared<Buffer>(size_bytes);
-    std::span<std::byte> rest = buffer->bytes();
-    for (const std::span<const float> part : values) {
-      const uint64_t size = encoding.SizeOf(part.size());
-      codec::Encode(encoding, part, {}, rest.first(size));
-      rest = rest.subspan(size);
-    }
-    return proto::Payload::Own(std::move(buffer), size_bytes);
-  }
-  proto::Payload payload;
-  for (const std::span<const float> part : values) {
-    payload.parts.push_back(std::as_bytes(part));
-  }
-  return payload;
-}
-
 }  // namespace
 
 PullQueue::PullQueue(
@@ -47,7 +25,12 @@ PullQueue::PullQueue(
     Roster& roster,
     const Rounds& rounds,
     proto::ShardStats& counters)
-    : life_(life), store_(store), roster_(roster), rounds_(rounds), counters_(counters) {
+    : life_(life),
+      store_(store),
+      roster_(roster),
+      rounds_(rounds),
+      counters_(counters),
+      held_values_(life, store) {
   counters_.staleness_histogram.assign(kStalenessBuckets, 0);
 }
 
@@ -161,7 +144,7 @@ PullQueue::PullAnswer PullQueue::MakeAnswer(const Pull& pull) {
   answer.request_id = pull.request_id;
   for (size_t index = 0; index < store_.size(); ++index) {
     if (!held_[index] || store_.chunks()[index].version > *held_[index]) {
-      answer.chunks.push_back(static_cast<uint32_t>(index));
+      answer.chunks.push_back({static_cast<uint32_t>(index), held_[index].has_value()});
     }
   }
   answer.total = static_cast<uint32_t>(answer.chunks.size());
@@ -171,6 +154,7 @@ PullQueue::PullAnswer PullQueue::MakeAnswer(const Pull& pull) {
 void PullQueue::BeginAnswer(const Member& member, const Pull& pull, proto::Outbox* out) {
   State& state = states_.at(member.incarnation);
   PullAnswer answer = MakeAnswer(pull);
+  answer.incarnation = member.incarnation;
   answer.staleness_steps = roster_.LeadOf(member);
   if (!pull.is_evaluation) {
     answer.encoding = life_.settings.pull_encoding;
@@ -178,6 +162,9 @@ void PullQueue::BeginAnswer(const Member& member, const Pull& pull, proto::Outbo
     ++counters_.staleness_histogram[bucket];
     state.read_at = {counters_.steps_applied, state.read_at[0]};
     state.reads = std::min<uint32_t>(state.reads + 1, 2);
+  }
+  if (IsFollowed(answer)) {
+    held_values_.Begin(answer.incarnation, answer.peer);
   }
   const bool has_room = !out->IsBacklogged(answer.peer);  // else OnDrained begins to send it
   answering_.emplace(answer.peer, member.incarnation);
@@ -252,6 +239,79 @@ bool PullQueue::Send(PullAnswer* answer, bool is_urgent, proto::Outbox* out) {
   return false;
 }
 
+/// A worker's copy follows all that is sent to it, whatever that is for.
+bool PullQueue::IsFollowed(const PullAnswer& answer) const {
+  return answer.incarnation != Incarnation() && held_values_.is_on();
+}
+
+HeldValues::Form PullQueue::FormOf(
+    const PullAnswer& answer, const Entry& entry, uint32_t part) const {
+  if (!IsFollowed(answer)) {
+    return {answer.encoding, 0};
+  }
+  return held_values_.FormOf(
+      answer.incarnation,
+      store_.chunks()[entry.chunk],
+      part,
+      entry.is_listed,
+      !answer.encoding.is_lossy());
+}
+
+/// What comes next of the answer, as much as fits into a frame and is of one encoding. Returns the
+/// bytes that it takes.
+uint64_t PullQueue::TakePieces(PullAnswer* answer, codec::Encoding* encoding) {
+  pieces_.clear();
+  uint64_t bytes = 0;
+  while (answer->next < answer->chunks.size()) {
+    const Entry& entry = answer->chunks[answer->next];
+    const Chunk& chunk = store_.chunks()[entry.chunk];
+    const auto [begin, count] = store_.RangeOf(chunk, answer->next_part);
+    const HeldValues::Form form = FormOf(*answer, entry, answer->next_part);
+    const uint64_t size = form.encoding.SizeOf(count);
+    const bool has_room = bytes + size <= life_.settings.frame_bytes;
+    if (!pieces_.empty() && (!has_room || form.encoding != *encoding)) {
+      break;
+    }
+    *encoding = form.encoding;
+    pieces_.push_back(
+        {answer->next,
+         answer->next_part,
+         {chunk.key, chunk.version, count, begin, form.base},
+         chunk.value.floats().subspan(begin, count)});
+    bytes += size;
+    if (++answer->next_part == chunk.part_count) {
+      answer->next_part = 0;
+      ++answer->next;
+    }
+  }
+  return bytes;
+}
+
+/// The pieces as they leave, one behind the other. Returns how many there are: those before the
+/// first one that can't leave in its form.
+size_t PullQueue::EncodeFollowed(const PullAnswer& answer, uint64_t number, Buffer* bytes) {
+  std::span<std::byte> rest = bytes->bytes();
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    const Piece& piece = pieces_[i];
+    const Entry& entry = answer.chunks[piece.entry];
+    const HeldValues::Form form = FormOf(answer, entry, piece.part);
+    const uint64_t size = form.encoding.SizeOf(piece.values.size());
+    if (!held_values_.Encode(
+            answer.incarnation,
+            store_.chunks()[entry.chunk],
+            piece.part,
+            form,
+            number,
+            rest.first(size))) {
+      return i;
+    }
+    rest = rest.subspan(size);
+  }
+  return pieces_.size();
+}
+
+/// f32 values of a worker that is not followed stay where they are; others are encoded into memory
+/// of the frame.
 void PullQueue::SendFrame(PullAnswer* answer, proto::Outbox* out) {
   proto::PullReply reply;
   reply.chunk_total = answer->total;
@@ -259,25 +319,42 @@ void PullQueue::SendFrame(PullAnswer* answer, proto::Outbox* out) {
   reply.life = life_.number;
   reply.placement = store_.placement();
   reply.encoding = answer->encoding;
-  uint64_t reply_bytes = 0;
-  std::vector<std::span<const float>> values;
-  while (answer->next < answer->chunks.size()) {
-    const Chunk& chunk = store_.chunks()[answer->chunks[answer->next]];
-    const auto [begin, count] = store_.RangeOf(chunk, answer->next_part);
-    const uint64_t bytes = answer->encoding.SizeOf(count);
-    if (!reply.chunks.empty() && reply_bytes + bytes > life_.settings.frame_bytes) {
-      break;
+  uint64_t bytes = TakePieces(answer, &reply.encoding);
+  if (IsFollowed(*answer)) {
+    reply.number = held_values_.NextFrame(answer->incarnation);
+    auto buffer = std::make_shared<Buffer>(bytes);
+    const size_t count = EncodeFollowed(*answer, reply.number, buffer.get());
+    if (count < pieces_.size()) {
+      answer->next = pieces_[count].entry;
+      answer->next_part = pieces_[count].part;
+      if (count == 0) {
+        return;  // the next frame has it in another form
+      }
+      pieces_.resize(count);
+      bytes = 0;
+      for (const Piece& piece : pieces_) {
+        bytes += reply.encoding.SizeOf(piece.values.size());
+      }
     }
-    reply.chunks.push_back({chunk.key, chunk.version, count, begin});
-    values.push_back(chunk.value.floats().subspan(begin, count));
-    reply_bytes += bytes;
-    if (++answer->next_part == chunk.part_count) {
-      answer->next_part = 0;
-      ++answer->next;
+    reply.payload = proto::Payload::Own(std::move(buffer), bytes);
+  } else if (reply.encoding.is_lossy()) {
+    auto buffer = std::make_shared<Buffer>(bytes);
+    std::span<std::byte> rest = buffer->bytes();
+    for (const Piece& piece : pieces_) {
+      const uint64_t size = reply.encoding.SizeOf(piece.values.size());
+      codec::Encode(reply.encoding, piece.values, {}, rest.first(size));
+      rest = rest.subspan(size);
+    }
+    reply.payload = proto::Payload::Own(std::move(buffer), bytes);
+  } else {
+    for (const Piece& piece : pieces_) {
+      reply.payload.parts.push_back(std::as_bytes(piece.values));
     }
   }
-  reply.payload = PayloadOf(values, answer->encoding, reply_bytes);
-  counters_.bytes_sent += reply_bytes;
+  for (const Piece& piece : pieces_) {
+    reply.chunks.push_back(piece.header);
+  }
+  counters_.bytes_sent += bytes;
   out->Send(answer->peer, answer->request_id, std::move(reply));
 }
 
@@ -294,6 +371,7 @@ void PullQueue::Release(proto::Outbox* out) {
 }
 
 void PullQueue::OnPeerClosed(proto::PeerId peer) {
+  held_values_.OnPeerClosed(peer);
   for (auto& entry : states_) {
     State& state = entry.second;
     if (state.waiting && state.waiting->peer == peer) {
@@ -311,6 +389,7 @@ void PullQueue::DropModelPull() {
 }
 
 std::optional<Pull> PullQueue::Forget(Incarnation incarnation) {
+  held_values_.Forget(incarnation);
   const auto entry = states_.find(incarnation);
   if (entry == states_.end()) {
     return std::nullopt;
@@ -322,11 +401,11 @@ std::optional<Pull> PullQueue::Forget(Incarnation incarnation) {
 }
 
 bool PullQueue::PullAnswer::Reindex(const Reindexing& moved) {
-  std::vector<uint32_t> left;
+  std::vector<Entry> left;
   size_t left_next = next;
   for (size_t i = 0; i < chunks.size(); ++i) {
-    if (const std::optional<size_t> later = moved.later()[chunks[i]]; later) {
-      left.push_back(static_cast<uint32_t>(*later));
+    if (const std::optional<size_t> later = moved.later()[chunks[i].chunk]; later) {
+      left.push_back({static_cast<uint32_t>(*later), chunks[i].is_listed});
     } else if (i >= next) {
       return false;
     } else {
@@ -339,6 +418,7 @@ bool PullQueue::PullAnswer::Reindex(const Reindexing& moved) {
 }
 
 void PullQueue::Reindex(const Reindexing& chunks) {
+  held_values_.Reindex(chunks);
   model_answer_.reset();
   for (auto& entry : states_) {
     if (entry.second.answer && !entry.second.answer->Reindex(chunks)) {
@@ -350,6 +430,7 @@ void PullQueue::Reindex(const Reindexing& chunks) {
 void PullQueue::Reset() {
   states_.clear();
   answering_.clear();
+  held_values_.Reset();
   DropModelPull();
   is_held_ = false;
 }

@@ -6,10 +6,12 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "ps/base/buffer.h"
 #include "ps/base/ids.h"
 #include "ps/base/status.h"
 #include "ps/base/time.h"
@@ -19,6 +21,7 @@
 #include "ps/server/call.h"
 #include "ps/server/chunks/chunk_store.h"
 #include "ps/server/chunks/reindexing.h"
+#include "ps/server/held_values.h"
 #include "ps/server/life.h"
 #include "ps/server/roster.h"
 #include "ps/server/rounds.h"
@@ -35,6 +38,8 @@ namespace ps::server {
 /// - bsp: an answer has chunks of one round only. ssp: it begins only while its worker's lead is
 ///   within the bound.
 /// - Each member has at most one pull that waits or is being answered, the newest.
+/// - Where the job says so, a chunk that the member holds goes as a difference to that
+/// (HeldValues).
 class PullQueue {
  public:
   /// Buckets of ShardStats::staleness_histogram; the last one counts that lead and longer ones.
@@ -89,17 +94,26 @@ class PullQueue {
   uint64_t MissedSteps(Incarnation incarnation, size_t answers_behind) const;
   std::vector<proto::Wait> Waits(TimePoint now) const;
 
+  const HeldValues& held_values() const { return held_values_; }
+
  private:
+  /// A chunk of an answer.
+  struct Entry {
+    uint32_t chunk = 0;      // its index
+    bool is_listed = false;  // the pull says that the worker holds it, at an older version
+  };
+
   /// A pull's answer that is leaving, frame by frame, as fast as the worker takes it.
   struct PullAnswer {
     proto::PeerId peer;
     uint64_t request_id = 0;
     uint64_t staleness_steps = 0;
     codec::Encoding encoding;
-    std::vector<uint32_t> chunks;  // by index, fixed when the answer began, less those that left
-    uint32_t total = 0;            // when it began: the worker has counted those that left
-    size_t next = 0;               // the first of them that was not sent in full
-    uint32_t next_part = 0;        // the first part of it that was not sent
+    Incarnation incarnation;    // none: the coordinator
+    std::vector<Entry> chunks;  // fixed when the answer began, less those that left
+    uint32_t total = 0;         // when it began: the worker has counted those that left
+    size_t next = 0;            // the first of them that was not sent in full
+    uint32_t next_part = 0;     // the first part of it that was not sent
 
     /// False when a chunk that has gone was still to be sent: who asked asks again when it knows.
     bool Reindex(const Reindexing& chunks);
@@ -118,6 +132,14 @@ class PullQueue {
 
   using States = std::map<Incarnation, State>;
 
+  /// A chunk or a part of one in the frame in hand.
+  struct Piece {
+    size_t entry = 0;  // of the answer
+    uint32_t part = 0;
+    proto::PullReply::Chunk header;
+    std::span<const float> values;
+  };
+
   Status Take(const Call& call, proto::PullRequest& pull);
   bool MayAnswer(const Member& member, const Pull& pull) const;
   PullAnswer MakeAnswer(const Pull& pull);
@@ -129,6 +151,10 @@ class PullQueue {
   /// Returns whether they have.
   bool Send(PullAnswer* answer, bool is_urgent, proto::Outbox* out);
   void SendFrame(PullAnswer* answer, proto::Outbox* out);
+  bool IsFollowed(const PullAnswer& answer) const;
+  HeldValues::Form FormOf(const PullAnswer& answer, const Entry& entry, uint32_t part) const;
+  uint64_t TakePieces(PullAnswer* answer, codec::Encoding* encoding);
+  size_t EncodeFollowed(const PullAnswer& answer, uint64_t number, Buffer* bytes);
   std::string WaitsFor(const Member& member, const Pull& pull) const;
 
   const Life& life_;
@@ -142,7 +168,9 @@ class PullQueue {
   std::optional<Pull> model_pull_;          // of the coordinator; waits for the commit under way
   std::optional<PullAnswer> model_answer_;  // to the coordinator, under way
   bool is_held_ = false;
+  HeldValues held_values_;
   std::vector<std::optional<Version>> held_;  // scratch
+  std::vector<Piece> pieces_;                 // likewise
 };
 
 }  // namespace ps::server

@@ -368,6 +368,16 @@ void ShardCore::SendHeartbeat(TimePoint now, proto::Outbox* out) {
          {"what", "parameters that would have become infinite stay as they were"},
          {"remedy", "lower optimizer.lr, or set optimizer.clip_norm or clip_value"}});
   }
+  if (pulls_.held_values().parts_without_room() > 0 && !has_warned_of_room_) {
+    has_warned_of_room_ = true;
+    log_.Warning(
+        "held_values_full",
+        {{"held_bytes", pulls_.held_values().bytes()},
+         {"members", roster_.members().size()},
+         {"parameter_bytes", store_.parameter_bytes()},
+         {"what", "there is no room for what all workers hold, so some pull bf16"},
+         {"remedy", "raise servers.held_mib, or use more shards"}});
+  }
   coordinator_.Ask(proto::ShardHeartbeat{life_.shard, Stats(), Waits(now)}, out);
 }
 
@@ -376,6 +386,7 @@ proto::ShardStats ShardCore::Stats() const {
   stats.chunk_count = store_.size();
   stats.parameter_bytes = store_.parameter_bytes();
   stats.staged_bytes = rounds_.staged_bytes() + pushes_.unfinished_bytes();
+  stats.held_bytes = pulls_.held_values().bytes();
   stats.round = rounds_.committed();
   stats.lr = schedule_.Rate(rounds_.mode().mode, std::max<size_t>(roster_.members().size(), 1));
   for (const auto& [incarnation, member] : roster_.members()) {

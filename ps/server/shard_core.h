@@ -180,6 +180,7 @@ class ShardCore {
   bool is_shut_down_ = false;
   Status outcome_;
   uint64_t overflows_warned_ = 0;
+  bool has_warned_of_room_ = false;
 
   // The tables.
   Life life_;

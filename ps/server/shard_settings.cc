@@ -18,6 +18,7 @@ ShardSettings ShardSettings::Of(const proto::JobConfig& config) {
   settings.reference_samples = config.train.minibatch * config.train.local_steps;
   settings.frame_bytes = uint64_t{config.servers.frame_kib} << 10U;
   settings.queue_bytes = uint64_t{config.servers.queue_mib} << 20U;
+  settings.held_bytes_max = uint64_t{config.servers.held_mib} << 20U;
   settings.checkpoints.path = config.checkpoint.enabled ? config.checkpoint.path : "";
   settings.checkpoints.format.codec = config.checkpoint.codec == proto::CheckpointCodec::kNone
                                           ? checkpoint::Codec::kNone

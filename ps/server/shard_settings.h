@@ -24,6 +24,7 @@ struct ShardSettings {
   uint32_t local_steps = 1;        // minibatches behind a push
   uint64_t frame_bytes = 512U << 10;
   uint64_t queue_bytes = 64U << 20;
+  uint64_t held_bytes_max = uint64_t{1} << 30;  // of what workers hold, for differences
   uint64_t commit_slice_bytes = 8U << 20;  // bsp: of gradients, between two looks at the messages
   DiskPlace checkpoints;                   // path empty: none are written
   proto::Timing timing = proto::Timing::FromMaxDetect(std::chrono::seconds(3));

@@ -38,7 +38,8 @@ void AddPlanning(run::PlanningCommand* command, Arguments* arguments) {
       &command->push,
       "What values are pushed as: f32, bf16, int8, int4 or topk:SHARE; as the job says if absent; "
       "plan chooses among several, as in f32,int8");
-  arguments->Add("--pull", &command->pull, "What they are pulled as: f32 or bf16; likewise");
+  arguments->Add(
+      "--pull", &command->pull, "What they are pulled as: f32, bf16, int8 or int4; likewise");
   arguments
       ->Add(
           "--push-bytes-factor",

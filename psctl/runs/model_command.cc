@@ -49,7 +49,8 @@ uint64_t PushedBytes(const worker::Model& model, const proto::JobConfig& config)
 
 /// The bytes of all parameters as they travel to a worker that trains.
 uint64_t PulledBytes(const worker::Model& model, const proto::JobConfig& config) {
-  return proto::PullEncodingOf(config).SizeOf(static_cast<uint64_t>(model.parameter_count()));
+  return static_cast<uint64_t>(proto::PulledBytesOf(
+      proto::PullEncodingOf(config), static_cast<uint64_t>(model.parameter_count())));
 }
 
 /// The memory of one of `devices` in a row, from 0 on, that share a minibatch of `samples`.

@@ -75,16 +75,17 @@ std::string ExchangeLine(const proto::JobConfig& config, const JobParts& parts) 
   const codec::Encoding push = proto::PushEncodingOf(config);
   const codec::Encoding pull = proto::PullEncodingOf(config);
   text += fmt::format(
-      ", gradients as {}{}, parameters as {}",
+      ", gradients as {}{}, parameters as {}{}",
       push.ToText(),
       proto::HasErrorFeedback(config) ? " with error feedback" : "",
+      proto::HasDifferences(pull) ? "differences in " : "",
       pull.ToText());
   const auto count = static_cast<uint64_t>(std::max<int64_t>(parts.model.parameter_count(), 0));
   const uint64_t samples = uint64_t{train.minibatch} * train.local_steps;
   text += fmt::format(
       ": a sample {} and {}",
       FormatBytes(push.SizeOf(count) / samples),
-      FormatBytes(pull.SizeOf(count) / samples));
+      FormatBytes(static_cast<uint64_t>(proto::PulledBytesOf(pull, count)) / samples));
   if (train.local_steps > 1) {
     const proto::OptimizerConfig outer = proto::ServerOptimizer(config);
     text += fmt::format(
@@ -93,6 +94,28 @@ std::string ExchangeLine(const proto::JobConfig& config, const JobParts& parts) 
         outer.lr,
         outer.momentum);
     text += outer.every > 0 ? fmt::format(", every {}", outer.every) : "";
+  }
+  return text;
+}
+
+/// What servers keep of what workers hold, and whether there is room for all of it. Parameters are
+/// taken to lie evenly on the shards.
+std::string HeldValuesNote(const proto::JobConfig& config, const JobParts& parts) {
+  const auto count = static_cast<uint64_t>(std::max<int64_t>(parts.model.parameter_count(), 0));
+  const uint64_t shards = uint64_t{config.servers.count} * config.servers.shards_per_server;
+  const uint64_t bytes =
+      std::max<uint64_t>(count * sizeof(float) / std::max<uint64_t>(shards, 1), 1);
+  const uint64_t room = (uint64_t{config.servers.held_mib} << 20U) / bytes;
+  const uint32_t workers = WorkersStarted(config);
+  std::string text = fmt::format(
+      "with exchange.pull {} each shard keeps a copy of its parameters, {}, for each worker",
+      config.exchange.pull,
+      FormatBytes(bytes));
+  if (room < workers) {
+    text += fmt::format(
+        "; servers.held_mib has room for {} of {} workers, and the others pull bf16",
+        room,
+        workers);
   }
   return text;
 }
@@ -121,6 +144,9 @@ std::vector<std::string> JobNotes(const proto::JobConfig& config, const JobParts
         FormatCount(step_samples),
         FormatCount(share),
         std::max<uint64_t>(share / config.train.minibatch, 1)));
+  }
+  if (proto::HasDifferences(proto::PullEncodingOf(config))) {
+    notes.push_back(HeldValuesNote(config, parts));
   }
   const auto least = static_cast<uint64_t>(worker::LeastTrainBatch(parts.model));
   const uint64_t rest = parts.data.train_count % std::max<uint32_t>(config.train.minibatch, 1);

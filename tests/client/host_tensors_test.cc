@@ -50,6 +50,20 @@ TEST(HostTensorsTest, RoundedValuesBecomeFloats) {
   EXPECT_THAT(place, ElementsAre(1, -2));
 }
 
+TEST(HostTensorsTest, ADifferenceIsAddedToWhatIsThere) {
+  constexpr codec::Encoding kInt8{codec::EncodingKind::kInt8};
+  const ChunkLayout layout = RoundedAndWhole();
+  HostTensors tensors = HostTensors::Make(layout, 1).value();
+  const std::array<float, 2> values = {7, 8};
+  const ChunkLayout::Chunk& chunk = layout.chunks()[1];
+  tensors.Take({chunk.key, 1, chunk.offset + 1, std::as_bytes(std::span(values)), 2, {}});
+  const std::array<float, 2> move = {1, -1};
+  std::array<std::byte, 6> bytes;
+  codec::Encode(kInt8, move, {}, bytes);
+  const auto place = tensors.Take({chunk.key, 1, chunk.offset + 1, bytes, 2, kInt8, true});
+  EXPECT_THAT(place, ElementsAre(8, 7));
+}
+
 TEST(HostTensorsTest, APieceOfAGradientIsOfTheChunksTypeAndAtItsPlace) {
   const ChunkLayout layout = RoundedAndWhole();
   HostTensors tensors = HostTensors::Make(layout, 1).value();

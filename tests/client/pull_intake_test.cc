@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <tuple>
+#include <utility>
 
 namespace ps::client {
 namespace {
@@ -110,10 +112,177 @@ TEST_F(PullIntakeTest, WholeValuesTakeThePlaceOfRoundedOnesOfTheirVersion) {
 
 TEST_F(PullIntakeTest, EncodingsThatNoServerSendsAreRefused) {
   proto::PullReply reply;
-  reply.encoding = {codec::EncodingKind::kInt8};
+  reply.encoding = {codec::EncodingKind::kTopk, 10'000};
   EXPECT_THAT(
       std::string(intake_.Take(1, reply).status().message()),
-      HasSubstr("sent values as int8, and they travel as f32 or bf16"));
+      HasSubstr("sent values as topk:0.01, and they travel as f32 or bf16"));
+}
+
+/// The same chunks, from a shard that numbers its frames.
+class NumberedFramesTest : public PullIntakeTest {
+ protected:
+  static constexpr codec::Encoding kInt8{codec::EncodingKind::kInt8};
+
+  struct Numbered {
+    ChunkKey key;
+    uint32_t begin = 0;
+    uint32_t count = 0;
+    uint64_t number = 0;
+    uint64_t base = 0;
+    Version version = 1;
+    float value = 0;
+  };
+
+  static Numbered Small(uint64_t number, uint64_t base, Version version, float value) {
+    return {kSmall, 0, 2, number, base, version, value};
+  }
+
+  static Numbered LargePart(uint32_t part, uint64_t number, uint64_t base, float value) {
+    return {kLarge, 3 * part, part == 2 ? 1U : 3U, number, base, number, value};
+  }
+
+  static proto::PullReply ReplyOf(const Numbered& piece, std::vector<std::byte>* bytes) {
+    proto::PullReply reply;
+    reply.placement = 1;
+    reply.number = piece.number;
+    reply.encoding = piece.base == 0 ? codec::Encoding() : kInt8;
+    reply.chunks = {{piece.key, piece.version, piece.count, piece.begin, piece.base}};
+    const std::vector<float> values(piece.count, piece.value);
+    bytes->resize(reply.encoding.SizeOf(piece.count));
+    codec::Encode(reply.encoding, values, {}, *bytes);
+    reply.payload.parts = {*bytes};
+    return reply;
+  }
+
+  /// Takes a frame; what is fresh is stored, or added.
+  PullIntake::Taken TakeFrame(uint64_t request_id, const Numbered& piece) {
+    std::vector<std::byte> bytes;
+    auto taken = intake_.Take(request_id, ReplyOf(piece, &bytes), 1);
+    EXPECT_TRUE(taken.ok()) << taken.status();
+    for (const PullIntake::Fresh& fresh : taken->fresh) {
+      std::vector<float> values(fresh.element_count);
+      EXPECT_TRUE(codec::Decode(fresh.encoding, fresh.bytes, values).ok());
+      for (uint32_t i = 0; i < fresh.element_count; ++i) {
+        float& place = parameters_[static_cast<size_t>(fresh.offset) + i];
+        place = fresh.is_difference ? place + values[i] : values[i];
+      }
+    }
+    return std::move(taken).value();
+  }
+
+  std::string ErrorOf(const Numbered& piece) {
+    std::vector<std::byte> bytes;
+    return std::string(intake_.Take(1, ReplyOf(piece, &bytes), 1).status().message());
+  }
+
+  size_t HeldCount() const { return intake_.Held().size(); }
+};
+
+TEST_F(NumberedFramesTest, DifferencesAreAddedInTheirOrderAndOnce) {
+  EXPECT_EQ(TakeFrame(1, Small(1, 0, 5, 10)).completed_chunks, 1U);
+  EXPECT_EQ(TakeFrame(2, Small(2, 1, 6, 1)).completed_chunks, 1U);
+  EXPECT_EQ(parameters_[0], 11);
+  const PullIntake::Taken again = TakeFrame(2, Small(2, 1, 6, 1));
+  EXPECT_TRUE(again.fresh.empty());
+  EXPECT_FALSE(again.lacks_base);
+  EXPECT_EQ(again.completed_chunks, 0U);
+  EXPECT_EQ(TakeFrame(3, Small(7, 2, 6, 1)).completed_chunks, 1U)
+      << "of the same version, but nearer to it";
+  EXPECT_EQ(parameters_[1], 12);
+  EXPECT_EQ(intake_.Held().front().version, 6U);
+}
+
+TEST_F(NumberedFramesTest, ADifferenceToWhatIsNotHereIsLeftOutUntilTheValueComes) {
+  TakeFrame(1, Small(1, 0, 5, 10));
+  const PullIntake::Taken taken = TakeFrame(3, Small(3, 2, 7, 1));
+  EXPECT_TRUE(taken.fresh.empty());
+  EXPECT_TRUE(taken.lacks_base);
+  EXPECT_EQ(taken.completed_chunks, 0U);
+  EXPECT_EQ(HeldCount(), 0U) << "so the next pull brings the value";
+  EXPECT_EQ(TakeFrame(2, Small(2, 1, 6, 1)).fresh.size(), 1U) << "late, and right";
+  EXPECT_EQ(HeldCount(), 0U);
+  EXPECT_TRUE(TakeFrame(4, Small(4, 3, 8, 1)).lacks_base);
+  EXPECT_EQ(TakeFrame(5, Small(5, 0, 8, 20)).completed_chunks, 1U);
+  EXPECT_EQ(HeldCount(), 1U);
+  EXPECT_EQ(parameters_[0], 20);
+  TakeFrame(1, Small(1, 0, 5, 10));
+  EXPECT_EQ(parameters_[0], 20) << "an older value";
+}
+
+TEST_F(NumberedFramesTest, PartsHaveBasesOfTheirOwn) {
+  for (uint32_t part = 0; part < 3; ++part) {
+    TakeFrame(1, LargePart(part, part + 1, 0, 10));
+  }
+  EXPECT_EQ(HeldCount(), 1U);
+  TakeFrame(2, LargePart(0, 4, 1, 1));  // the answer ends here
+  TakeFrame(3, LargePart(0, 5, 4, 1));
+  TakeFrame(3, LargePart(1, 6, 2, 1));
+  EXPECT_TRUE(TakeFrame(3, LargePart(2, 7, 1, 1)).lacks_base);
+  EXPECT_EQ(Large(), (std::vector<float>{12, 12, 12, 11, 11, 11, 10}));
+  EXPECT_EQ(HeldCount(), 0U);
+  TakeFrame(4, LargePart(0, 8, 0, 20));
+  TakeFrame(4, LargePart(1, 9, 0, 20));
+  EXPECT_EQ(HeldCount(), 0U);
+  EXPECT_EQ(TakeFrame(4, LargePart(2, 10, 0, 20)).completed_chunks, 1U);
+  EXPECT_THAT(Large(), Each(20));
+  EXPECT_EQ(HeldCount(), 1U);
+}
+
+TEST_F(NumberedFramesTest, AnswersThatWereGivenTwiceKeepWhatIsHeldInStep) {
+  for (uint32_t part = 0; part < 3; ++part) {
+    TakeFrame(1, LargePart(part, part + 1, 0, 10));
+  }
+  uint32_t completed = 0;
+  for (uint64_t round = 0; round < 2; ++round) {
+    for (uint32_t part = 0; part < 3; ++part) {
+      const uint64_t number = 4 + 3 * round + part;
+      const PullIntake::Taken taken = TakeFrame(2, LargePart(part, number, number - 3, 1));
+      EXPECT_EQ(taken.fresh.size(), 1U);
+      completed += taken.completed_chunks;
+    }
+  }
+  EXPECT_EQ(completed, 1U);
+  EXPECT_THAT(Large(), Each(12));
+}
+
+TEST_F(NumberedFramesTest, AChunkThatMovedOrAnotherLifeHasNoBase) {
+  TakeFrame(1, Small(1, 0, 5, 10));
+  intake_.Remove(kSmall);
+  intake_.Add({kSmall, ShardId(3), 2, 0});
+  EXPECT_TRUE(TakeFrame(2, Small(2, 1, 6, 1)).lacks_base);
+  TakeFrame(3, Small(3, 0, 6, 10));
+  std::vector<std::byte> bytes;
+  proto::PullReply reply = ReplyOf(Small(4, 3, 7, 1), &bytes);
+  reply.life = 1;
+  const auto taken = intake_.Take(4, reply, 1);
+  ASSERT_TRUE(taken.ok());
+  EXPECT_TRUE(taken->lacks_base);
+  EXPECT_EQ(parameters_[0], 10);
+}
+
+TEST_F(NumberedFramesTest, FramesWithoutNumberTakeThePlaceOfNumberedOnes) {
+  TakeFrame(1, Small(1, 0, 5, 10));
+  EXPECT_EQ(TakeFrame(2, Small(0, 0, 6, 20)).fresh.size(), 1U);
+  EXPECT_EQ(parameters_[0], 20);
+  EXPECT_TRUE(TakeFrame(3, Small(3, 1, 7, 1)).lacks_base);
+}
+
+TEST_F(NumberedFramesTest, WhatNoServerSendsIsRefused) {
+  TakeFrame(1, Small(1, 0, 5, 10));
+  EXPECT_THAT(ErrorOf(Small(2, 2, 6, 1)), HasSubstr("as a difference to frame 2"));
+  EXPECT_THAT(
+      ErrorOf(Small(2, 1, 6, std::numeric_limits<float>::infinity())),
+      HasSubstr("a difference is not finite"));
+  std::vector<std::byte> bytes;
+  proto::PullReply reply = ReplyOf(Small(2, 1, 6, 1), &bytes);
+  constexpr float kNegative = -1;
+  std::memcpy(bytes.data(), &kNegative, sizeof(kNegative));
+  EXPECT_THAT(std::string(intake_.Take(1, reply, 1).status().message()), HasSubstr("has no scale"));
+  reply = ReplyOf(Small(2, 0, 6, 1), &bytes);
+  reply.chunks[0].base = 1;
+  EXPECT_THAT(
+      std::string(intake_.Take(1, reply, 1).status().message()), HasSubstr("values have no base"));
+  EXPECT_EQ(parameters_[0], 10);
 }
 
 TEST_F(PullIntakeTest, PartsMakeAChunkInWhateverOrderAndNumber) {

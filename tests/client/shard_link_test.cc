@@ -233,6 +233,43 @@ TEST_F(ShardLinkTest, APullSaysWhatItHolds) {
   EXPECT_TRUE(link.is_pull_done());
 }
 
+TEST_F(ShardLinkTest, APullWhoseDifferencesLackTheirBaseIsAskedForAtTheNextTick) {
+  constexpr codec::Encoding kInt8{codec::EncodingKind::kInt8};
+  ShardLink link = MakeLink(1U << 20);
+  link.OnConnected(proto::PeerId(5), now_, &out_);
+  link.BeginPull(0, false, now_, &out_);
+  proto::PullReply reply = Values({0, 2}, 5, 1, 2);
+  reply.number = 1;
+  ASSERT_TRUE(link.OnPullReply(out_.sent[0].request_id, reply, now_).ok());
+  EXPECT_TRUE(link.is_pull_done());
+  link.BeginPull(0, false, now_, &out_);
+  const auto difference = [&](uint32_t tensor, uint64_t number, uint64_t base) {
+    proto::PullReply later = Values({tensor}, 6, 0, 2);
+    later.encoding = kInt8;
+    later.number = number;
+    later.chunks[0].base = base;
+    auto bytes = std::make_shared<Buffer>(kInt8.SizeOf(4));
+    codec::Encode(kInt8, std::vector<float>(4, 1), {}, bytes->bytes());
+    const size_t size = bytes->size();
+    later.payload = proto::Payload::Own(std::move(bytes), size);
+    return link.OnPullReply(out_.sent[1].request_id, later, now_).value().size();
+  };
+  EXPECT_EQ(difference(0, 3, 2), 0U) << "frame 2 never came";
+  EXPECT_EQ(difference(2, 4, 1), 1U);
+  EXPECT_FALSE(link.is_pull_done());
+  link.OnTick(now_, &out_);
+  const auto pulls = out_.All<proto::PullRequest>();
+  ASSERT_EQ(pulls.size(), 3U);
+  ASSERT_EQ(pulls[2].held.size(), 1U) << "what lacks its base is not held";
+  EXPECT_EQ(pulls[2].held[0].key, MakeChunkKey(2, 0));
+  link.OnTick(now_, &out_);
+  EXPECT_EQ(out_.All<proto::PullRequest>().size(), 3U);
+  reply = Values({0}, 6, 9, 1);
+  reply.number = 5;
+  EXPECT_EQ(link.OnPullReply(out_.sent[2].request_id, reply, now_).value().size(), 1U);
+  EXPECT_TRUE(link.is_pull_done());
+}
+
 TEST_F(ShardLinkTest, AnAnswerWithForeignChunksIsRefused) {
   ShardLink link = MakeLink(1U << 20);
   link.OnConnected(proto::PeerId(5), now_, &out_);

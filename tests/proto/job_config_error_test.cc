@@ -48,7 +48,10 @@ TEST(JobConfigErrorTest, EncodingsAreNamedOrExplained) {
                   "0.5"));
   }
   EXPECT_THAT(error(R"("push": "topk")"), HasSubstr("topk needs a share, as in topk:0.01"));
-  EXPECT_THAT(error(R"("pull": "int8")"), HasSubstr("f32"));
+  EXPECT_EQ(error(R"("pull": "int8")"), "no error");
+  EXPECT_EQ(error(R"("pull": "int4")"), "no error");
+  EXPECT_THAT(error(R"("pull": "topk:0.01")"), HasSubstr("one of f32, bf16, int8, int4"));
+  EXPECT_THAT(error(R"("pull": "int")"), HasSubstr("did you mean \"int"));
   EXPECT_THAT(error(R"("pull": "fp32")"), HasSubstr("did you mean \"f32\"?"));
   EXPECT_THAT(error(R"("compression": "int8")"), HasSubstr("did you mean \"push\"?"));
 }

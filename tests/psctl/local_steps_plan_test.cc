@@ -96,6 +96,9 @@ TEST_F(LocalStepsPlanTest, APredictionTellsTimeComputingAndBytesOfOtherStepsAndE
           HasSubstr("what push int8, pull bf16 does to the loss was not measured"),
           HasSubstr("psctl profile --push int8 --pull bf16 measures it"))));
   EXPECT_DOUBLE_EQ(
+      Predict({"--pull", "int8"}).pull_bytes_per_sample,
+      (0.99 * (11.5e6 / 4 + 4.0 * kScales) + 0.01 * 11.5e6 / 2) / 1024);
+  EXPECT_DOUBLE_EQ(
       Predict({"--push-bytes-factor", "0.25"}).push_bytes_per_sample, 11.5e6 / 4 / 1024);
 }
 

@@ -140,6 +140,20 @@ TEST(JobViewTest, HowOftenAndAsWhatTheModelTravelsIsToldWhereItIsNotTheUsual) {
       "once in 50 minibatches, gradients as int8 with error feedback, parameters as f32: a sample "
       "665 B and 2.6 KiB; outer delayed_nesterov, lr 0.3, momentum 0.9, every 2\n");
   EXPECT_EQ(RowsOf(config, parts, "note"), "");
+  config.exchange.pull = "int8";
+  EXPECT_THAT(
+      RowsOf(config, parts, "exchange"),
+      HasSubstr("parameters as differences in int8: a sample 665 B and 667 B"));
+  EXPECT_EQ(
+      RowsOf(config, parts, "note"),
+      "with exchange.pull int8 each shard keeps a copy of its parameters, 1.0 MiB, for each "
+      "worker\n");
+  config.servers.held_mib = 1;
+  EXPECT_EQ(
+      RowsOf(config, parts, "note"),
+      "with exchange.pull int8 each shard keeps a copy of its parameters, 1.0 MiB, for each "
+      "worker; servers.held_mib has room for 1 of 2 workers, and the others pull bf16\n");
+  config.exchange.pull = "f32";
   parts.data.train_count = 400;
   EXPECT_EQ(
       RowsOf(config, parts, "note"),

@@ -62,7 +62,8 @@ auto ListFields(M& m, auto&& list) {
       Field<"key">(m.key),
       Field<"version">(m.version),
       Field<"element_count">(m.element_count),
-      Field<"element_begin">(m.element_begin));
+      Field<"element_begin">(m.element_begin),
+      Field<"base">(m.base));
 }
 
 template <MaybeConst<PushRequest> M>
@@ -113,7 +114,8 @@ auto ListFields(M& m, auto&& list) {
       Field<"staleness_steps">(m.staleness_steps),
       Field<"life">(m.life),
       Field<"placement">(m.placement),
-      Field<"encoding">(m.encoding));
+      Field<"encoding">(m.encoding),
+      Field<"number">(m.number));
 }
 
 // ---- Shard and coordinator ----------------------------------------------------------------------
@@ -317,6 +319,7 @@ auto ListFields(M& m, auto&& list) {
       Field<"bytes_received">(m.bytes_received),
       Field<"bytes_sent">(m.bytes_sent),
       Field<"staged_bytes">(m.staged_bytes),
+      Field<"held_bytes">(m.held_bytes),
       Field<"round">(m.round),
       Field<"lr">(m.lr),
       Field<"staleness_histogram">(m.staleness_histogram),

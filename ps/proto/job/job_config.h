@@ -165,6 +165,7 @@ struct ServerConfig {
   uint32_t chunk_kib = 256;
   uint32_t frame_kib = 512;   // small chunks travel together up to this size, large ones in parts
   uint32_t queue_mib = 64;    // bytes a shard or a connection may hold before it slows its peers
+  uint32_t held_mib = 1024;   // a shard's copies of what workers hold, for pulls as differences
   float link_mbit_per_s = 0;  // of each server, each way; 0: as fast as it goes
   float max_detect_s = 0;     // silence after which a server is lost; 0: 10 x fleet.max_detect_s
   float usd_per_hour = 0;     // of each machine

@@ -87,6 +87,7 @@ void VisitFields(C& c, V&& visit) {
   visit("chunk_kib", c.chunk_kib);
   visit("frame_kib", c.frame_kib);
   visit("queue_mib", c.queue_mib);
+  visit("held_mib", c.held_mib);
   visit("link_mbit_per_s", c.link_mbit_per_s);
   visit("max_detect_s", c.max_detect_s);
   visit("usd_per_hour", c.usd_per_hour);

@@ -51,15 +51,20 @@ TEST(ExchangeTest, EncodingsHaveTheirBytes) {
   EXPECT_EQ(PushBytes(profile, "topk:0.01").value(), 41 * 4);
 }
 
+TEST(ExchangeTest, OneInAHundredPullsOfDifferencesBringsValues) {
+  proto::JobProfile profile = Profile();
+  profile.parameter_bytes = 4096 * 4;
+  EXPECT_DOUBLE_EQ(PullBytes(profile, "int8").value(), 0.99 * (4096 + 16 * 4) + 0.01 * 4096 * 2);
+  EXPECT_DOUBLE_EQ(PullBytes(profile, "int4").value(), 0.99 * (2048 + 32 * 4) + 0.01 * 4096 * 2);
+}
+
 TEST(ExchangeTest, EncodingsThatAreNotThereAreRefusedWithThoseThatAre) {
   EXPECT_THAT(
       PushBytes(Profile(), "int2").status().message(),
       HasSubstr("f32, bf16, int8, int4, topk:0.01"));
-  for (const char* const encoding : {"int8", "int4", "topk:0.1"}) {
-    EXPECT_THAT(
-        PullBytes(Profile(), encoding).status().message(), HasSubstr("allowed: f32 or bf16"))
-        << encoding;
-  }
+  EXPECT_THAT(
+      PullBytes(Profile(), "topk:0.1").status().message(),
+      HasSubstr("allowed: f32, bf16, int8 or int4"));
   for (const char* const share : {"topk:0", "topk:0.6", "topk:", "topk:x"}) {
     EXPECT_THAT(PushBytes(Profile(), share).status().message(), HasSubstr("0.5")) << share;
   }
