@@ -150,6 +150,7 @@ Cluster::Cluster(const Scenario& scenario)
            scenario.has_bf16_slots,
            scenario.is_held_back ? proto::PushEncodingOf(SimulatedJob(scenario))
                                  : codec::Encoding(),
+           scenario.difference_bits > 0,
            [this](uint32_t tensor, int64_t element) {
              return SimulatedValue(scenario_, tensor, element);
            }}),
@@ -405,8 +406,10 @@ void Cluster::OnSend(const Network::Passage& passage, const proto::Message& mess
     if (const auto* push = std::get_if<proto::PushReply>(&message)) {
       answers_.emplace_back(
           [this, node = passage.from, to, reply = *push] { oracle_.OnPushReply(node, to, reply); });
-    } else if (passage.to != node_ && std::holds_alternative<proto::PullReply>(message)) {
-      answers_.emplace_back([this, node = passage.from, to] { oracle_.OnPullReply(node, to); });
+    } else if (const auto* pull = std::get_if<proto::PullReply>(&message);
+               pull != nullptr && passage.to != node_) {
+      answers_.emplace_back(
+          [this, node = passage.from, to, reply = *pull] { oracle_.OnPullReply(node, to, reply); });
     } else if (const auto* offer = std::get_if<proto::ChunksOffer>(&message)) {
       oracle_.OnOfferSent(passage.from, passage.request_id, *offer);
     }

@@ -93,6 +93,7 @@ void Fleet::Run(Process* process) {
         proto::PushEncodingOf(proto::PushEncodingOf(SimulatedJob(scenario)), tensor.rule));
   }
   options.doubles_residual = scenario.sabotage == Sabotage::kDoubledResidual;
+  options.doubles_differences = scenario.sabotage == Sabotage::kDoubledDifference;
   options.step_time = std::chrono::milliseconds(20 + 25 * speed);
   options.coordinator_node = world_.coordinator_node;
   options.hides_cuts = scenario.sabotage == Sabotage::kWholeStep;

@@ -22,13 +22,14 @@ constexpr const char* kUsage =
     "       sim_replay --from SEED --count N [--jobs K] [--keep-going]\n"
     "         runs N seeds in K processes; stops at the first one that breaks a promise,\n"
     "         or counts the violations by kind\n"
-    "       --only moves|resumes|frozen|local: scenarios that all have that\n";
+    "       --only moves|resumes|frozen|local|differences: scenarios that all have that\n";
 
 const std::map<std::string, Only> kOnly = {
     {"moves", Only::kMoves},
     {"resumes", Only::kResumes},
     {"frozen", Only::kFrozen},
-    {"local", Only::kLocal}};
+    {"local", Only::kLocal},
+    {"differences", Only::kDifferences}};
 
 struct Arguments {
   std::optional<uint64_t> seed;

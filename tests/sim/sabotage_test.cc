@@ -130,6 +130,18 @@ Scenario HeldBackRun(uint64_t seed) {
   return scenario;
 }
 
+/// One whose pulls are differences, some of which are lost.
+Scenario Differing(uint64_t seed) {
+  Scenario scenario = Quiet(proto::Mode::kAsync);
+  scenario.seed = seed;
+  scenario.train_samples = 400;
+  scenario.difference_bits = seed % 2 == 0 ? 8 : 4;
+  scenario.network.loss = 0.02;
+  scenario.disturbed_for = std::chrono::seconds(2);
+  scenario.time_limit = std::chrono::seconds(60);
+  return scenario;
+}
+
 /// One whose servers and workers stand still for ever.
 Scenario Frozen(uint64_t seed) {
   Scenario scenario = Rough(seed);
@@ -214,6 +226,7 @@ TEST(SabotageTest, NothingIsFoundWhereNothingIsBroken) {
     ExpectOk(Paired(seed));
     ExpectOk(Failing(seed));
     ExpectOk(HeldBackRun(seed));
+    ExpectOk(Differing(seed));
     ExpectOk(Frozen(seed));
     ExpectOk(Full(seed));
     ExpectOk(Skewed(seed));
@@ -327,6 +340,14 @@ TEST(SabotageTest, ALossThatIsNotReportedIsFound) {
 TEST(SabotageTest, AResidualThatIsAppliedTwiceIsFound) {
   EXPECT_TRUE(
       Finds(Sabotage::kDoubledResidual, "is not what the applied pushes make it", HeldBackRun));
+}
+
+TEST(SabotageTest, ADifferenceThatIsAddedTwiceIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kDoubledDifference, "that no shard had since", Differing));
+}
+
+TEST(SabotageTest, ADifferenceThatIsAddedToAnotherValueThanItIsOfIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kAnyBase, "that no shard had since", Differing));
 }
 
 TEST(SabotageTest, NobodyTakesACoordinatorOfAnEarlierTermForTheRunsOwn) {

@@ -66,6 +66,22 @@ void Saboteur::TamperWithReport(proto::StepReport* report) const {
   }
 }
 
+/// A difference to a frame that did not come looks like one to the last that did.
+void Saboteur::TamperWithValues(int node, proto::PullReply* reply) {
+  if (sabotage_ != Sabotage::kAnyBase || reply->number == 0) {
+    return;
+  }
+  for (proto::PullReply::Chunk& chunk : reply->chunks) {
+    uint64_t& last = frames_[{node, chunk.key, chunk.element_begin}];
+    if (chunk.base == 0) {
+      last = reply->number;
+    } else if (last != 0 && reply->number > last) {
+      chunk.base = last;
+      last = reply->number;
+    }
+  }
+}
+
 void Saboteur::Tamper(int node, proto::Message* message) {
   auto* const setup = std::get_if<proto::ShardSetup>(message);
   if (setup != nullptr) {
@@ -80,6 +96,8 @@ void Saboteur::Tamper(int node, proto::Message* message) {
     TamperWithPush(push);
   } else if (auto* const report = std::get_if<proto::StepReport>(message); report != nullptr) {
     TamperWithReport(report);
+  } else if (auto* const values = std::get_if<proto::PullReply>(message); values != nullptr) {
+    TamperWithValues(node, values);
   }
   if (setup != nullptr && sabotage_ == Sabotage::kMixedLives) {
     for (proto::CountedStep& counted : setup->counted) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "checkpoint/manifest.h"
@@ -33,12 +34,15 @@ class Saboteur {
   void TamperWithOffer(proto::ChunksOffer* offer) const;
   void TamperWithPush(proto::PushRequest* push) const;
   void TamperWithReport(proto::StepReport* report) const;
+  void TamperWithValues(int node, proto::PullReply* reply);
 
   const Sabotage sabotage_;
   std::map<Incarnation, proto::Member> ever_;  // who has taken part
   std::optional<proto::ModeChoice> first_mode_;
-  int first_node_ = 0;                          // of those that were told of it
-  uint64_t first_undone_ = 0;                   // with the first loss
+  int first_node_ = 0;         // of those that were told of it
+  uint64_t first_undone_ = 0;  // with the first loss
+  // The frame that brought a node a part last, by chunk and first element.
+  std::map<std::tuple<int, ChunkKey, uint32_t>, uint64_t> frames_;
   std::vector<std::vector<std::byte>> states_;  // of the job, by checkpoint that exists
 };
 

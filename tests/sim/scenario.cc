@@ -46,6 +46,8 @@ constexpr uint64_t kDisks = uint64_t{0x104} << 32U;
 /// The same for runs that are resumed, and for scenarios that all have one thing.
 constexpr uint64_t kResumes = uint64_t{0x115} << 32U;
 constexpr uint64_t kForced = uint64_t{0x126} << 32U;
+/// The same for pulls as differences.
+constexpr uint64_t kDifferences = uint64_t{0x127} << 32U;
 /// The small tensors, rounded up.
 constexpr uint32_t kSmallTensorsKib = 5;
 
@@ -251,6 +253,12 @@ void DrawFullQueue(Random* random, Scenario* s) {
   s->epochs = 1;
 }
 
+/// In some runs a shard has room for a worker or two.
+void DrawDifferences(Random* random, Scenario* s) {
+  s->difference_bits = random->Chance(0.5) ? 8 : 4;
+  s->held_kib = random->Chance(0.2) ? 1 + static_cast<uint32_t>(random->Below(8)) : 0;
+}
+
 void DrawResumes(uint64_t seed, Scenario* s) {
   Random resumes(seed ^ kResumes);
   if (s->has_checkpoints() && !s->is_gentle() && resumes.Chance(0.2)) {
@@ -298,6 +306,13 @@ void Force(Random* random, Only only, Scenario* s) {
       s->overlap = false;
       s->train_samples *= 3;
       s->notices += 1 + static_cast<uint32_t>(random->Below(3));
+      break;
+    case Only::kDifferences:
+      s->model_kib = 0;
+      DrawDifferences(random, s);
+      s->chunk_moves = static_cast<uint32_t>(random->Below(3));
+      s->server_kills += static_cast<uint32_t>(random->Below(2));
+      s->kills += 1;
       break;
     case Only::kAny:
       break;
@@ -392,6 +407,9 @@ proto::JobConfig SimulatedJob(const Scenario& scenario) {
   config.train.gradient_dtype =
       scenario.is_rounded ? proto::GradientDtype::kBf16 : proto::GradientDtype::kF32;
   config.exchange.push = scenario.is_encoded ? "int4" : scenario.is_held_back ? "topk:0.25" : "f32";
+  config.exchange.pull = scenario.difference_bits == 8   ? "int8"
+                         : scenario.difference_bits == 4 ? "int4"
+                                                         : "f32";
   config.train.switch_lr_factor = 1;  // likewise
   config.servers.count = scenario.shards;
   config.servers.shards_per_server = scenario.shards_per_server;
@@ -494,6 +512,10 @@ Scenario RandomScenario(uint64_t seed, Only only) {
   }
   s.stops = !s.is_gentle() && random.Chance(0.05) ? 1 : 0;
   DrawResumes(seed, &s);
+  Random differences(seed ^ kDifferences);
+  if (s.model_kib == 0 && differences.Chance(0.2)) {
+    DrawDifferences(&differences, &s);
+  }
   Random forced(seed ^ kForced);
   Force(&forced, only, &s);
   return s;

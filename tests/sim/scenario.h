@@ -21,35 +21,37 @@ enum class LogDetail : uint8_t { kNone, kEvents, kMessages };
 /// A fault of the cores that is made on purpose, so that a test sees whether the oracle finds it.
 enum class Sabotage : uint8_t {
   kNone,
-  kOlderCheckpoint,  // a shard restores the one before the one that it was told
-  kMissingPart,      // a shard says that it has written its part, and has not
-  kMixedLives,       // a shard takes a step of an earlier life for one that was counted
-  kHiddenLoss,       // the coordinator does not say what was lost
-  kFirstLossAlone,   // it says so of the first loss alone
-  kOtherCheckpoint,  // one shard goes back to an older checkpoint than the others
-  kEarlierPush,      // shards take pushes of workers of before all went back
-  kForgottenSteps,   // the coordinator goes back further than the shards
-  kUndoneStep,       // it still counts steps that were undone
-  kEarlierTerm,      // the third coordinator says that it is the first one
-  kEarlierMode,      // shards stay in the mode that the run began with
-  kModeOfOneServer,  // one shard changes its mode, and the others do not
-  kOtherRound,       // shards number the rounds otherwise, from a switch to bsp on
-  kForgottenAhead,   // a shard that takes chunks is not told of steps that only these have
-  kStepTooMany,      // a shard takes chunks for one step further than they are
-  kTakenNaN,         // shards take what is not finite for 0
-  kHiddenRejection,  // the coordinator does not hear that a step was rejected
-  kForgottenSlots,   // a shard that is restored begins with no optimizer state
-  kForgottenClock,   // and its schedule anew; so does one that gets its first chunks
-  kMissedLoss,       // nobody hears that a store has lost records
-  kOldJournal,       // a coordinator goes on from a journal that fell behind
-  kNobodyKilled,     // servers that are given up are not killed
-  kSharedClock,      // it takes its predecessor's clock for its own
-  kLivesNotSeen,     // it takes every step for one of the present lives of the shards
-  kOlderState,       // a resumed job goes on as it was at the checkpoint before
-  kUsedNumbers,      // it gives incarnations that were given
-  kWholeStep,        // a worker passes off a step that it has ended early as a whole one
-  kSpeaksInVain,     // a coordinator wakes before it is killed, and writes nothing down
-  kDoubledResidual,  // workers add what encoding has held back twice
+  kOlderCheckpoint,    // a shard restores the one before the one that it was told
+  kMissingPart,        // a shard says that it has written its part, and has not
+  kMixedLives,         // a shard takes a step of an earlier life for one that was counted
+  kHiddenLoss,         // the coordinator does not say what was lost
+  kFirstLossAlone,     // it says so of the first loss alone
+  kOtherCheckpoint,    // one shard goes back to an older checkpoint than the others
+  kEarlierPush,        // shards take pushes of workers of before all went back
+  kForgottenSteps,     // the coordinator goes back further than the shards
+  kUndoneStep,         // it still counts steps that were undone
+  kEarlierTerm,        // the third coordinator says that it is the first one
+  kEarlierMode,        // shards stay in the mode that the run began with
+  kModeOfOneServer,    // one shard changes its mode, and the others do not
+  kOtherRound,         // shards number the rounds otherwise, from a switch to bsp on
+  kForgottenAhead,     // a shard that takes chunks is not told of steps that only these have
+  kStepTooMany,        // a shard takes chunks for one step further than they are
+  kTakenNaN,           // shards take what is not finite for 0
+  kHiddenRejection,    // the coordinator does not hear that a step was rejected
+  kForgottenSlots,     // a shard that is restored begins with no optimizer state
+  kForgottenClock,     // and its schedule anew; so does one that gets its first chunks
+  kMissedLoss,         // nobody hears that a store has lost records
+  kOldJournal,         // a coordinator goes on from a journal that fell behind
+  kNobodyKilled,       // servers that are given up are not killed
+  kSharedClock,        // it takes its predecessor's clock for its own
+  kLivesNotSeen,       // it takes every step for one of the present lives of the shards
+  kOlderState,         // a resumed job goes on as it was at the checkpoint before
+  kUsedNumbers,        // it gives incarnations that were given
+  kWholeStep,          // a worker passes off a step that it has ended early as a whole one
+  kSpeaksInVain,       // a coordinator wakes before it is killed, and writes nothing down
+  kDoubledResidual,    // workers add what encoding has held back twice
+  kDoubledDifference,  // workers add each difference twice
+  kAnyBase,            // they add it to whatever they hold
 };
 
 /// What a simulated run is and what happens to it. Everything follows from it, seed included.
@@ -65,11 +67,13 @@ struct Scenario {
   uint64_t train_samples = 240;
   uint32_t chunk_kib = 1;  // more than a frame travels in parts
   uint32_t frame_kib = 1;
-  uint32_t model_kib = 0;       // on top of the small tensors; a queue is of 1 MiB
-  bool has_values = false;      // the coordinator has the initial values
-  bool is_rounded = false;      // gradients travel as bf16, which has the oracle's exactly
-  bool is_encoded = false;      // as int4, which has them, too
-  bool is_held_back = false;    // as topk, of which the oracle knows what each step brings
+  uint32_t model_kib = 0;        // on top of the small tensors; a queue is of 1 MiB
+  bool has_values = false;       // the coordinator has the initial values
+  bool is_rounded = false;       // gradients travel as bf16, which has the oracle's exactly
+  bool is_encoded = false;       // as int4, which has them, too
+  bool is_held_back = false;     // as topk, of which the oracle knows what each step brings
+  uint32_t difference_bits = 0;  // 8, 4: of pulls as differences; 0: they are f32
+  uint32_t held_kib = 0;         // room of a shard for what workers hold; 0: enough
   uint32_t optimizer = 0;       // 0: sgd, 1: with momentum, 2: with Nesterov's, 3: adam, 4: adagrad
   bool has_schedule = false;    // the learning rate falls with every sample
   uint32_t local_steps = 1;     // minibatches of a step; then optimizer is the outer one, 0 to 2
@@ -206,6 +210,8 @@ void ForEachField(S& s, const Visit& visit) {
   visit("is_rounded", s.is_rounded);
   visit("is_encoded", s.is_encoded);
   visit("is_held_back", s.is_held_back);
+  visit("difference_bits", s.difference_bits);
+  visit("held_kib", s.held_kib);
   visit("optimizer", s.optimizer);
   visit("has_schedule", s.has_schedule);
   visit("local_steps", s.local_steps);
@@ -290,10 +296,11 @@ std::string Describe(const Scenario& scenario);
 /// What all scenarios of a campaign have.
 enum class Only : uint8_t {
   kAny,
-  kMoves,    // many moves of chunks, in a third of them to servers with hardly any room (bsp)
-  kResumes,  // runs that are resumed
-  kFrozen,   // coordinators that stand still
-  kLocal,    // steps of several minibatches, some of which end early
+  kMoves,        // many moves of chunks, in a third of them to servers with hardly any room (bsp)
+  kResumes,      // runs that are resumed
+  kFrozen,       // coordinators that stand still
+  kLocal,        // steps of several minibatches, some of which end early
+  kDifferences,  // pulls as differences to what workers hold, with chunks that move
 };
 
 /// A scenario drawn from the seed: any mode, any mix of faults.

@@ -67,6 +67,9 @@ void Servers::RunShard(uint32_t server, LaunchId launch, ShardId shard) {
   options.shard = process->shard;
   options.settings = server::ShardSettings::Of(SimulatedJob(scenario));
   options.settings.commit_slice_bytes = kSimulatedSliceBytes;
+  if (scenario.held_kib > 0) {
+    options.settings.held_bytes_max = uint64_t{scenario.held_kib} << 10U;
+  }
   options.launch = launch;
   options.seed = scenario.seed * 100 + processes_.size();
   checkpoint::Storage* storage = world_.storage;

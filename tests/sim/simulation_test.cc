@@ -59,6 +59,22 @@ TEST(SimulationTest, EncodedGradientsAreAppliedAsWhatTheyStandFor) {
   }
 }
 
+TEST(SimulationTest, WorkersHoldWhatDifferencesMakeOfIt) {
+  for (const proto::Mode mode : {proto::Mode::kAsync, proto::Mode::kSsp, proto::Mode::kBsp}) {
+    for (const uint32_t bits : {4U, 8U}) {
+      Scenario scenario = Quiet(mode);
+      scenario.difference_bits = bits;
+      scenario.chunk_kib = 3;  // in parts
+      ExpectOk(scenario);
+      scenario.held_kib = 4;
+      ExpectOk(scenario);
+    }
+  }
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    ExpectOk(RandomScenario(seed, Only::kDifferences));
+  }
+}
+
 TEST(SimulationTest, WhatIsHeldBackArrivesWithLaterSteps) {
   for (const proto::Mode mode : {proto::Mode::kAsync, proto::Mode::kSsp, proto::Mode::kBsp}) {
     Scenario scenario = Quiet(mode);

@@ -122,6 +122,9 @@ Status WorkerNode::Prepare(const client::ChunkLayout& layout, size_t gradients) 
 
 void WorkerNode::TakeChunk(const client::PullIntake::Fresh& fresh) {
   tensors_->Take(fresh);
+  if (fresh.is_difference && options_.doubles_differences) {
+    tensors_->Take(fresh);
+  }
 }
 
 Result<client::GradientLoan> WorkerNode::StartCompute(const client::ComputeTask& task) {

@@ -29,7 +29,8 @@ class WorkerNode final : public Node, public client::WorkerHost {
     int coordinator_node = 0;
     bool hides_cuts = false;  // Sabotage::kWholeStep
     Duration clock_ahead{};
-    bool doubles_residual = false;  // a fault
+    bool doubles_residual = false;     // a fault
+    bool doubles_differences = false;  // likewise
     /// The process ends by itself.
     std::function<void(const Status&)> on_exit;
   };

@@ -98,10 +98,12 @@ bool Oracle::IsOfOneRound(
     }
     const auto version = versions->second.find(chunk.key);
     return version != versions->second.end() && version->second < known->second.size() &&
-           std::memcmp(
-               known->second[version->second]->value.data(),
-               parameters.data() + chunk.offset,
-               chunk.element_count * sizeof(float)) == 0;
+           IsOfVersion(
+               life,
+               incarnation,
+               chunk,
+               version->second,
+               parameters.subspan(static_cast<size_t>(chunk.offset), chunk.element_count));
   };
   const auto is_of = [&](uint64_t round) {
     return std::ranges::all_of(layout.chunks(), [&](const auto& chunk) {
@@ -114,6 +116,28 @@ bool Oracle::IsOfOneRound(
     round = RoundBefore(lives, *round);
   }
   return round.has_value();
+}
+
+/// Whether a chunk is what the worker has to have of it in this version.
+bool Oracle::IsOfVersion(
+    const Life& life,
+    Incarnation incarnation,
+    const client::ChunkLayout::Chunk& chunk,
+    Version version,
+    std::span<const float> values) const {
+  if (!options_.has_differences) {
+    const std::vector<Values>& history = life.parameters.history.at(chunk.key);
+    return std::memcmp(history[version]->value.data(), values.data(), values.size_bytes()) == 0;
+  }
+  const proto::ChunkParts parts(options_.frame_bytes);
+  for (uint32_t part = 0; part < parts.CountOf(chunk.element_count); ++part) {
+    const auto [begin, count] = parts.At(chunk.element_count, part);
+    if (!held_copies_.Has(
+            &life, incarnation, chunk.key, begin, values.subspan(begin, count), version, version)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 /// The newest round before that one that any of the lives has.
@@ -145,6 +169,16 @@ bool Oracle::IsKnown(
   const Version first = life.begin.at(chunk.key);
   const Version oldest =
       options_.overlap || own == parameters.own.end() ? first : std::max(first, own->second);
+  if (options_.has_differences) {
+    return MayKnow(life, incarnation) && held_copies_.Has(
+                                             &life,
+                                             incarnation,
+                                             chunk.key,
+                                             static_cast<uint32_t>(begin),
+                                             values,
+                                             oldest,
+                                             UINT64_MAX);
+  }
   return MayKnow(life, incarnation) &&
          std::any_of(  // mostly one of the newest
              history.rbegin(),
@@ -607,8 +641,28 @@ void Oracle::OnPullRequest(int node, const proto::PullRequest& pull) {
   }
 }
 
-void Oracle::OnPullReply(int node, Incarnation to) {
+/// Looks at frames that have a number.
+void Oracle::TakeCopies(const Process& process, Incarnation to, const proto::PullReply& reply) {
+  const Life& life = *process.life;
+  if (reply.number == 0 || reply.life != life.number) {
+    return;
+  }
+  const std::string wrong = held_copies_.Take(
+      &life, to, reply, [&](ChunkKey key, Version version) -> std::span<const float> {
+        const auto history = life.parameters.history.find(key);
+        const bool is_known = history != life.parameters.history.end() && !life.has_strayed &&
+                              version < history->second.size();
+        return is_known ? std::span<const float>(history->second[version]->value)
+                        : std::span<const float>();
+      });
+  if (!wrong.empty()) {
+    Violation("shard " + std::to_string(process.shard.value) + " sends " + wrong);
+  }
+}
+
+void Oracle::OnPullReply(int node, Incarnation to, const proto::PullReply& reply) {
   const Process& process = processes_.at(node);
+  TakeCopies(process, to, reply);
   Life& life = *process.life;
   const proto::ModeChoice& mode = life.membership.mode;
   if (mode.mode != proto::Mode::kSsp || !life.active.contains(to) || life.is_evaluation[to] ||

@@ -18,6 +18,7 @@
 #include "ps/proto/messages.h"
 #include "ps/proto/state/job_state.h"
 #include "tests/sim/oracle/held_back.h"
+#include "tests/sim/oracle/held_copies.h"
 #include "tests/sim/oracle/loss_book.h"
 #include "tests/sim/oracle/optimizer_model.h"
 
@@ -86,6 +87,8 @@ class ShardView {
 /// shards,
 ///   in whatever life: in bsp all of it in one round, in the other modes every chunk, and of a
 ///   large one every part, in one version, with the worker's own steps (without overlap);
+/// - where pulls are differences, that is as it was sent to this worker, difference by difference;
+///   and what is sent comes as near to the parameters as its encoding says (HeldCopies);
 /// - a pull that passes the staleness bound is within it, by the oracle's own clocks (ssp);
 /// - a counted step that a checkpoint or, at the end, a shard lacks was reported as undone with the
 ///   loss of that life (LossBook);
@@ -108,6 +111,7 @@ class Oracle {
     uint32_t local_steps = 1;          // minibatches of a step, each of one sample at least
     bool has_bf16_slots = false;       // in checkpoints
     codec::Encoding push;              // of gradients; a lossy one with error feedback
+    bool has_differences = false;      // pulls are differences
     std::function<float(uint32_t tensor, int64_t element)> initial_value;
   };
 
@@ -153,7 +157,7 @@ class Oracle {
   /// Compares every chunk, when nothing is between two versions.
   void CheckShard(int node);
   void OnPushReply(int node, Incarnation to, const proto::PushReply& reply);
-  void OnPullReply(int node, Incarnation to);
+  void OnPullReply(int node, Incarnation to, const proto::PullReply& reply = {});
   void OnPullRequest(int node, const proto::PullRequest& pull);
 
   // Its disk, and the coordinator's.
@@ -294,6 +298,13 @@ class Oracle {
       const client::ChunkLayout::Chunk& chunk,
       uint64_t begin,
       std::span<const float> values) const;
+  void TakeCopies(const Process& process, Incarnation to, const proto::PullReply& reply);
+  bool IsOfVersion(
+      const Life& life,
+      Incarnation incarnation,
+      const client::ChunkLayout::Chunk& chunk,
+      Version version,
+      std::span<const float> values) const;
   static std::optional<uint64_t> RoundBefore(const std::vector<const Life*>& lives, uint64_t round);
   bool IsOfOneRound(
       Incarnation incarnation,
@@ -355,6 +366,7 @@ class Oracle {
   std::vector<std::unique_ptr<Life>> past_lives_;  // of these
   std::vector<std::string> violations_;
   HeldBack held_back_;
+  HeldCopies held_copies_;
   LossBook losses_;
   uint64_t pushes_checked_ = 0;
 };

@@ -150,6 +150,7 @@ void Oracle::TakeChunks(const Process& process, const std::vector<ChunkKey>& key
     to.history[key] = from.history.at(key);
     life.begin[key] = giver.begin.at(key);
     places_.at(key).shard = process.shard;
+    held_copies_.Move(&giver, &life, key);
   }
   placement_ = std::max(placement_, offer.placement);
   for (const auto& [who, version] : from.own) {
