@@ -56,16 +56,24 @@ struct Way {
 std::vector<Way> Ways(bool is_tiny) {
   const Encodings int8 = {"int8", "bf16"};
   const Encodings int4 = {"int4", "bf16"};
+  const Encodings both = {"int8", "int8"};
+  const Encodings fewest = {"int4", "int8"};
   if (is_tiny) {
-    return {{"each minibatch"}, {"4 local steps by speed, int4", 4, true, "async", int4}};
+    return {
+        {"each minibatch"},
+        {"each minibatch, int8 both ways", 1, false, "async", both},
+        {"4 local steps by speed, int4", 4, true, "async", int4}};
   }
   return {
       {"each minibatch", 1, false, "async", {}, "f32"},
       {"each minibatch, int8", 1, false, "async", int8, "int8"},
+      {"each minibatch, int8 both ways", 1, false, "async", both},
       {"8 local steps", 8, false, "async", {}, "8"},
       {"50 local steps", 50},
       {"50 local steps, int8", 50, false, "async", int8},
+      {"50 local steps, int8 both ways", 50, false, "async", both},
       {"50 local steps by speed, int4", 50, true, "async", int4, "50, int4"},
+      {"50 local steps by speed, int4 up, int8 down", 50, true, "async", fewest},
       {"each minibatch, bsp", 1, false, "bsp"},
       {"50 local steps, bsp", 50, false, "bsp"},
       {"50 local steps by speed, int4, bsp", 50, true, "bsp", int4},

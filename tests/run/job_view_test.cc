@@ -143,7 +143,7 @@ TEST(JobViewTest, HowOftenAndAsWhatTheModelTravelsIsToldWhereItIsNotTheUsual) {
   config.exchange.pull = "int8";
   EXPECT_THAT(
       RowsOf(config, parts, "exchange"),
-      HasSubstr("parameters as differences in int8: a sample 665 B and 667 B"));
+      HasSubstr("parameters as differences in int8: a sample 665 B and 672 B"));
   EXPECT_EQ(
       RowsOf(config, parts, "note"),
       "with exchange.pull int8 each shard keeps a copy of its parameters, 1.0 MiB, for each "
