@@ -11,17 +11,24 @@
 
 namespace ps::server {
 
-bool HeldValues::is_on() const {
-  return proto::HasDifferences(life_.settings.pull_encoding);
-}
-
-void HeldValues::Begin(Incarnation incarnation, proto::PeerId peer) {
+bool HeldValues::Begin(Incarnation incarnation, proto::PeerId peer, const Wanted& wanted) {
+  if (!proto::HasDifferences(wanted.encoding) && !states_.contains(incarnation)) {
+    return false;
+  }
   State& state = states_[incarnation];
-  if (state.peer != peer) {
+  if (proto::HasDifferences(wanted.encoding)) {
+    state.is_followed = true;
+  } else if (!wanted.is_evaluation) {
+    state.is_followed = false;
+  }
+  if (state.peer != peer || !state.is_followed) {
     Drop(&state);
     state.peer = peer;
   }
-  state.copies.resize(store_.part_count());
+  if (state.is_followed) {
+    state.copies.resize(store_.part_count());
+  }
+  return state.is_followed;
 }
 
 uint64_t HeldValues::NextFrame(Incarnation incarnation) {
@@ -33,18 +40,17 @@ HeldValues::Form HeldValues::FormOf(
     const Chunk& chunk,
     uint32_t part,
     bool is_listed,
-    bool is_exact) const {
+    const codec::Encoding& wanted) const {
   const Copy& copy = states_.at(incarnation).copies[chunk.first_part + part];
-  if (is_exact || copy.must_be_exact) {
+  if (copy.must_be_exact) {
     return {};
   }
-  const codec::Encoding& pull = life_.settings.pull_encoding;
-  const codec::Encoding whole = proto::WholeEncodingOf(pull);
+  const codec::Encoding whole = proto::WholeEncodingOf(wanted);
   const size_t count = store_.RangeOf(chunk, part).element_count;
-  const bool is_smaller = pull.SizeOf(count) < whole.SizeOf(count);
+  const bool is_smaller = wanted.SizeOf(count) < whole.SizeOf(count);  // never without differences
   if (is_listed && is_smaller && copy.value.size() > 0 &&
       copy.differences < proto::kDifferencesInARow) {
-    return {pull, copy.number};
+    return {wanted, copy.number};
   }
   return {whole, 0};
 }

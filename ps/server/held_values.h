@@ -33,14 +33,19 @@ class HeldValues {
   /// All outlive it.
   HeldValues(const Life& life, const ChunkStore& store) : life_(life), store_(store) {}
 
-  /// Whether answers to members are numbered and followed.
-  bool is_on() const;
+  /// What an answer is to be.
+  struct Wanted {
+    codec::Encoding encoding;  // int8, int4: differences, where they can be
+    bool is_evaluation = false;
+  };
 
-  /// An answer to the member begins over this connection. Copies of what went over another one are
-  /// of no use: nobody knows whether it came.
-  void Begin(Incarnation incarnation, proto::PeerId peer);
+  /// An answer to the member begins over this connection. Returns whether it is followed: its
+  /// frames have numbers then, and the functions below are for them. A member is followed from its
+  /// first pull of differences until it pulls something else to train with. Copies of what went
+  /// over another connection are of no use: nobody knows whether it came.
+  bool Begin(Incarnation incarnation, proto::PeerId peer, const Wanted& wanted);
 
-  /// The number of the member's next frame. Requires: Begin.
+  /// The number of the member's next frame.
   uint64_t NextFrame(Incarnation incarnation);
 
   /// How a part leaves.
@@ -49,14 +54,13 @@ class HeldValues {
     uint64_t base = 0;  // the frame that brought what the difference is to; 0: it is a value
   };
 
-  /// `is_listed`: the worker holds the chunk, by its pull. `is_exact`: f32 is asked for.
-  /// Requires: Begin.
+  /// `is_listed`: the worker holds the chunk, by its pull. `wanted`: as of the answer.
   Form FormOf(
       Incarnation incarnation,
       const Chunk& chunk,
       uint32_t part,
       bool is_listed,
-      bool is_exact) const;
+      const codec::Encoding& wanted) const;
 
   /// Writes the part as it leaves in frame `number`, in the form that FormOf has told, and follows.
   /// False when the bytes would not be finite: then nothing has changed but that FormOf tells
@@ -92,8 +96,9 @@ class HeldValues {
   };
 
   struct State {
+    bool is_followed = false;
     proto::PeerId peer;
-    uint64_t frames = 0;
+    uint64_t frames = 0;       // never begins anew: the worker goes by numbers
     std::vector<Copy> copies;  // by part of all chunks
   };
 

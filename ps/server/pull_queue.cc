@@ -163,9 +163,9 @@ void PullQueue::BeginAnswer(const Member& member, const Pull& pull, proto::Outbo
     state.read_at = {counters_.steps_applied, state.read_at[0]};
     state.reads = std::min<uint32_t>(state.reads + 1, 2);
   }
-  if (IsFollowed(answer)) {
-    held_values_.Begin(answer.incarnation, answer.peer);
-  }
+  // A worker's copy follows all that is sent to it, evaluations included.
+  answer.is_followed =
+      held_values_.Begin(answer.incarnation, answer.peer, {answer.encoding, pull.is_evaluation});
   const bool has_room = !out->IsBacklogged(answer.peer);  // else OnDrained begins to send it
   answering_.emplace(answer.peer, member.incarnation);
   state.answer = std::move(answer);
@@ -239,22 +239,13 @@ bool PullQueue::Send(PullAnswer* answer, bool is_urgent, proto::Outbox* out) {
   return false;
 }
 
-/// A worker's copy follows all that is sent to it, whatever that is for.
-bool PullQueue::IsFollowed(const PullAnswer& answer) const {
-  return answer.incarnation != Incarnation() && held_values_.is_on();
-}
-
 HeldValues::Form PullQueue::FormOf(
     const PullAnswer& answer, const Entry& entry, uint32_t part) const {
-  if (!IsFollowed(answer)) {
+  if (!answer.is_followed) {
     return {answer.encoding, 0};
   }
   return held_values_.FormOf(
-      answer.incarnation,
-      store_.chunks()[entry.chunk],
-      part,
-      entry.is_listed,
-      !answer.encoding.is_lossy());
+      answer.incarnation, store_.chunks()[entry.chunk], part, entry.is_listed, answer.encoding);
 }
 
 /// What comes next of the answer, as much as fits into a frame and is of one encoding. Returns the
@@ -320,7 +311,7 @@ void PullQueue::SendFrame(PullAnswer* answer, proto::Outbox* out) {
   reply.placement = store_.placement();
   reply.encoding = answer->encoding;
   uint64_t bytes = TakePieces(answer, &reply.encoding);
-  if (IsFollowed(*answer)) {
+  if (answer->is_followed) {
     reply.number = held_values_.NextFrame(answer->incarnation);
     auto buffer = std::make_shared<Buffer>(bytes);
     const size_t count = EncodeFollowed(*answer, reply.number, buffer.get());

@@ -110,6 +110,7 @@ class PullQueue {
     uint64_t staleness_steps = 0;
     codec::Encoding encoding;
     Incarnation incarnation;    // none: the coordinator
+    bool is_followed = false;   // by HeldValues
     std::vector<Entry> chunks;  // fixed when the answer began, less those that left
     uint32_t total = 0;         // when it began: the worker has counted those that left
     size_t next = 0;            // the first of them that was not sent in full
@@ -151,7 +152,6 @@ class PullQueue {
   /// Returns whether they have.
   bool Send(PullAnswer* answer, bool is_urgent, proto::Outbox* out);
   void SendFrame(PullAnswer* answer, proto::Outbox* out);
-  bool IsFollowed(const PullAnswer& answer) const;
   HeldValues::Form FormOf(const PullAnswer& answer, const Entry& entry, uint32_t part) const;
   uint64_t TakePieces(PullAnswer* answer, codec::Encoding* encoding);
   size_t EncodeFollowed(const PullAnswer& answer, uint64_t number, Buffer* bytes);

@@ -304,6 +304,31 @@ TEST_F(HeldValuesTest, WhatIsNotFiniteInFewBitsGoesAsF32) {
   }
 }
 
+/// An encoding may change from pull to pull.
+TEST(HeldValuesStateTest, WhoPullsSomethingElseIsNotFollowedUntilItPullsDifferencesAgain) {
+  using Wanted = HeldValues::Wanted;
+  const Life life(kShard);
+  const ChunkStore store = ChunkStore::Make(kShard, ShardSettings(), RigSetup()).value();
+  HeldValues values(life, store);
+  constexpr Incarnation kWho(1);
+  const Chunk& chunk = store.chunks()[2];
+  std::vector<std::byte> bytes(64);
+  EXPECT_FALSE(values.Begin(kWho, PeerOf(0), Wanted{{}, true}));
+  EXPECT_TRUE(values.Begin(kWho, PeerOf(0), Wanted{kInEight}));
+  HeldValues::Form form = values.FormOf(kWho, chunk, 0, true, kRoundedValue);
+  EXPECT_EQ(form.encoding, kRoundedValue);
+  EXPECT_TRUE(
+      values.Encode(kWho, chunk, 0, form, values.NextFrame(kWho), std::span(bytes).first(6)));
+  EXPECT_EQ(values.bytes(), 12U);
+  EXPECT_TRUE(values.Begin(kWho, PeerOf(0), Wanted{{}, true})) << "an evaluation is followed, too";
+  EXPECT_FALSE(values.Begin(kWho, PeerOf(0), Wanted{kRoundedValue}));
+  EXPECT_EQ(values.bytes(), 0U);
+  EXPECT_FALSE(values.Begin(kWho, PeerOf(0), Wanted{{}, true}));
+  EXPECT_TRUE(values.Begin(kWho, PeerOf(0), Wanted{kInEight}));
+  EXPECT_EQ(values.FormOf(kWho, chunk, 0, true, kInEight).base, 0U);
+  EXPECT_EQ(values.NextFrame(kWho), 2U) << "numbers go on";
+}
+
 /// A shard with room for one worker and a half.
 class HeldValuesRoomTest : public HeldValuesTest {
  protected:
