@@ -19,6 +19,7 @@
 #include "psctl/runs/mode_command.h"
 #include "psctl/runs/model_command.h"
 #include "psctl/runs/runs_command.h"
+#include "psctl/runs/set_command.h"
 #include "psctl/runs/status_command.h"
 #include "psctl/runs/stop_command.h"
 #include "psctl/runs/top_command.h"
@@ -47,6 +48,7 @@ constexpr const Command* kCommands[] = {
     &kPause,
     &kContinue,
     &kMode,
+    &kSet,
     &kRuns,
     &kCheckpoint,
     &kCheckpointList,

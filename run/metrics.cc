@@ -99,6 +99,8 @@ std::string MetricsToJson(
         &json);
     json.Field("samples_counted", row.samples_counted);
     json.Field("clock", row.clock);
+    json.Field("staleness", row.staleness);
+    json.Field("held_back", row.stats.times.held_back);
     json.EndObject();
   }
   json.EndList();

@@ -35,6 +35,13 @@ void ComputeThread::SetEncoder(std::optional<client::GradientEncoder> encoder) {
   encoder_ = std::move(encoder);
 }
 
+void ComputeThread::ChangeEncodings(const client::ChunkLayout& layout, bool has_feedback) {
+  const std::lock_guard lock(mutex_);
+  PS_CHECK(!task_ && encoder_)
+      << "other encodings while a task is under way, or without an encoder";
+  encoder_->Change(layout, has_feedback);
+}
+
 void ComputeThread::SetProbe(StepProbe probe) {
   const std::lock_guard lock(mutex_);
   PS_CHECK(trainer_ != nullptr && !task_) << "a probe without a trainer, or during a task";
@@ -160,7 +167,7 @@ Result<client::ComputeResult> ComputeThread::Step(
   Trainer::StepWatch watch;
   watch.on_begin = [this](uint64_t samples) { return BeginMinibatch(samples); };
   watch.on_end = [this, &task](uint64_t samples) {
-    if (task.local_steps > 1) {
+    if (task.is_local) {
       loop_
           ->Post([this, session = task.session, samples] {
             callbacks_.on_local_step(session, static_cast<uint32_t>(samples));
@@ -180,10 +187,13 @@ Result<client::ComputeResult> ComputeThread::Step(
         .Ignore("the push begins when the step is done instead");
   };
   Result<client::ComputeResult> result = trainer_->Step(task, tensors, watch);
-  if (result.ok() && task.local_steps > 1 && encoder_) {  // no tensor was ready before
+  if (result.ok() && task.is_local && encoder_) {  // no tensor was ready before
     for (uint32_t tensor = 0; tensor < trainer_->TensorElements().size(); ++tensor) {
       encoder_->Encode(tensor, tensors.gradient);
     }
+  }
+  if (result.ok() && encoder_) {
+    result->held_back = encoder_->TakeHeldBack();
   }
   return result;
 }

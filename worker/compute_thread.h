@@ -45,6 +45,8 @@ class ComputeThread {
   /// Gradients are encoded by it from now on, as soon as they are final; nothing: they stay f32, or
   /// as the device leaves them. Requires: no task is under way.
   void SetEncoder(std::optional<client::GradientEncoder> encoder);
+  /// The same encoder goes on with other encodings. Requires: there is one, no task is under way.
+  void ChangeEncodings(const client::ChunkLayout& layout, bool has_feedback);
   /// Times the passes of steps from now on. Requires: a trainer is set and no task is under way.
   void SetProbe(StepProbe probe);
 

@@ -62,11 +62,19 @@ Trainer::Trainer(
   }
 }
 
+std::vector<UpdateRule> Trainer::TensorRules() const {
+  std::vector<UpdateRule> rules;
+  for (const TensorSpec& tensor : model_.tensors) {
+    rules.push_back(tensor.rule);
+  }
+  return rules;
+}
+
 std::vector<codec::Encoding> Trainer::TensorEncodings() const {
   const codec::Encoding push = proto::PushEncodingOf(config_);
   std::vector<codec::Encoding> encodings;
-  for (const TensorSpec& tensor : model_.tensors) {
-    encodings.push_back(proto::PushEncodingOf(push, tensor.rule));
+  for (const UpdateRule rule : TensorRules()) {
+    encodings.push_back(proto::PushEncodingOf(push, rule));
   }
   return encodings;
 }
@@ -98,7 +106,7 @@ Result<client::ComputeResult> Trainer::Step(
     const client::ComputeTask& task, const TaskTensors& tensors, const StepWatch& watch) {
   Split(tensors.parameters, &parameters_);
   Split(tensors.gradient, &gradients_);
-  if (task.local_steps > 1) {
+  if (task.is_local) {
     return MakeLocalSteps(task, tensors, watch);
   }
   TakeDeviceBack();

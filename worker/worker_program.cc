@@ -243,6 +243,8 @@ Status WorkerProgram::TakeTrainer(const proto::JobConfig& config) {
   settings_.timing = proto::Timing::Of(config);
   settings_.tensor_elements = trainer->TensorElements();
   settings_.tensor_encodings = trainer->TensorEncodings();
+  settings_.tensor_rules = trainer->TensorRules();
+  settings_.steps = proto::StepSettingsOf(config);
   is_encoding_ = !proto::IsEncodedByDevice(config);
   has_error_feedback_ = proto::HasErrorFeedback(config);
   settings_.data = trainer->data();
@@ -354,6 +356,14 @@ Status WorkerProgram::Prepare(const client::ChunkLayout& layout, size_t gradient
       is_encoding_ ? std::optional<client::GradientEncoder>(
                          std::in_place, layout, settings_.frame_bytes, has_error_feedback_)
                    : std::nullopt);
+  return Status::Ok();
+}
+
+Status WorkerProgram::ChangeEncodings(const client::ChunkLayout& layout, bool has_feedback) {
+  if (!is_encoding_) {
+    return Status::Unsupported("train.gradient_dtype has this worker's device round gradients");
+  }
+  compute_->ChangeEncodings(layout, has_feedback);
   return Status::Ok();
 }
 

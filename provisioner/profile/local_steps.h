@@ -12,7 +12,7 @@ namespace ps::provisioner {
 // Steps of several minibatches (train.local_steps). What a run counts as a step is one exchange;
 // what profiles, models and plans count are minibatches. Pure.
 
-inline constexpr int kLocalStepsMax = 10000;  // of train.local_steps
+inline constexpr auto kLocalStepsMax = static_cast<int>(proto::kLocalStepsMax);
 
 /// Minibatches that all workers of the run have made together. With local steps the samples tell:
 /// a round may be cut short, and with local_steps_by_speed rounds differ.

@@ -21,19 +21,23 @@ Result<ChunkLayout> ChunkLayout::Make(
   for (const proto::ChunkAssignment& chunk : placement.chunks) {
     const uint32_t tensor = TensorOf(chunk.key);
     const int64_t tensor_offset = layout.tensors_.OffsetOf(tensor);
-    const codec::Encoding encoding = encodings.empty() ? codec::Encoding() : encodings[tensor];
-    const size_t stride = encoding.kind == codec::EncodingKind::kBf16 ? 2 : sizeof(float);
     layout.chunks_.push_back(
-        {chunk.key,
-         chunk.shard,
-         chunk.element_count,
-         tensor_offset + chunk.element_begin,
-         encoding,
-         static_cast<size_t>(tensor_offset) * sizeof(float) +
-             static_cast<size_t>(chunk.element_begin) * stride,
-         stride});
+        {chunk.key, chunk.shard, chunk.element_count, tensor_offset + chunk.element_begin});
   }
+  layout.SetEncodings(encodings);
   return layout;
+}
+
+void ChunkLayout::SetEncodings(std::span<const codec::Encoding> encodings) {
+  for (Chunk& chunk : chunks_) {
+    const uint32_t tensor = TensorOf(chunk.key);
+    const int64_t tensor_offset = tensors_.OffsetOf(tensor);
+    chunk.encoding = encodings.empty() ? codec::Encoding() : encodings[tensor];
+    chunk.gradient_stride = chunk.encoding.kind == codec::EncodingKind::kBf16 ? 2 : sizeof(float);
+    chunk.gradient_begin =
+        static_cast<size_t>(tensor_offset) * sizeof(float) +
+        static_cast<size_t>(chunk.offset - tensor_offset) * chunk.gradient_stride;
+  }
 }
 
 const ChunkLayout::Chunk* ChunkLayout::Find(ChunkKey key) const {

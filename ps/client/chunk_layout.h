@@ -45,6 +45,8 @@ class ChunkLayout {
 
   /// Null when the model has no such chunk.
   const Chunk* Find(ChunkKey key) const;
+  /// Gradients travel in these encodings from now on, as Make takes them.
+  void SetEncodings(std::span<const codec::Encoding> encodings);
   /// The chunk is on another shard now. Requires: there is one.
   void Move(ChunkKey key, ShardId shard);
 

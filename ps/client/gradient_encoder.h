@@ -16,11 +16,19 @@ namespace ps::client {
 class GradientEncoder {
  public:
   /// `layout`: its encodings. Parts are of `frame_bytes`, as they travel. With `has_feedback` the
-  /// residual takes as much memory as the parameters; it begins at 0.
+  /// residual takes as much memory as the parameters, once something is encoded; it begins at 0.
   GradientEncoder(const ChunkLayout& layout, size_t frame_bytes, bool has_feedback);
+
+  /// Gradients travel so from now on. What is kept goes with the next gradient of each tensor,
+  /// whatever that travels as; so nothing is lost by a change, nor by the end of feedback.
+  void Change(const ChunkLayout& layout, bool has_feedback);
 
   /// The gradient of `tensor` is final in `gradient`, a flat one of all tensors. Once a step.
   void Encode(uint32_t tensor, std::span<float> gradient);
+
+  /// Norm of what is kept of the tensors encoded since the last call, as a share of the norm of
+  /// their gradients; 0: nothing is kept, or something was not finite.
+  double TakeHeldBack();
 
  private:
   struct Part {
@@ -30,8 +38,21 @@ class GradientEncoder {
     size_t place = 0;  // of its bytes, in bytes of a flat gradient
   };
 
-  std::vector<std::vector<Part>> tensors_;  // what is to be encoded of each, in order
-  Buffer residual_;                         // flat; empty without feedback
+  struct Tensor {
+    std::vector<Part> parts;  // what is to be encoded of it, in order
+    bool is_kept = false;     // there is something of it in the residual
+    bool is_lossy = false;
+  };
+
+  /// What is kept has gone with a gradient.
+  void Forget(Tensor* tensor);
+
+  size_t frame_bytes_ = 0;
+  bool has_feedback_ = false;
+  std::vector<Tensor> tensors_;
+  Buffer residual_;  // flat; empty while nothing is kept
+  double gradient_squares_ = 0;
+  double kept_squares_ = 0;
 };
 
 }  // namespace ps::client

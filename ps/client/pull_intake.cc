@@ -42,6 +42,12 @@ bool PullIntake::CountUnknown(uint64_t request_id, ChunkKey key) {
   return unknown_.insert(key).second;
 }
 
+void PullIntake::TakeEncodings(const ChunkLayout& layout) {
+  for (ChunkLayout::Chunk& chunk : chunks_) {
+    chunk = *layout.Find(chunk.key);
+  }
+}
+
 std::vector<proto::ChunkVersion> PullIntake::Held(bool exact) const {
   std::vector<proto::ChunkVersion> held;
   for (size_t i = 0; i < chunks_.size(); ++i) {

@@ -60,6 +60,9 @@ class PullIntake {
   /// The chunk is this shard's now; nothing of it is held.
   void Add(const ChunkLayout::Chunk& chunk);
 
+  /// Gradients travel as the layout has them from now on.
+  void TakeEncodings(const ChunkLayout& layout);
+
   /// For a pull. `exact`: chunks whose values were rounded on their way don't count.
   std::vector<proto::ChunkVersion> Held(bool exact = false) const;
 

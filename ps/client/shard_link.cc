@@ -51,11 +51,11 @@ ShardLink::ShardLink(
   states_.assign(chunks().size(), ChunkState::kNotReady);
 }
 
-/// How long to wait for an answer, by how much one step sends to the shard.
+/// How long to wait for an answer, by how much one step sends to the shard at most.
 void ShardLink::SetRetries() {
   uint64_t bytes = 0;
   for (const ChunkLayout::Chunk& chunk : chunks()) {
-    bytes += chunk.encoding.SizeOf(chunk.element_count);
+    bytes += uint64_t{chunk.element_count} * sizeof(float);
   }
   // A repetition of data that is still on its way would only delay it.
   const Duration transfer = FromSeconds(static_cast<double>(bytes) / kSlowLinkBytesPerSecond);
@@ -230,6 +230,7 @@ void ShardLink::SendFrame(std::span<const Piece> pieces, proto::Outbox* out) {
   push.lease = job_.lease;
   push.round = job_.round;
   push.samples = job_.samples;
+  push.local_steps = job_.local_steps;
   push.chunk_count = static_cast<uint32_t>(chunks().size());
   push.encoding = chunks()[pieces.front().chunk].encoding;
   for (const auto& [i, part] : pieces) {
@@ -249,6 +250,7 @@ void ShardLink::SendFrame(std::span<const Piece> pieces, proto::Outbox* out) {
   }
   if (is_last && job_.wants_pull) {
     push.wants_pull = true;
+    push.pull_encoding = pull_encoding_;
     push.held = intake_.Held();
     push.held_life = intake_.life();
   }
@@ -314,6 +316,7 @@ void ShardLink::SendPull(proto::Outbox* out) {
   pull.held = intake_.Held(is_evaluation_);
   pull.held_life = intake_.life();
   pull.placement = placement_;
+  pull.encoding = is_evaluation_ ? codec::Encoding() : pull_encoding_;
   ExpectPull(++last_request_id_);
   out->Send(peer_, pull_request_id_, std::move(pull));
 }

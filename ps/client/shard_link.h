@@ -23,6 +23,7 @@ struct PushJob {
   LeaseId lease;
   uint64_t round = 0;
   uint32_t samples = 0;
+  uint32_t local_steps = 1;  // of the job, when it was leased
   /// Held until EndPush. Frames own it too, so that a transport which can't send at once need not
   /// copy it.
   GradientLoan gradient;
@@ -85,6 +86,12 @@ class ShardLink {
   /// newest pull. Its answers are about the chunks that it has by that.
   uint64_t seen_placement() const { return std::max(pushed_placement_, pulled_placement_); }
 
+  /// Values to train with are asked for in this encoding from now on.
+  void SetPullEncoding(const codec::Encoding& encoding) { pull_encoding_ = encoding; }
+
+  /// Gradients travel as the layout has them. Requires: no push is under way.
+  void TakeEncodings(const ChunkLayout& layout) { intake_.TakeEncodings(layout); }
+
   /// Requires: the previous push is done.
   void BeginPush(const PushJob& job);
   /// Every chunk of `tensor` in the job's gradient has its final value.
@@ -105,6 +112,9 @@ class ShardLink {
 
   /// True when the newest pull has been answered in full.
   bool is_pull_done() const { return !is_pulling_; }
+
+  /// A pull is under way, and nothing of its answer has come.
+  bool is_pull_held() const { return is_pulling_ && seen_count_ == 0; }
 
   uint64_t pulled_round() const { return pulled_round_; }
 
@@ -186,6 +196,7 @@ class ShardLink {
   // The pull.
   bool is_pulling_ = false;
   bool is_evaluation_ = false;
+  codec::Encoding pull_encoding_;
   uint64_t min_round_ = 0;
   uint64_t pulled_round_ = 0;
   uint64_t pulled_placement_ = 0;

@@ -29,6 +29,22 @@ void ShardLinks::Add(const proto::ShardAddress& address) {
       session_.settings.timing,
       &random_);
   link->SetPlacement(placement_);
+  link->SetPullEncoding(pull_encoding_);
+}
+
+void ShardLinks::SetPullEncoding(const codec::Encoding& encoding) {
+  pull_encoding_ = encoding;
+  for (const auto& [shard, link] : links_) {
+    link->SetPullEncoding(encoding);
+  }
+}
+
+void ShardLinks::SetPushEncodings(std::span<const codec::Encoding> encodings) {
+  PS_CHECK(!push_) << "other encodings while a push is under way";
+  layout_.SetEncodings(encodings);
+  for (const auto& [shard, link] : links_) {
+    link->TakeEncodings(layout_);
+  }
 }
 
 void ShardLinks::CloseAll(proto::Outbox* out) {
@@ -206,6 +222,12 @@ void ShardLinks::BeginPull(
   for (auto& [shard, link] : links_) {
     link->BeginPull(min_round, is_evaluation, now, out);
   }
+}
+
+bool ShardLinks::are_pulls_held() const {
+  return !are_pulls_done() && std::ranges::all_of(links_, [](const auto& entry) {
+    return entry.second->is_pull_done() || entry.second->is_pull_held();
+  });
 }
 
 bool ShardLinks::are_pulls_done() const {

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +37,11 @@ class ShardLinks {
   const ChunkLayout& layout() const { return layout_; }
 
   void SetLayout(ChunkLayout layout) { layout_ = std::move(layout); }
+
+  /// Values to train with are asked for in this encoding from now on.
+  void SetPullEncoding(const codec::Encoding& encoding);
+  /// The gradient of each tensor travels in its encoding. Requires: no push is under way.
+  void SetPushEncodings(std::span<const codec::Encoding> encodings);
 
   /// The placement that the layout is of.
   uint64_t placement() const { return placement_; }
@@ -78,6 +84,8 @@ class ShardLinks {
 
   void BeginPull(uint64_t min_round, bool is_evaluation, TimePoint now, proto::Outbox* out);
   bool are_pulls_done() const;
+  /// Pulls are under way, and nothing of an answer has come.
+  bool are_pulls_held() const;
   /// Whether a pull that is over has brought values of an earlier round than this.
   bool HasPulledBefore(uint64_t round) const;
   /// Whether the values held of each shard follow this step of the worker, or a later one.
@@ -103,6 +111,7 @@ class ShardLinks {
   const Logger& log_;
 
   ChunkLayout layout_;
+  codec::Encoding pull_encoding_;
   uint64_t placement_ = 0;
   std::map<ShardId, std::unique_ptr<ShardLink>> links_;
   std::map<ShardId, proto::ShardAddress> addresses_;  // where each was last

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "ps/proto/exchange.h"
+
 namespace ps::client {
 
 StepPipeline::StepPipeline(
@@ -21,6 +23,11 @@ StepPipeline::StepPipeline(
       reports_(reports),
       times_(times),
       log_(log) {}
+
+void StepPipeline::Begin(const proto::StepSettings& settings) {
+  settings_ = settings;
+  links_.SetPullEncoding(settings.pull);
+}
 
 void StepPipeline::Reset() {
   last_step_ = 0;
@@ -58,7 +65,7 @@ void StepPipeline::AdvanceTravelling(bool may_begin, TimePoint now, proto::Outbo
 /// The gradient of one minibatch leaves as it becomes final. What local steps come to is there at
 /// the end; of a step that has ended early the coordinator knows first what it stands for.
 bool StepPipeline::MayTravel(const StepWork& work) const {
-  return work.local_steps == 1 || (work.is_computed && !leases_.is_cutting());
+  return !work.is_local || (work.is_computed && !leases_.is_cutting());
 }
 
 /// Moves the step in hand into the place of the travelling one and pushes what is ready of it.
@@ -72,6 +79,7 @@ void StepPipeline::BeginTravel(bool wants_pull, TimePoint now, proto::Outbox* ou
        done.lease,
        travelling_->round,
        static_cast<uint32_t>(done.end - done.begin),
+       travelling_->reference_steps,
        travelling_->gradient,
        wants_pull});
   for (const uint32_t tensor : std::exchange(travelling_->ready_tensors, {})) {
@@ -126,6 +134,7 @@ Status StepPipeline::OnComputed(
 void StepPipeline::OnEvaluated(
     const ComputeResult& result, bool is_void, bool may_report, TimePoint now, proto::Outbox* out) {
   times_.OnTaskDone(result, now);
+  times_.OnEvaluated(result);
   parameters_.HandOverStash();
   if (is_void || !std::exchange(is_evaluating_, false)) {
     return;
@@ -159,6 +168,12 @@ Status StepPipeline::AdvanceCompute(bool may_begin, TimePoint now, proto::Outbox
   if (is_evaluation && reports_.has_evaluation()) {
     return Status::Ok();  // one report at a time
   }
+  if (!is_evaluation) {
+    PS_ASSIGN(const bool has_settings, TakeSettings(lease->grant.settings));
+    if (!has_settings) {
+      return Status::Ok();
+    }
+  }
   if (!parameters_.Prepare(lease->grant, now, out)) {
     return Status::Ok();
   }
@@ -171,6 +186,32 @@ Status StepPipeline::AdvanceCompute(bool may_begin, TimePoint now, proto::Outbox
   return Status::Ok();
 }
 
+/// Gradients in their memory are of one layout: none is lent when it changes.
+Result<bool> StepPipeline::TakeSettings(const proto::StepSettings& settings) {
+  const bool is_push_same =
+      settings.push == settings_.push && settings.has_feedback == settings_.has_feedback;
+  if (!is_push_same && is_busy()) {
+    return false;
+  }
+  if (settings.pull != settings_.pull) {
+    links_.SetPullEncoding(settings.pull);
+  }
+  if (!is_push_same) {
+    std::vector<codec::Encoding> encodings;
+    for (size_t tensor = 0; tensor < links_.layout().tensor_count(); ++tensor) {
+      const std::vector<UpdateRule>& rules = session_.settings.tensor_rules;
+      encodings.push_back(proto::PushEncodingOf(
+          settings.push, rules.empty() ? UpdateRule::kOptimizer : rules[tensor]));
+    }
+    links_.SetPushEncodings(encodings);
+    PS_TRY(host_.ChangeEncodings(links_.layout(), settings.has_feedback));
+    log_.Info(
+        "encodings", {{"push", settings.push.ToText()}, {"error_feedback", settings.has_feedback}});
+  }
+  settings_ = settings;
+  return true;
+}
+
 Status StepPipeline::StartStep(LeaseQueue::Lease* lease, TimePoint now, proto::Outbox* out) {
   const SamplesAhead samples = leases_.NextOf(*lease);
   StepWork work;
@@ -180,6 +221,8 @@ Status StepPipeline::StartStep(LeaseQueue::Lease* lease, TimePoint now, proto::O
   work.done.end = samples.end;
   work.round = lease->grant.round;
   work.local_steps = lease->grant.local_steps;
+  work.reference_steps = lease->grant.settings.local_steps;
+  work.is_local = lease->grant.is_local();
   work.began = now;
   lease->next = samples.end;
   ComputeTask task;
@@ -190,6 +233,7 @@ Status StepPipeline::StartStep(LeaseQueue::Lease* lease, TimePoint now, proto::O
   task.end = samples.end;
   task.minibatch = leases_.MinibatchOf(*lease);
   task.local_steps = lease->grant.local_steps;
+  task.is_local = lease->grant.is_local();
   task.samples_done = lease->grant.samples_done + (samples.begin - lease->grant.begin);
   times_.counters().steps_late += parameters_.IsLate(work.done.step) ? 1 : 0;
   PS_ASSIGN(work.gradient, host_.StartCompute(task));
@@ -225,7 +269,7 @@ void StepPipeline::ShortenStepThatIsLate(TimePoint deadline, TimePoint now) {
   const Duration step = FromSeconds(1.5 * times_.step_seconds());
   const TimePoint latest = now + (deadline - now) / 2;
   const bool is_first = times_.step_seconds() == 0;  // nobody knows how long it takes
-  if (work->began + step <= latest && (work->local_steps == 1 || !is_first)) {
+  if (work->began + step <= latest && (!work->is_local || !is_first)) {
     return;
   }
   if (work->local_steps > 1 && now + step / work->local_steps <= latest) {

@@ -40,6 +40,8 @@ class StepPipeline {
       WorkTimes& times,
       const Logger& log);
 
+  /// A session begins whose gradients travel so at first.
+  void Begin(const proto::StepSettings& settings);
   void Reset();
 
   /// Does all that can be done now. Without `may_begin` no step or evaluation begins. Errors: the
@@ -69,6 +71,9 @@ class StepPipeline {
   /// A step is computed or travels, or arithmetic is under way.
   bool is_busy() const { return is_host_busy_ || travelling_ || computing_; }
 
+  /// A step is on its way to the shards, and not computed any more.
+  bool is_travelling() const { return travelling_ && travelling_->is_computed; }
+
   /// There is a step that is to be finished before the worker leaves.
   bool HasStepToFinish();
 
@@ -86,13 +91,17 @@ class StepPipeline {
     uint64_t round = 0;
     GradientLoan gradient;
     bool is_computed = false;
-    uint32_t local_steps = 1;             // with more it travels once it is computed
+    uint32_t local_steps = 1;
+    uint32_t reference_steps = 1;         // those of the job
+    bool is_local = false;                // it travels once it is computed
     std::vector<uint32_t> ready_tensors;  // until the push has begun
     TimePoint began{};
   };
 
   void AdvanceTravelling(bool may_begin, TimePoint now, proto::Outbox* out);
   Status AdvanceCompute(bool may_begin, TimePoint now, proto::Outbox* out);
+  /// False while steps under way have other settings.
+  Result<bool> TakeSettings(const proto::StepSettings& settings);
   Status StartStep(LeaseQueue::Lease* lease, TimePoint now, proto::Outbox* out);
   Status StartEvaluation(const proto::LeaseGrant& grant);
   bool MayTravel(const StepWork& work) const;
@@ -110,6 +119,7 @@ class StepPipeline {
   WorkTimes& times_;
   const Logger& log_;
 
+  proto::StepSettings settings_;  // of the newest step
   Step last_step_ = 0;
   std::optional<StepWork> computing_;
   std::optional<StepWork> travelling_;

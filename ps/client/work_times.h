@@ -9,6 +9,9 @@
 
 namespace ps::client {
 
+/// What a worker that computes nothing waits for.
+enum class WaitingFor : uint8_t { kNothing, kPush, kPull, kOthers, kLease };
+
 /// What a worker has done and how long it took: arithmetic, and waiting for it to begin.
 class WorkTimes {
  public:
@@ -16,6 +19,7 @@ class WorkTimes {
   void Begin(TimePoint now) {
     waiting_since_ = now;
     rate_since_ = now;
+    entered_at_ = now;
   }
 
   void Reset() {
@@ -24,6 +28,21 @@ class WorkTimes {
     rate_samples_ = 0;
     minibatches_ = 0;
     local_samples_ = 0;
+    waiting_for_ = WaitingFor::kNothing;
+  }
+
+  /// It waits for this from now on.
+  void Enter(WaitingFor what, TimePoint now) {
+    AddWait(now, &counters_.times);
+    waiting_for_ = what;
+    entered_at_ = now;
+  }
+
+  /// The counters, with what is waited for now.
+  proto::WorkerStats At(TimePoint now) const {
+    proto::WorkerStats stats = counters_;
+    AddWait(now, &stats.times);
+    return stats;
   }
 
   /// Arithmetic is given to the host.
@@ -40,6 +59,7 @@ class WorkTimes {
   /// It was a step.
   void OnStepDone(const ComputeResult& result) {
     counters_.compute_s += result.seconds;
+    counters_.times.held_back = result.held_back;
     step_seconds_ =
         step_seconds_ == 0 ? result.seconds : 0.8 * step_seconds_ + 0.2 * result.seconds;
   }
@@ -69,11 +89,31 @@ class WorkTimes {
     }
   }
 
+  void OnEvaluated(const ComputeResult& result) { counters_.times.evaluate_s += result.seconds; }
+
   proto::WorkerStats& counters() { return counters_; }
 
-  const proto::WorkerStats& counters() const { return counters_; }
-
  private:
+  void AddWait(TimePoint now, proto::WorkerTimes* times) const {
+    const double seconds = Seconds(now - entered_at_);
+    switch (waiting_for_) {
+      case WaitingFor::kPush:
+        times->push_s += seconds;
+        break;
+      case WaitingFor::kPull:
+        times->pull_s += seconds;
+        break;
+      case WaitingFor::kOthers:
+        times->others_s += seconds;
+        break;
+      case WaitingFor::kLease:
+        times->lease_s += seconds;
+        break;
+      case WaitingFor::kNothing:
+        break;
+    }
+  }
+
   proto::WorkerStats counters_;
   uint64_t minibatches_ = 0;    // of local steps
   uint64_t local_samples_ = 0;  // in them
@@ -82,6 +122,8 @@ class WorkTimes {
   double step_seconds_ = 0;
   TimePoint rate_since_{};
   uint64_t rate_samples_ = 0;
+  WaitingFor waiting_for_ = WaitingFor::kNothing;
+  TimePoint entered_at_{};
 };
 
 }  // namespace ps::client

@@ -174,6 +174,7 @@ void WorkerCore::OnLeaseGrant(const proto::LeaseGrant& grant, TimePoint now) {
 
 void WorkerCore::Advance(TimePoint now, proto::Outbox* out) {
   if (is_rejoining_ || (state_ != State::kRunning && state_ != State::kDraining)) {
+    times_.Enter(WaitingFor::kNothing, now);
     return;
   }
   ExitOnError(steps_.Advance(is_running(), now, out));
@@ -183,6 +184,7 @@ void WorkerCore::Advance(TimePoint now, proto::Outbox* out) {
     host_.OnSamplesAhead(*ahead);
   }
   reports_.Settle();
+  times_.Enter(WhatIsAwaited(), now);
 }
 
 /// Without overlap a worker asks right behind its report: a coordinator which finds nothing for it

@@ -139,6 +139,7 @@ class WorkerCore {
   void RetryCoordinator(TimePoint now, proto::Outbox* out);
   void SendHeartbeat(TimePoint now, proto::Outbox* out);
   std::vector<proto::Wait> Waits(TimePoint now) const;
+  WaitingFor WhatIsAwaited() const;
   /// Arithmetic is over. False when its result is of no use to this core any more.
   bool TakeHostBack();
 

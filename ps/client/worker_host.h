@@ -22,6 +22,8 @@ struct WorkerSettings {
   proto::Timing timing;
   std::vector<int64_t> tensor_elements;           // of the model as this program builds it
   std::vector<codec::Encoding> tensor_encodings;  // of each one's gradient; none: all f32
+  std::vector<UpdateRule> tensor_rules;           // none: all of them are the optimizer's
+  proto::StepSettings steps;                      // that tensor_encodings are of
   proto::DatasetFingerprint data;                 // as this program has read it
   std::string device;                             // that it computes on, for people
 };
@@ -35,7 +37,8 @@ struct ComputeTask {
   uint64_t begin = 0;  // samples [begin, end)
   uint64_t end = 0;
   uint32_t minibatch = 0;     // train: of so many samples, the last one of fewer
-  uint32_t local_steps = 1;   // above 1: the gradient is what the host has changed by as many steps
+  uint32_t local_steps = 1;   // minibatches, at most
+  bool is_local = false;      // the gradient is what the host has changed by as many steps
   uint64_t samples_done = 0;  // of the whole job, about, when it begins
 };
 
@@ -53,6 +56,7 @@ struct ComputeResult {
   uint64_t correct = 0;
   double seconds = 0;
   uint64_t samples = 0;  // the first ones of the task that it is of; 0: all
+  double held_back = 0;  // as proto::WorkerTimes has it
 };
 
 /// The world as a worker's core sees it, apart from messages. Implemented by the worker program and
@@ -87,17 +91,25 @@ class WorkerHost {
   /// transport still holds. Errors: as those of Configure.
   virtual Status Prepare(const ChunkLayout& layout, size_t gradients) = 0;
 
+  /// Gradients that are lent from now on are of the layout's encodings, with or without what
+  /// encoding loses of them kept for later ones; what is kept already goes with the next one.
+  /// Called when no gradient is lent and no task is under way. Errors: kUnsupported: a host that
+  /// can't.
+  virtual Status ChangeEncodings(const ChunkLayout& /*layout*/, bool /*has_feedback*/) {
+    return Status::Unsupported("this worker can't change how its gradients travel");
+  }
+
   /// New values of a chunk, or of a part of one, which the host copies before it returns. No task
   /// is under way; others still come, so a device can fetch these meanwhile.
   virtual void TakeChunk(const PullIntake::Fresh& fresh) = 0;
 
   /// Begins a task with the parameters handed over. Returns the gradient that a train task will
   /// fill, of the types that WorkerSettings says; null for an evaluation. An error ends the worker.
-  /// With local steps: the parameters, less what training on its minibatches in turn makes of them;
-  /// of what is averaged, the observation that has the effect of all of them.
+  /// If the task is local: the parameters, less what training on its minibatches in turn makes of
+  /// them; of what is averaged, the observation that has the effect of all of them.
   virtual Result<GradientLoan> StartCompute(const ComputeTask& task) = 0;
 
-  /// The task under way, of that step and with local steps, is to end with the minibatch in hand;
+  /// The task under way, of that step and local, is to end with the minibatch in hand;
   /// ComputeResult::samples says where it has. A host that can't goes on to its end.
   virtual void EndStepEarly(Step /*step*/) {}
 

@@ -71,6 +71,7 @@ void WorkerCore::BecomeMember(
   session_.settings.timing = timing;
   links_.SetPlacement(reply.placement.version);
   leases_.Begin();
+  steps_.Begin(session_.settings.steps);
   reports_.Begin();
   goodbye_retry_ = RetryTimer(timing.retry_first, timing.retry_limit);
   times_.Begin(now);

@@ -51,12 +51,31 @@ void WorkerCore::RetryCoordinator(TimePoint now, proto::Outbox* out) {
 }
 
 proto::WorkerStats WorkerCore::Stats(TimePoint now) const {
-  proto::WorkerStats stats = times_.counters();
+  proto::WorkerStats stats = times_.At(now);
   links_.AddTo(&stats);
   if (!steps_.is_host_busy() && state_ != State::kExited && !is_beginning()) {
     stats.wait_s += Seconds(now - times_.waiting_since());
   }
   return stats;
+}
+
+/// The way to the host's thread and back is nothing that could be named.
+WaitingFor WorkerCore::WhatIsAwaited() const {
+  const bool is_working = state_ == State::kRunning || state_ == State::kDraining;
+  if (!is_working || is_rejoining_ || steps_.is_host_busy()) {
+    return WaitingFor::kNothing;
+  }
+  const bool may_be_held = parameters_.mode() != proto::Mode::kAsync;
+  if (steps_.is_travelling()) {
+    return WaitingFor::kPush;
+  }
+  if (leases_.is_empty()) {
+    return parameters_.mode() == proto::Mode::kBsp ? WaitingFor::kOthers : WaitingFor::kLease;
+  }
+  if (!links_.are_pulls_done()) {
+    return may_be_held && links_.are_pulls_held() ? WaitingFor::kOthers : WaitingFor::kPull;
+  }
+  return WaitingFor::kNothing;
 }
 
 std::vector<proto::Wait> WorkerCore::Waits(TimePoint now) const {

@@ -42,7 +42,7 @@ CoordinatorCore::Parts::Parts(
       watch(
           {job.timing,
            FromSeconds(double{job.options.config.fleet.join_timeout_s}),
-           job.options.config.train.local_steps,
+           job.settings(),
            job.evaluations,
            job.speed,
            job.shards_silent_at,
@@ -59,6 +59,7 @@ CoordinatorCore::Parts::Parts(
       pauses(&job, &checkpoints),
       park(&job, &checkpoints, &joins, &servers_desk),
       modes(&job, &checkpoints, &leases),
+      settings(&job),
       notices(&job, &handovers),
       prewarm(&job, &checkpoints),
       fleet_desk(&job, &notices, &servers_desk, &prewarm, &park),
@@ -184,6 +185,7 @@ void CoordinatorCore::Dispatch(const Call& call, proto::Message&& message) {
           [&](const proto::ScaleRequest& m) { parts_->fleet_desk.On(call, m); },
           [&](const proto::PauseRequest& m) { parts_->pauses.On(call, m); },
           [&](const proto::ModeRequest& m) { parts_->modes.On(call, m); },
+          [&](const proto::SetRequest& m) { parts_->settings.On(call, m); },
           [&](const auto& /*other*/) {
             parts_->job.Refuse(
                 call, StatusCode::kInvalidArgument, "the coordinator does not take this message");
@@ -514,8 +516,10 @@ void CoordinatorCore::Settle(const Call& call) {
     parts_->servers_desk.GoOn(call);
     ChangeShardsIfWanted(call);
     parts_->modes.Advance(call);
+    parts_->settings.Advance(call);
     parts_->leases.Serve(call);
     if (parts_->leases.TryCommit(call)) {
+      parts_->settings.Advance(call);  // no round is open now
       parts_->shards.SendCommits(call);
       parts_->checkpoints.OpenIfDue(call);
       parts_->leases.FinishEpochs();

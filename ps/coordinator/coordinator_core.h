@@ -28,6 +28,7 @@
 #include "ps/coordinator/workers/lease_desk.h"
 #include "ps/coordinator/workers/mode_desk.h"
 #include "ps/coordinator/workers/pause_desk.h"
+#include "ps/coordinator/workers/settings_desk.h"
 #include "ps/coordinator/workers/silence_watch.h"
 #include "ps/proto/fleet_policy.h"
 #include "ps/proto/state/launch_journal.h"
@@ -204,6 +205,7 @@ class CoordinatorCore {
     PauseDesk pauses;
     ParkDesk park;
     ModeDesk modes;
+    SettingsDesk settings;
     NoticeDesk notices;
     PrewarmDesk prewarm;
     FleetDesk fleet_desk;

@@ -335,6 +335,7 @@ proto::JobStatus StatusReport::TotalsAt(TimePoint now) const {
   status.model_file = job_->state.model.file;
   status.model_problem = job_->state.model.problem;
   status.modes = job_->ModesNow();
+  status.steps = job_->StepsNow();
   status.mode = status.modes.in_force.mode;
   status.epochs = ledger.epochs();
   status.samples_total = ledger.samples_total();

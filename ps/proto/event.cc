@@ -177,8 +177,9 @@ constexpr std::array kRows = {
     Info("model_saved", kRun, "the model is in {path}"),
     Warning("model_not_saved", kGiveUp, "the model was not saved: {reason}"),
     Info("finished", kRun, "the run is over: {outcome}"),
+    Info("settings_changed", kMode, "{settings} {when}, {settings_before} before: {by}[, {why}]"),
 };
-static_assert(kRows.size() == static_cast<size_t>(EventCode::kFinished) + 1);
+static_assert(kRows.size() == static_cast<size_t>(EventCode::kSettingsChanged) + 1);
 
 const Row& RowOf(EventCode code) {
   return kRows[static_cast<size_t>(code)];

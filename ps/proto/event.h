@@ -110,6 +110,7 @@ enum class EventCode : uint8_t {
   kModelSaved,
   kModelNotSaved,
   kFinished,
+  kSettingsChanged,
 };
 
 /// An event of a run, as its journal and its status have it.

@@ -3,6 +3,7 @@
 #include "ps/base/tensor_spec.h"
 #include "ps/codec/encoding.h"
 #include "ps/proto/job/job_config.h"
+#include "ps/proto/mode_messages.h"
 
 namespace ps::proto {
 
@@ -19,8 +20,8 @@ constexpr Encoding PushEncodingOf(Encoding job, UpdateRule rule) {
   return rule == UpdateRule::kOptimizer ? job : Encoding{};
 }
 
-/// Whether a worker's device leaves its gradients as they travel. Else they are f32, and the worker
-/// encodes them.
+/// Whether a worker's device leaves its gradients as they travel, rounded. Else they are f32, and
+/// the worker encodes them if that is not what they travel as.
 bool IsEncodedByDevice(const JobConfig& config);
 
 /// Whether a worker keeps what encoding has lost of its gradients.
@@ -46,5 +47,8 @@ inline constexpr uint32_t kDifferencesInARow = 99;
 
 /// Bytes of a pull of so many parameters in one piece, on average.
 double PulledBytesOf(Encoding pull, uint64_t count);
+/// What the steps of the job begin with.
+StepSettings StepSettingsOf(const JobConfig& config);
+AutoSettings AutoSettingsOf(const JobConfig& config);
 
 }  // namespace ps::proto

@@ -6,6 +6,7 @@
 
 #include "ps/base/ids.h"
 #include "ps/proto/job/job_config.h"
+#include "ps/proto/mode_messages.h"
 
 namespace ps::proto {
 
@@ -57,6 +58,10 @@ struct LeaseGrant {
   Mode mode = Mode::kAsync;   // that its steps are made in
   uint32_t local_steps = 1;   // minibatches of each step; the worker trains on them by itself
   uint64_t samples_done = 0;  // of the whole job, when it was granted
+  StepSettings settings{};    // of its steps; `local_steps` is this worker's share of theirs
+
+  /// Its steps are made by the worker's own optimizer, and say how far the parameters have moved.
+  bool is_local() const { return settings.local_steps > 1; }
 
   uint64_t step_samples() const { return uint64_t{minibatch} * local_steps; }
 };

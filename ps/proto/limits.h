@@ -25,6 +25,7 @@ inline constexpr int64_t kTensorElementsMax = int64_t{1} << 46;
 
 /// Samples of a worker's step, all its minibatches together.
 inline constexpr uint32_t kStepSamplesMax = 1U << 24;
+inline constexpr uint32_t kLocalStepsMax = 10'000;  // of train.local_steps
 
 // Texts, in bytes. An encoder cuts longer ones, so that the peer can always read them.
 inline constexpr size_t kNameBytesMax = 256;               // node, host, tensor, state

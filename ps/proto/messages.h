@@ -79,6 +79,8 @@ struct PushRequest {
   uint64_t held_life = 0;
   uint64_t placement = 0;  // the newest that the worker knows
   Encoding encoding;
+  uint32_t local_steps = 1;  // of the job, when it was leased: the learning rate is for so many
+  Encoding pull_encoding;    // with wants_pull, as in PullRequest
   Payload payload;
 };
 
@@ -113,14 +115,15 @@ struct PullRequest {
   std::vector<ChunkVersion> held;  // chunks not listed are sent whatever their version
   uint64_t held_life = 0;          // the shard's life that they are of; of another: all are sent
   uint64_t placement = 0;          // as in PushRequest; chunks that have moved away are left out
+  Encoding encoding;               // that the values are to have, but for an evaluation: f32
 };
 
 /// Values of some chunks; several frames may answer one pull. The request id is the pull's
 /// (or the fused push's). Payload: values, chunks or parts back to back, each encoded by itself,
-/// all in one encoding: f32, or bf16 where the job says so and the pull is for training. Where the
-/// job says int8 or int4, frames of that encoding have differences, to what the frame `base` has
-/// brought of that part; all others have values. A difference whose base is not what the worker
-/// holds is not used: the worker asks anew, without the chunk in `held`, and gets its value.
+/// all in one encoding: that of the pull, or f32. Where a pull asks for int8 or int4, frames of that
+/// encoding have differences, to what the frame `base` has brought of that part; all others have
+/// values, f32 or bf16. A difference whose base is not what the worker holds is not used: the worker
+/// asks anew, without the chunk in `held`, and gets its value.
 struct PullReply {
   struct Chunk {
     ChunkKey key;
@@ -269,6 +272,7 @@ struct CommitRound {
 
   uint64_t round = 0;
   std::vector<Contribution> contributions;
+  uint32_t local_steps = 1;  // minibatches behind what each has observed
 };
 
 struct CommitAck {
@@ -394,6 +398,20 @@ struct JoinReply {
   std::string device;  // as in the config
 };
 
+/// What WorkerStats::wait_s was for, in seconds, each in its time alone; and what is held back.
+struct WorkerTimes {
+  double push_s = 0;      // gradients travel
+  double pull_s = 0;      // parameters travel
+  double others_s = 0;    // ssp, bsp: the slowest workers are waited for
+  double lease_s = 0;     // the coordinator has no work, or is slow
+  double evaluate_s = 0;  // arithmetic of evaluations; part of neither compute_s nor wait_s
+  /// Norm of what error feedback holds back after the newest step, as a share of the norm of that
+  /// step's gradient; 0: nothing is held back.
+  double held_back = 0;
+
+  friend bool operator==(const WorkerTimes&, const WorkerTimes&) = default;
+};
+
 struct WorkerStats {
   uint64_t steps = 0;
   uint64_t samples = 0;
@@ -407,6 +425,7 @@ struct WorkerStats {
   // Begun without what the own step before the last had made of the parameters, since its pull was
   // not answered yet; all of them without overlap.
   uint64_t steps_late = 0;
+  WorkerTimes times;
 };
 
 enum class WorkerState : uint8_t { kJoining = 0, kComputing = 1, kWaiting = 2, kDraining = 3 };
@@ -583,6 +602,7 @@ struct JobStatus {
   std::vector<EventRow> events;  // the last ones
   ModesStatus modes;
   bool has_diverged = false;  // training has
+  StepsStatus steps;
 };
 
 struct StatusRequest {};
@@ -654,7 +674,9 @@ using Message = std::variant<
     ChunksTaken,
     ServerNotice,
     CutLease,
-    LeaseCut>;
+    LeaseCut,
+    SetRequest,
+    SetReply>;
 
 /// A number per message, equal to its index in Message plus one.
 inline uint16_t MessageTypeOf(const Message& message) {

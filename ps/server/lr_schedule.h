@@ -34,10 +34,16 @@ class LrSchedule {
     return Scheduled() * policy_.Factor(mode, workers);
   }
 
-  /// async, ssp: for a push of `samples` whose parameters had got `missed_steps` since they were
-  /// read.
-  float PushRate(proto::Mode mode, size_t workers, uint32_t samples, uint64_t missed_steps) const {
-    const double weight = static_cast<double>(samples) / reference_samples_;
+  /// What a push stands for.
+  struct PushSize {
+    uint32_t samples = 0;
+    uint32_t local_steps = 1;  // minibatches that the learning rate is for
+  };
+
+  /// async, ssp: for a push whose parameters had got `missed_steps` since they were read.
+  float PushRate(proto::Mode mode, size_t workers, PushSize push, uint64_t missed_steps) const {
+    const double reference = double{1} * reference_samples_ * push.local_steps;
+    const double weight = push.samples / reference;
     return static_cast<float>(Scheduled() * weight * policy_.FactorOf(mode, workers, missed_steps));
   }
 

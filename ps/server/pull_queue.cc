@@ -53,6 +53,7 @@ Status PullQueue::Take(const Call& call, proto::PullRequest& pull) {
   Pull taken = Pull::Of(call.peer, call.request_id, std::move(pull.held), pull.held_life);
   taken.min_round = pull.min_round;
   taken.is_evaluation = pull.is_evaluation;
+  taken.encoding = pull.encoding;
   Start(*member, std::move(taken), call.now, call.out);
   return Status::Ok();
 }
@@ -157,7 +158,7 @@ void PullQueue::BeginAnswer(const Member& member, const Pull& pull, proto::Outbo
   answer.incarnation = member.incarnation;
   answer.staleness_steps = roster_.LeadOf(member);
   if (!pull.is_evaluation) {
-    answer.encoding = life_.settings.pull_encoding;
+    answer.encoding = pull.encoding;
     const uint64_t bucket = std::min<uint64_t>(answer.staleness_steps, kStalenessBuckets - 1);
     ++counters_.staleness_histogram[bucket];
     state.read_at = {counters_.steps_applied, state.read_at[0]};

@@ -6,6 +6,8 @@
 #include <string>
 
 #include "ps/codec/encoding.h"
+#include "ps/proto/exchange.h"
+#include "ps/proto/limits.h"
 
 namespace ps::server {
 namespace {
@@ -36,14 +38,12 @@ Status NoSuchPart(const proto::PushRequest& push, const proto::ChunkRef& ref, co
       StepText(push)));
 }
 
-Status WrongEncoding(
-    const proto::PushRequest& push, const proto::ChunkRef& ref, const codec::Encoding& expected) {
+/// It is averaged over many steps, where small differences count.
+Status EncodedObservation(const proto::PushRequest& push, const proto::ChunkRef& ref) {
   return Status::InvalidArgument(fmt::format(
-      "chunk {} comes as {}, and in this job (exchange.push, train.gradient_dtype) it travels as "
-      "{}; {}",
+      "chunk {} comes as {}, and it is of observations, which travel as f32; {}",
       ref.key.value,
       push.encoding.ToText(),
-      expected.ToText(),
       StepText(push)));
 }
 
@@ -58,14 +58,16 @@ Status BadRound(const proto::PushRequest& push, ShardId shard, uint64_t round) {
 
 Status Disagreement(const proto::PushRequest& push, const Intake& intake) {
   return Status::InvalidArgument(fmt::format(
-      "frames of {} disagree: lease {}, {} samples, {} chunks; then lease {}, {} samples, {} "
-      "chunks",
+      "frames of {} disagree: lease {}, {} samples, {} local steps, {} chunks; then lease {}, {} "
+      "samples, {} local steps, {} chunks",
       StepText(push),
       intake.lease.value,
       intake.samples,
+      intake.local_steps,
       intake.chunk_count,
       push.lease.value,
       push.samples,
+      push.local_steps,
       push.chunk_count));
 }
 
@@ -92,6 +94,13 @@ Status PushFrame::CheckHeader(const proto::PushRequest& push) const {
         "{} with {} samples; steps begin at 1 and stand for at least one sample",
         StepText(push),
         push.samples));
+  }
+  if (push.local_steps == 0 || push.local_steps > proto::kLocalStepsMax) {
+    return Status::InvalidArgument(fmt::format(
+        "{} has {} local steps; allowed: 1 to {}",
+        StepText(push),
+        push.local_steps,
+        proto::kLocalStepsMax));
   }
   // A round takes whole contributions: its mean is over the same workers for every chunk.
   const size_t chunks_min = rounds_.is_bsp() ? store_.size() : 1;
@@ -134,10 +143,8 @@ Status PushFrame::ReadParts(const proto::PushRequest& push) {
       continue;
     }
     const Chunk& chunk = store_.chunks()[*index];
-    const codec::Encoding encoding =
-        proto::PushEncodingOf(life_.settings.push_encoding, chunk.rule);
-    if (push.encoding != encoding) {
-      return WrongEncoding(push, ref, encoding);
+    if (push.encoding != proto::PushEncodingOf(push.encoding, chunk.rule)) {
+      return EncodedObservation(push, ref);
     }
     const std::optional<uint32_t> part = store_.parts().IndexOf(
         static_cast<uint64_t>(chunk.element_count), {ref.element_begin, ref.element_count});
@@ -223,6 +230,7 @@ Status PushFrame::CheckOrder(
   const bool has_begun = intake.step == push.step;
   const bool is_count_known = !store_.MayHaveMoved(push.placement);
   if (has_begun && (push.lease != intake.lease || push.samples != intake.samples ||
+                    push.local_steps != intake.local_steps ||
                     (is_count_known && push.chunk_count != intake.chunk_count))) {
     return Disagreement(push, intake);
   }

@@ -19,6 +19,7 @@ constexpr float kStalenessWeight = 0.1F;
 Pull FusedPull(const Call& call, proto::PushRequest* push) {
   Pull pull = Pull::Of(call.peer, call.request_id, std::move(push->held), push->held_life);
   pull.min_round = push->round;
+  pull.encoding = push->pull_encoding;
   return pull;
 }
 
@@ -91,13 +92,15 @@ void PushIntake::BeginStep(const proto::PushRequest& push, Member* member) {
   intake->lease = push.lease;
   intake->round = push.round;
   intake->samples = push.samples;
+  intake->local_steps = push.local_steps;
   intake->chunk_count =
       store_.MayHaveMoved(push.placement) ? static_cast<uint32_t>(store_.size()) : push.chunk_count;
   const proto::Mode mode = rounds_.mode().mode;
   const uint64_t missed =
       pulls_.MissedSteps(member->incarnation, schedule_.policy().answers_behind(mode));
   member->staleness += kStalenessWeight * (static_cast<float>(missed) - member->staleness);
-  intake->lr = schedule_.PushRate(mode, roster_.members().size(), push.samples, missed);
+  intake->lr =
+      schedule_.PushRate(mode, roster_.members().size(), {push.samples, push.local_steps}, missed);
   intake->has_come.assign(store_.part_count(), false);
   intake->is_rejected.assign(store_.size(), false);
   intake->begun_count = 0;
@@ -200,16 +203,17 @@ void PushIntake::Assemble(
 /// async, ssp: updates the chunks that are whole.
 void PushIntake::ApplyReady(Member* member) {
   Intake& intake = member->intake;
+  const UpdateRate rate{intake.lr, intake.local_steps};
   for (const ReadyChunk& ready : ready_) {
     bool is_finite = true;
     if (const auto parts = intake.unfinished.find(ready.index); parts != intake.unfinished.end()) {
       for (uint32_t part = 0; part < parts->second.size(); ++part) {
         const std::span<const float> values = parts->second[part].values;
-        is_finite = store_.Apply(ready.index, part, values, intake.lr) && is_finite;
+        is_finite = store_.Apply(ready.index, part, values, rate) && is_finite;
       }
       intake.unfinished.erase(parts);
     } else {
-      is_finite = store_.Apply(ready.index, 0, ready.values, intake.lr);
+      is_finite = store_.Apply(ready.index, 0, ready.values, rate);
     }
     store_.FinishUpdate(ready.index);
     ++counters_.chunks_applied;

@@ -10,6 +10,7 @@
 #include "ps/base/ids.h"
 #include "ps/base/status.h"
 #include "ps/base/time.h"
+#include "ps/codec/encoding.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
 #include "ps/server/staging.h"
@@ -24,8 +25,9 @@ struct Pull {
   bool is_evaluation = false;
   std::vector<proto::ChunkVersion> held;
   uint64_t held_life = 0;
-  TimePoint since{};      // when it began to wait
-  Generation generation;  // and by which membership
+  codec::Encoding encoding;  // of the answer
+  TimePoint since{};         // when it began to wait
+  Generation generation;     // and by which membership
 
   static Pull Of(
       proto::PeerId peer,
@@ -50,6 +52,7 @@ struct Intake {
   uint64_t round = 0;
   uint32_t samples = 0;
   uint32_t chunk_count = 0;
+  uint32_t local_steps = 1;          // as PushRequest has them
   float lr = 0;                      // of the whole step, fixed when its first chunk came
   std::vector<bool> has_come;        // by part of all chunks
   std::vector<uint32_t> parts_left;  // by chunk

@@ -11,8 +11,11 @@ constexpr uint64_t kSliceElementsMin = 1024;
 }  // namespace
 
 RoundCommit::RoundCommit(
-    uint64_t round, float lr, size_t workers, std::vector<Staging::Contribution> contributions)
-    : round_(round), lr_(lr), workers_(workers), contributions_(std::move(contributions)) {
+    uint64_t round,
+    const UpdateRate& rate,
+    size_t workers,
+    std::vector<Staging::Contribution> contributions)
+    : round_(round), rate_(rate), workers_(workers), contributions_(std::move(contributions)) {
   for (const Staging::Contribution& contribution : contributions_) {
     bytes_ += contribution.bytes;
     samples_ += contribution.samples;
@@ -35,7 +38,7 @@ bool RoundCommit::Continue(uint64_t bytes_max, ChunkStore* store) {
       const std::span<const float> values = contribution.parts[chunk.first_part + part_].values;
       gradients_.push_back({values.data() + begin_, static_cast<float>(contribution.samples)});
     }
-    is_finite_ = store->ApplyMean(chunk_, part_, begin_, count, gradients_, lr_) && is_finite_;
+    is_finite_ = store->ApplyMean(chunk_, part_, begin_, count, gradients_, rate_) && is_finite_;
     bytes_left -= std::min(bytes_left, count * element_bytes);
     begin_ += count;
     if (begin_ < part_elements) {

@@ -18,7 +18,10 @@ class RoundCommit {
   /// `contributions`: in the order in which they are summed; each has every part of the store.
   /// `workers`: how many have contributed, also when the store is empty.
   RoundCommit(
-      uint64_t round, float lr, size_t workers, std::vector<Staging::Contribution> contributions);
+      uint64_t round,
+      const UpdateRate& rate,
+      size_t workers,
+      std::vector<Staging::Contribution> contributions);
 
   /// Updates until about `bytes_max` bytes of contributions were read. Returns true when all is
   /// done; then it is not called again.
@@ -42,7 +45,7 @@ class RoundCommit {
 
  private:
   const uint64_t round_;
-  const float lr_;
+  const UpdateRate rate_;
   const size_t workers_;
   const std::vector<Staging::Contribution> contributions_;
   uint64_t bytes_ = 0;

@@ -142,7 +142,9 @@ void Rounds::Begin(const proto::CommitRound& commit) {
   staging_.DropThrough(newest_);
   commit_.emplace(
       newest_,
-      static_cast<float>(schedule_.Rate(mode_.mode, commit.contributions.size())),
+      UpdateRate{
+          static_cast<float>(schedule_.Rate(mode_.mode, commit.contributions.size())),
+          commit.local_steps},
       commit.contributions.size(),
       std::move(contributions));
 }

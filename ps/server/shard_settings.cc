@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "ps/proto/exchange.h"
 #include "ps/proto/job/optimizer_rules.h"
 
 namespace ps::server {
@@ -11,11 +10,8 @@ ShardSettings ShardSettings::Of(const proto::JobConfig& config) {
   ShardSettings settings;
   settings.seed = config.train.seed;
   settings.optimizer = proto::ServerOptimizer(config);
-  settings.local_steps = config.train.local_steps;
-  settings.push_encoding = proto::PushEncodingOf(config);
-  settings.pull_encoding = proto::PullEncodingOf(config);
   settings.lr_policy = LrPolicy(config);
-  settings.reference_samples = config.train.minibatch * config.train.local_steps;
+  settings.reference_samples = config.train.minibatch;
   settings.frame_bytes = uint64_t{config.servers.frame_kib} << 10U;
   settings.queue_bytes = uint64_t{config.servers.queue_mib} << 20U;
   settings.held_bytes_max = uint64_t{config.servers.held_mib} << 20U;

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "ps/base/status.h"
-#include "ps/codec/encoding.h"
 #include "ps/proto/job/job_config.h"
 #include "ps/proto/timing.h"
 #include "ps/server/checkpoints/shard_disk.h"
@@ -17,11 +16,8 @@ namespace ps::server {
 struct ShardSettings {
   uint64_t seed = 1;
   proto::OptimizerConfig optimizer;
-  codec::Encoding push_encoding;   // as proto::PushEncodingOf takes it
-  codec::Encoding pull_encoding;   // of values that a worker trains with
   LrPolicy lr_policy;              // before the first step
-  uint32_t reference_samples = 1;  // async, ssp: a push counts samples / reference_samples
-  uint32_t local_steps = 1;        // minibatches behind a push
+  uint32_t reference_samples = 1;  // async, ssp: a minibatch of so many counts as one
   uint64_t frame_bytes = 512U << 10;
   uint64_t queue_bytes = 64U << 20;
   uint64_t held_bytes_max = uint64_t{1} << 30;  // of what workers hold, for differences

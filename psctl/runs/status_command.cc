@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "psctl/runs/chosen_run.h"
 #include "psctl/runs/top_command.h"
 #include "psctl/view/status_view.h"
+#include "psctl/view/why_view.h"
 #include "run/directory/control.h"
 #include "run/directory/files.h"
 
@@ -84,7 +86,10 @@ int ShowWhy(const WhyCommand& command, const Session& session) {
   if (!status.ok()) {
     return run::Fail(console, status.status());
   }
-  console.out(RenderWhy(*status));
+  const bool is_one = command.worker >= 0;
+  console.out(RenderWhy(
+      *status,
+      is_one ? std::optional(WorkerId(static_cast<uint32_t>(command.worker))) : std::nullopt));
   return run::kExitOk;
 }
 
@@ -95,6 +100,12 @@ void AddStatus(StatusCommand* command, Arguments* arguments) {
 
 void AddWhy(WhyCommand* command, Arguments* arguments) {
   arguments->AddRun(&command->job);
+  arguments->Add("WORKER,--worker", &command->worker, "The number of one worker; all if absent");
+  arguments->Check([command] {
+    return command->worker >= -1
+               ? Status::Ok()
+               : Status::InvalidArgument("--worker is negative; allowed: the number of a worker");
+  });
 }
 
 }  // namespace
@@ -111,8 +122,10 @@ constinit const Command kStatus = {
 constinit const Command kWhy = {
     .path = "why",
     .group = Group::kWatch,
-    .help = "Say who waits for whom, since when, and the times in force",
-    .examples = {{{"psctl why", "who waits for whom, since when"}}},
+    .help = "Say where the workers' time goes, what would help, and who waits for whom",
+    .examples =
+        {{{"psctl why", "where the time goes, and who waits for whom"},
+          {"psctl why --worker 3", "one worker"}}},
     .declare = Declare<WhyCommand, AddWhy, ShowWhy>};
 
 }  // namespace ps::psctl

@@ -13,6 +13,7 @@ struct StatusCommand {
 
 struct WhyCommand {
   std::string job;  // empty: the only running job
+  int worker = -1;  // none: all of them
 };
 
 extern const Command kStatus;

@@ -3,11 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <tuple>
 
 #include "ps/base/text.h"
-#include "ps/base/time.h"
-#include "ps/proto/timing.h"
+#include "psctl/view/why_view.h"
 #include "run/report/exchange.h"
 #include "run/report/run_events.h"
 #include "run/report/tables.h"
@@ -30,6 +28,11 @@ std::string ComputingText(const proto::WorkerStats& stats) {
   run::ExchangeTotals totals;
   totals.Add(stats);
   return stats.compute_s > 0 ? FormatPercent(totals.computing(), 0) : "-";
+}
+
+/// What error feedback holds back, as a share of a gradient.
+std::string HeldBackText(const proto::WorkerStats& stats) {
+  return stats.times.held_back > 0 ? FormatPercent(stats.times.held_back, 0) : "-";
 }
 
 constexpr double kMiB = 1024.0 * 1024.0;
@@ -92,6 +95,9 @@ std::string RenderHead(const proto::JobStatus& status) {
   pairs.emplace_back("job", Printable(status.name));
   pairs.emplace_back("state", state);
   pairs.emplace_back("mode", ModeLine(status));
+  if (!run::IsPlain(status.steps)) {
+    pairs.emplace_back("exchange", run::StepsText(status.steps));
+  }
   pairs.emplace_back(
       "progress",
       fmt::format(
@@ -207,6 +213,7 @@ std::string RenderWorkers(const proto::JobStatus& status, size_t width_max) {
        {"state", run::Align::kLeft},
        {"samples/s"},
        {"computing", run::Align::kRight, 2},
+       {"held back", run::Align::kRight, 7, "-"},
        {"clock", run::Align::kRight, 3},
        {"lease", run::Align::kRight, 6},
        {"silent s", run::Align::kRight, 1},
@@ -224,6 +231,7 @@ std::string RenderWorkers(const proto::JobStatus& status, size_t width_max) {
          std::string(proto::StateName(row.state)),
          is_gone ? "-" : FormatRate(row.stats.samples_per_s),
          ComputingText(row.stats),
+         HeldBackText(row.stats),
          std::to_string(row.clock),
          is_gone ? "-" : NumberOrDash(row.lease.value),
          is_gone ? "-" : FormatFixed(row.silent_s, 1),
@@ -304,33 +312,6 @@ std::string RenderLedger(const proto::JobStatus& status, size_t width_max) {
   return table.Render(width_max);
 }
 
-/// The longest first.
-std::string RenderWaits(const proto::JobStatus& status, size_t count_max) {
-  std::vector<proto::Wait> waits = status.waits;
-  std::sort(waits.begin(), waits.end(), [](const auto& a, const auto& b) {
-    return std::tie(b.since_s, a.who, a.what) < std::tie(a.since_s, b.who, b.what);
-  });
-  std::string out;
-  for (size_t i = 0; i < std::min(waits.size(), count_max); ++i) {
-    const proto::Wait& wait = waits[i];
-    out += fmt::format(
-        "{} waits for {}: {}, for {}, since membership generation {}\n",
-        Printable(wait.who),
-        Printable(wait.for_whom),
-        Printable(wait.what),
-        FormatDuration(wait.since_s),
-        wait.generation.value);
-  }
-  if (waits.size() > count_max) {
-    out += "and " + Plural(waits.size() - count_max, "shorter wait") + ": psctl why\n";
-  }
-  return out.empty() ? "nobody waits\n" : out;
-}
-
-std::string Milliseconds(Duration duration) {
-  return FormatFixed(Seconds(duration) * 1000, 0) + " ms";
-}
-
 }  // namespace
 
 StalenessSummary SummarizeStaleness(const std::vector<uint64_t>& histogram) {
@@ -394,27 +375,6 @@ std::string RenderJobList(const std::vector<proto::JobStatus>& jobs, size_t widt
                                         : job.run_directory.substr(slash + 1))});
   }
   return table.Render(width_max);
-}
-
-std::string RenderWhy(const proto::JobStatus& status) {
-  std::string out = Printable(status.name) + " is " + std::string(proto::StateName(status.state));
-  if (!status.detail.empty()) {
-    out += ": " + Printable(status.detail);
-  }
-  out += fmt::format(" (membership generation {})\n\n", status.generation.value);
-  out += RenderWaits(status, status.waits.size());
-  const proto::Timing timing = proto::Timing::FromMaxDetect(FromSeconds(status.max_detect_s));
-  out += "\ntimes, all from fleet.max_detect_s = " + FormatFixed(status.max_detect_s, 2) +
-         " and servers.max_detect_s\n";
-  out += run::RenderPairs(
-      {{"  heartbeat every", Milliseconds(timing.heartbeat)},
-       {"  a silent member is lost after", Milliseconds(timing.detect)},
-       {"  a silent server is lost after", Milliseconds(FromSeconds(status.server_max_detect_s))},
-       {"  a lease without progress is taken back after", Milliseconds(timing.lease)},
-       {"  a request is sent again after",
-        Milliseconds(timing.retry_first) + ", later at most " + Milliseconds(timing.retry_limit)},
-       {"  a connection attempt is given up after", Milliseconds(timing.connect_timeout)}});
-  return out;
 }
 
 }  // namespace ps::psctl

@@ -13,9 +13,6 @@ std::string RenderStatus(const proto::JobStatus& status, size_t width_max = 0);
 /// `psctl status` without a name, when several run: one row each.
 std::string RenderJobList(const std::vector<proto::JobStatus>& jobs, size_t width_max = 0);
 
-/// `psctl why`: who waits for whom since when, and the times that follow from max_detect.
-std::string RenderWhy(const proto::JobStatus& status);
-
 /// What a histogram says whose last bucket means "that or more".
 struct StalenessSummary {
   uint64_t median = 0;

@@ -10,6 +10,7 @@
 #include "ps/base/utf8.h"
 #include "psctl/view/status_view.h"
 #include "run/directory/event_log.h"
+#include "run/report/exchange.h"
 #include "run/report/run_events.h"
 #include "run/report/tables.h"
 
@@ -122,6 +123,9 @@ Lines Head(const TopSnapshot& snapshot, size_t width) {
        "workers " + run::WorkersText(status),
        proto::ModeText(status.modes.in_force),
        CostText(status)}));
+  if (!run::IsPlain(status.steps)) {
+    lines.push_back(run::StepsText(status.steps));
+  }
   if (const std::string waiting = run::WaitingText(status); !waiting.empty()) {
     lines.push_back("waiting: " + waiting);
   }
@@ -158,6 +162,7 @@ Lines Workers(const proto::JobStatus& status, size_t width) {
        {"samples/s"},
        {status.mode == proto::Mode::kSsp ? "behind" : "steps", run::Align::kRight, 2},
        {"stale", run::Align::kRight, 3},
+       {"held back", run::Align::kRight, 7, "-"},
        {"silent s", run::Align::kRight, 7},
        {"counted", run::Align::kRight, 5},
        {"type", run::Align::kLeft, 4},
@@ -172,6 +177,7 @@ Lines Workers(const proto::JobStatus& status, size_t width) {
          is_there ? FormatRate(row.stats.samples_per_s) : "-",
          is_there ? StepsText(status, row) : "-",
          is_there ? FormatFixed(row.staleness, 1) : "-",
+         row.stats.times.held_back > 0 ? FormatPercent(row.stats.times.held_back, 0) : "-",
          is_there ? FormatFixed(row.silent_s, 1) : "-",
          FormatCount(row.samples_counted),
          Printable(row.type),

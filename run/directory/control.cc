@@ -102,6 +102,11 @@ Result<proto::ModeReply> AskForMode(const RunPaths& run, const proto::ModeChoice
   return Ask<proto::ModeReply>(run, proto::ModeRequest{wanted});
 }
 
+Result<proto::SetReply> AskToSet(
+    const RunPaths& run, const std::vector<proto::ConfigOverride>& changes) {
+  return Ask<proto::SetReply>(run, proto::SetRequest{changes});
+}
+
 Result<proto::ScaleReply> AskToScale(
     const RunPaths& run, const std::vector<proto::ScaleChange>& changes, proto::Asker asker) {
   return Ask<proto::ScaleReply>(run, proto::ScaleRequest{changes}, asker);

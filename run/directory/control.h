@@ -31,6 +31,10 @@ Status AskToPause(const RunPaths& run, bool is_paused);
 
 /// The job goes on in this mode. Errors: as FetchStatus; kInvalidArgument (as ModeRequest).
 Result<proto::ModeReply> AskForMode(const RunPaths& run, const proto::ModeChoice& wanted);
+/// What the steps of the job have from now on. Errors: as FetchStatus; kInvalidArgument (as
+/// SetRequest).
+Result<proto::SetReply> AskToSet(
+    const RunPaths& run, const std::vector<proto::ConfigOverride>& changes);
 
 /// Changes how many workers or servers are wanted; returns what is wanted now, and who is there.
 /// The coordinator's log and psctl events name the asker.

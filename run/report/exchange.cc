@@ -1,6 +1,11 @@
 #include "run/report/exchange.h"
 
+#include <fmt/core.h>
+
+#include <algorithm>
+
 #include "ps/base/text.h"
+#include "ps/proto/job/step_settings.h"
 
 namespace ps::run {
 
@@ -10,6 +15,12 @@ void ExchangeTotals::Add(const proto::WorkerStats& stats) {
   samples += stats.samples;
   compute_s += stats.compute_s;
   wait_s += stats.wait_s;
+  times.push_s += stats.times.push_s;
+  times.pull_s += stats.times.pull_s;
+  times.others_s += stats.times.others_s;
+  times.lease_s += stats.times.lease_s;
+  times.evaluate_s += stats.times.evaluate_s;
+  times.held_back = std::max(times.held_back, stats.times.held_back);
 }
 
 double ExchangeTotals::computing() const {
@@ -26,6 +37,35 @@ ExchangeTotals ExchangeOf(const proto::JobStatus& status) {
     totals.Add(row.stats);
   }
   return totals;
+}
+
+bool IsPlain(const proto::StepsStatus& steps) {
+  const proto::StepSettings& now = steps.in_force;
+  return !now.push.is_lossy() && !now.pull.is_lossy() && now.local_steps == 1 &&
+         steps.chosen == proto::AutoSettings() && steps.changes == 0 && steps.wanted == now;
+}
+
+std::string StepsText(const proto::StepsStatus& steps) {
+  const proto::StepSettings& now = steps.in_force;
+  std::string text = fmt::format(
+      "push {}{}{}, pull {}, ",
+      now.push.ToText(),
+      now.push.is_lossy() && now.has_feedback ? " with error feedback" : "",
+      steps.chosen.push ? " (auto)" : "",
+      now.pull.ToText());
+  text += now.local_steps == 1 ? "every minibatch"
+                               : fmt::format(
+                                     "every {} minibatches{}{}",
+                                     now.local_steps,
+                                     now.is_by_speed ? ", fewer where slow" : "",
+                                     steps.chosen.local_steps ? " (auto)" : "");
+  if (steps.changes > 0) {
+    text += fmt::format(", since {} samples", FormatCount(steps.since_samples));
+  }
+  if (steps.wanted != now) {
+    text += "; with the next round " + StepSettingsText(steps.wanted, now);
+  }
+  return text;
 }
 
 std::string ExchangeText(const ExchangeTotals& totals) {

@@ -15,6 +15,7 @@ struct ExchangeTotals {
   uint64_t samples = 0;  // behind them
   double compute_s = 0;
   double wait_s = 0;
+  proto::WorkerTimes times;  // held_back: the largest
 
   void Add(const proto::WorkerStats& stats);
 
@@ -26,6 +27,12 @@ struct ExchangeTotals {
 
 /// All workers of the status.
 ExchangeTotals ExchangeOf(const proto::JobStatus& status);
+
+/// Whether somebody has chosen anything but f32 after every minibatch.
+bool IsPlain(const proto::StepsStatus& steps);
+
+/// "push int8 with error feedback (auto), pull bf16, every 50 minibatches, since 12,000 samples".
+std::string StepsText(const proto::StepsStatus& steps);
 
 /// "63.8 MiB pushed, 68.9 MiB pulled; a sample 2.7 KiB and 2.9 KiB".
 std::string ExchangeText(const ExchangeTotals& totals);

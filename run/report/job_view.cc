@@ -80,6 +80,14 @@ std::string ExchangeLine(const proto::JobConfig& config, const JobParts& parts) 
       proto::HasErrorFeedback(config) ? " with error feedback" : "",
       proto::HasDifferences(pull) ? "differences in " : "",
       pull.ToText());
+  const proto::AutoSettings chosen = proto::AutoSettingsOf(config);
+  if (chosen != proto::AutoSettings()) {
+    text += fmt::format(
+        " at first; {}{}{} by the links (auto)",
+        chosen.push ? "gradients" : "",
+        chosen.push && chosen.local_steps ? " and " : "",
+        chosen.local_steps ? "local steps" : "");
+  }
   const auto count = static_cast<uint64_t>(std::max<int64_t>(parts.model.parameter_count(), 0));
   const uint64_t samples = uint64_t{train.minibatch} * train.local_steps;
   text += fmt::format(
@@ -185,7 +193,8 @@ std::vector<std::pair<std::string, std::string>> DescribeJob(
            ", a server after " + FormatDuration(Seconds(timing.server_detect)) +
            ", heartbeat every " + FormatDuration(Seconds(timing.heartbeat))}};
   if (config.train.local_steps > 1 || proto::PushEncodingOf(config).is_lossy() ||
-      proto::PullEncodingOf(config).is_lossy()) {
+      proto::PullEncodingOf(config).is_lossy() ||
+      proto::AutoSettingsOf(config) != proto::AutoSettings()) {
     pairs.emplace_back("exchange", ExchangeLine(config, parts));
   }
   if (!parts.data.class_names.empty()) {

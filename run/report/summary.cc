@@ -193,6 +193,20 @@ void AddCounters(const proto::JobStatus& status, JsonWriter* json) {
   json->Field("computing", exchange.computing());
   json->Field("bytes_pushed_per_sample", exchange.PerSample(exchange.bytes_pushed));
   json->Field("bytes_pulled_per_sample", exchange.PerSample(exchange.bytes_pulled));
+  json->Field("held_back", exchange.times.held_back);
+  json->BeginObject("waited_s");
+  json->Field("push", exchange.times.push_s);
+  json->Field("pull", exchange.times.pull_s);
+  json->Field("others", exchange.times.others_s);
+  json->Field("lease", exchange.times.lease_s);
+  json->EndObject();
+  json->BeginObject("exchange");
+  json->Field("push", status.steps.in_force.push.ToText());
+  json->Field("pull", status.steps.in_force.pull.ToText());
+  json->Field("error_feedback", status.steps.in_force.has_feedback);
+  json->Field("local_steps", status.steps.in_force.local_steps);
+  json->Field("changes", status.steps.changes);
+  json->EndObject();
 }
 
 std::string RenderOutcome(const proto::JobStatus& status) {
@@ -291,6 +305,15 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
   pairs.emplace_back("moved", ExchangeText(totals.exchange));
   pairs.emplace_back(
       "computing", FormatPercent(totals.exchange.computing(), 0) + " of the workers' time");
+  if (!IsPlain(status.steps)) {
+    pairs.emplace_back("exchange", StepsText(status.steps));
+  }
+  if (totals.exchange.times.held_back > 0) {
+    pairs.emplace_back(
+        "held back",
+        "up to " + FormatPercent(totals.exchange.times.held_back, 0) +
+            " of a gradient, by one worker");
+  }
   pairs.emplace_back("run directory", Printable(status.run_directory));
   if (!status.model_file.empty()) {
     const std::string& problem = status.model_problem;

@@ -117,7 +117,7 @@ class Shard {
     OnLoop([&] {
       const server::Chunk& chunk = store_.chunks()[next_chunk_];
       const auto count = static_cast<size_t>(store_.RangeOf(chunk, next_part_).element_count);
-      store_.Apply(next_chunk_, next_part_, std::span(gradient_).first(count), 1e-4F);
+      store_.Apply(next_chunk_, next_part_, std::span(gradient_).first(count), {1e-4F});
       ++next_part_;
       if (next_part_ == chunk.part_count) {
         store_.FinishUpdate(next_chunk_);

@@ -90,11 +90,10 @@ net::EndpointOptions EndpointOptionsOf(const std::string& node, std::string_view
   return options;
 }
 
-server::ReadSettings BenchSettings(codec::Encoding encoding) {
-  return [encoding](const std::string& /*config_json*/) {
+server::ReadSettings BenchSettings() {
+  return [](const std::string& /*config_json*/) {
     server::ShardSettings settings;
     settings.frame_bytes = FrameBytes();
-    settings.push_encoding = encoding;
     settings.optimizer.lr = 1e-6F;
     settings.timing = proto::Timing::FromMaxDetect(std::chrono::hours(200));
     return Result<server::ShardSettings>(settings);
@@ -108,7 +107,7 @@ class ShardThread final : public net::EndpointHandler {
   ShardThread(const Shape& shape, uint32_t shard, uint32_t shards, const Form& form)
       : core_(
             {ShardId(shard), "127.0.0.1", 0, 0, 0, {}},
-            BenchSettings(form.encoding),
+            BenchSettings(),
             nullptr,
             nullptr,
             &NullLogger()),

@@ -52,7 +52,7 @@ class LinkMoveTest : public ::testing::Test {
   }
 
   void Begin(bool wants_pull = false) {
-    const PushJob job{1, LeaseId(3), 0, 16, gradient_, wants_pull};
+    const PushJob job{1, LeaseId(3), 0, 16, 1, gradient_, wants_pull};
     from_->BeginPush(job);
     to_->BeginPush(job);
   }
@@ -202,7 +202,7 @@ TEST_F(LinkMoveTest, AShardsFirstChunkIsAskedForAfterTheRoundThatTheWorkerWaitsF
 
 /// bsp: the round was committed, and its values were on their way.
 TEST_F(LinkMoveTest, WhatIsLeftOfAFusedAnswerIsAskedForAfterTheSameRound) {
-  const PushJob job{1, LeaseId(3), 4, 16, gradient_, true};
+  const PushJob job{1, LeaseId(3), 4, 16, 1, gradient_, true};
   from_->BeginPush(job);
   to_->BeginPush(job);
   for (const uint32_t tensor : {2U, 1U, 0U}) {

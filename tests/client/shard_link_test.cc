@@ -39,7 +39,7 @@ class ShardLinkTest : public ::testing::Test {
         &random_);
   }
 
-  PushJob Job(bool wants_pull) { return {1, LeaseId(3), 0, 16, gradient_, wants_pull}; }
+  PushJob Job(bool wants_pull) { return {1, LeaseId(3), 0, 16, 1, gradient_, wants_pull}; }
 
   /// The reply of a shard whose every value is `value` at `version`.
   proto::PullReply Values(

@@ -99,6 +99,7 @@ class LocalPipelineTest : public StepPipelineTest {
     parts_.leases.Reset();
     proto::LeaseGrant grant = parts_.Grant(2, 100, 124);
     grant.local_steps = 3;
+    grant.settings.local_steps = 3;
     grant.samples_done = 1000;
     parts_.leases.Take(grant);
     Advance();
@@ -165,6 +166,7 @@ TEST_F(LocalPipelineTest, AStepOfWhichNotEvenOneMinibatchFitsIsDropped) {
   }
   proto::LeaseGrant grant = parts_.Grant(3, 200, 224);
   grant.local_steps = 3;
+  grant.settings.local_steps = 3;
   parts_.leases.Take(grant);
   Advance();
   ASSERT_EQ(parts_.host.tasks.size(), 2U);
@@ -176,14 +178,86 @@ TEST_F(LocalPipelineTest, AStepOfWhichNotEvenOneMinibatchFitsIsDropped) {
 TEST_F(LocalPipelineTest, OnlyTheFirstMinibatchIsForeseen) {
   proto::LeaseGrant grant = parts_.Grant(3, 200, 224);
   grant.local_steps = 3;
+  grant.settings.local_steps = 3;
   parts_.leases.Take(grant);
   EXPECT_EQ(parts_.leases.NewsAhead(), (SamplesAhead{0, 200, 208}));
+}
+
+/// Its share is one minibatch of the job's local steps: what it pushes is a change all the same,
+/// not a gradient.
+TEST_F(StepPipelineTest, AStepOfOneMinibatchIsLocalWhereTheJobsStepsAre) {
+  parts_.leases.Reset();
+  proto::LeaseGrant grant = parts_.Grant(2, 100, 108);
+  grant.settings.local_steps = 4;
+  parts_.leases.Take(grant);
+  Advance();
+  Values(3);
+  Advance();
+  ASSERT_EQ(parts_.host.tasks.size(), 1U);
+  EXPECT_TRUE(parts_.host.tasks[0].is_local);
+  EXPECT_EQ(parts_.host.tasks[0].local_steps, 1U);
+  parts_.steps.OnTensorReady(0, parts_.now, &parts_.out);
+  EXPECT_TRUE(parts_.out.All<proto::PushRequest>().empty()) << "before it is done";
+  Compute();
+  const auto pushes = parts_.out.All<proto::PushRequest>();
+  ASSERT_EQ(pushes.size(), 2U);
+  EXPECT_EQ(pushes[0].local_steps, 4U) << "those that the learning rate is for";
+}
+
+/// Leases of one step each, the second one with other settings.
+TEST_F(StepPipelineTest, WhatALeaseSaysHoldsFromItsFirstStepOn) {
+  parts_.leases.Reset();
+  parts_.leases.Take(parts_.Grant(2, 100, 108));
+  proto::LeaseGrant grant = parts_.Grant(3, 108, 116);
+  grant.settings.push = {codec::EncodingKind::kInt8};
+  grant.settings.pull = {codec::EncodingKind::kBf16};
+  parts_.leases.Take(grant);
+  Advance();
+  Values(3);
+  Advance();
+  Compute();
+  EXPECT_TRUE(parts_.host.changes.empty());
+  for (const ShardId shard : kBoth) {
+    parts_.AnswerPush(shard, 1);
+    parts_.parameters.OnValues({parts_.AnswerPull(shard, 4), nullptr}, false);
+  }
+  Advance();
+  ASSERT_EQ(parts_.host.changes.size(), 1U);
+  EXPECT_EQ(parts_.host.changes[0].first, grant.settings.push);
+  EXPECT_TRUE(parts_.host.changes[0].second) << "what was kept is kept";
+  Compute();
+  const auto pushes = parts_.out.All<proto::PushRequest>();
+  ASSERT_EQ(pushes.size(), 4U);
+  EXPECT_EQ(pushes[1].encoding, codec::Encoding());
+  EXPECT_EQ(pushes[3].encoding, grant.settings.push);
+  EXPECT_EQ(pushes[3].pull_encoding, grant.settings.pull);
 }
 
 class OverlapPipelineTest : public StepPipelineTest {
  protected:
   OverlapPipelineTest() : StepPipelineTest(true) {}
 };
+
+TEST_F(OverlapPipelineTest, GradientsChangeHowTheyTravelWhenNoneIsUnderWay) {
+  parts_.leases.Reset();
+  parts_.leases.Take(parts_.Grant(2, 100, 108));
+  proto::LeaseGrant grant = parts_.Grant(3, 108, 116);
+  grant.settings.push = {codec::EncodingKind::kInt4};
+  parts_.leases.Take(grant);
+  Advance();
+  Values(3);
+  Advance();
+  Compute();
+  EXPECT_EQ(parts_.host.tasks.size(), 1U) << "the first step travels in memory of the old layout";
+  EXPECT_TRUE(parts_.host.changes.empty());
+  for (const ShardId shard : kBoth) {
+    parts_.AnswerPush(shard, 1);
+    parts_.parameters.OnValues({parts_.AnswerPull(shard, 4), nullptr}, false);
+  }
+  Advance();
+  EXPECT_EQ(parts_.host.tasks.size(), 2U);
+  EXPECT_EQ(parts_.host.changes.size(), 1U);
+}
 
 TEST_F(OverlapPipelineTest, TheNextStepIsComputedWhileOneTravelsAndNoThird) {
   Advance();

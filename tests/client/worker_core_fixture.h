@@ -46,6 +46,11 @@ class FakeHost final : public WorkerHost {
     return Status::Ok();
   }
 
+  Status ChangeEncodings(const ChunkLayout& layout, bool has_feedback) override {
+    changes.emplace_back(layout.chunks().front().encoding, has_feedback);
+    return Status::Ok();
+  }
+
   void TakeChunk(const PullIntake::Fresh& fresh) override {
     tensors->Take(fresh);
     taken.push_back(fresh.key);
@@ -83,6 +88,7 @@ class FakeHost final : public WorkerHost {
 
   std::optional<proto::Timing> loading;  // while data are loaded
   WorkerSettings settings;
+  std::vector<std::pair<codec::Encoding, bool>> changes;  // of the first chunk; with feedback
   std::vector<Incarnation> coordinator_connects;
   std::vector<ShardId> shard_connects;
   Step ended_early = 0;

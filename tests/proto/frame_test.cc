@@ -82,9 +82,8 @@ TEST(FrameTest, HeaderFieldsAreWhereTheProtocolSays) {
   EXPECT_EQ(back->body_crc, header.body_crc);
 }
 
-// Written by version 15, but for its number. FlatBuffers may lay out a table in more than one way,
-// so the pin is that these bytes are read, and that the same header is written around the same
-// body.
+// Written by version 16. FlatBuffers may lay out a table in more than one way, so the pin is that
+// these bytes are read, and that the same header is written around the same body.
 constexpr std::string_view kGoldenPush =
     "53 50 53 50 10 00 04 00 00 00 00 00 80 00 00 00\n"
     "04 00 00 00 00 00 00 00 08 07 06 05 04 03 02 01\n"

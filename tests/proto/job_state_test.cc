@@ -107,6 +107,7 @@ JobState SampleState() {
   filler.Fill(state.servers);
   filler.Fill(state.modes);
   filler.Fill(state.park);
+  filler.Fill(state.steps);
   filler.Fill(state.places);
   filler.Fill(state.policy);
   state.events.before = 4;

@@ -37,11 +37,12 @@ TEST(StatusJsonTest, EveryMemberIsShownUnderItsName) {
   EXPECT_EQ(At(json, "samples_total").text, std::to_string(status.samples_total));
   EXPECT_EQ(At(json, "generation").text, std::to_string(status.generation.value));
   const JsonValue& worker = At(json, "workers").children.at(1);
-  // steps_late stands beside the stats, as on the wire.
-  EXPECT_EQ(worker.children.size(), tests::MemberCount<WorkerRow>() + 1);
+  // steps_late and times stand beside the stats, as on the wire.
+  EXPECT_EQ(worker.children.size(), tests::MemberCount<WorkerRow>() + 2);
+  EXPECT_EQ(At(worker, "times").children.size(), tests::MemberCount<WorkerTimes>());
   EXPECT_EQ(At(worker, "steps_late").text, std::to_string(status.workers[1].stats.steps_late));
   EXPECT_EQ(At(worker, "pid").text, std::to_string(status.workers[1].pid));
-  EXPECT_EQ(At(worker, "stats").children.size(), tests::MemberCount<WorkerStats>() - 1);
+  EXPECT_EQ(At(worker, "stats").children.size(), tests::MemberCount<WorkerStats>() - 2);
   EXPECT_EQ(
       At(At(worker, "stats"), "bytes_pulled").text,
       std::to_string(status.workers[1].stats.bytes_pulled));
@@ -54,6 +55,8 @@ TEST(StatusJsonTest, EveryMemberIsShownUnderItsName) {
   EXPECT_EQ(At(json, "ledger").children.at(1).children.size(), tests::MemberCount<LedgerRow>());
   EXPECT_EQ(
       At(json, "evaluations").children.at(0).children.size(), tests::MemberCount<EvaluationRow>());
+  EXPECT_EQ(At(At(json, "steps"), "in_force").children.size(), tests::MemberCount<StepSettings>());
+  EXPECT_EQ(At(At(At(json, "steps"), "in_force"), "push").text, "topk:0.25");
   EXPECT_EQ(At(json, "events").children.at(1).children.size(), tests::MemberCount<EventRow>());
   EXPECT_EQ(At(json, "waits").children.at(0).children.size(), tests::MemberCount<Wait>());
 }

@@ -19,6 +19,7 @@
 #include "psctl/runs/mode_command.h"
 #include "psctl/runs/model_command.h"
 #include "psctl/runs/runs_command.h"
+#include "psctl/runs/set_command.h"
 #include "psctl/runs/status_command.h"
 #include "psctl/runs/stop_command.h"
 #include "psctl/runs/top_command.h"
@@ -289,6 +290,33 @@ TEST(CommandLineTest, ModesAreNamedAndSspMayHaveABound) {
   EXPECT_THAT(ErrorOf({"mode", "ssp:0"}), HasSubstr("a whole number from 1 on"));
   EXPECT_THAT(ErrorOf({"mode", "ssp:"}), HasSubstr("a whole number from 1 on"));
   EXPECT_THAT(ErrorOf({"mode"}), HasSubstr("MODE"));
+}
+
+TEST(CommandLineTest, SetTakesChangesAndTheRunBehindThem) {
+  const auto set =
+      Parse<SetCommand>({"set", "exchange.push=int8", "train.local_steps=4", "runs/a"});
+  ASSERT_EQ(set.changes.size(), 2U);
+  EXPECT_EQ(set.changes[0].key, "exchange.push");
+  EXPECT_EQ(set.changes[0].value, "int8");
+  EXPECT_EQ(set.changes[1].value, "4");
+  EXPECT_EQ(set.job, "runs/a");
+  EXPECT_EQ(Parse<SetCommand>({"set", "exchange.push=topk:0.01"}).job, "");
+  EXPECT_THAT(ErrorOf({"set"}), HasSubstr("KEY=VALUE"));
+  EXPECT_THAT(ErrorOf({"set", "runs/a"}), HasSubstr("nothing is to change"));
+  EXPECT_THAT(ErrorOf({"set", "=int8"}), HasSubstr("lacks a key or a value"));
+  EXPECT_THAT(ErrorOf({"set", "exchange.push="}), HasSubstr("lacks a key or a value"));
+  EXPECT_THAT(
+      ErrorOf({"set", "runs/a", "exchange.push=int8"}),
+      HasSubstr("runs/a is no KEY=VALUE, and only the last word may name the run"));
+}
+
+TEST(CommandLineTest, WhyIsOfAllWorkersOrOfOne) {
+  EXPECT_EQ(Parse<WhyCommand>({"why"}).worker, -1);
+  const auto one = Parse<WhyCommand>({"why", "runs/a", "3"});
+  EXPECT_EQ(one.job, "runs/a");
+  EXPECT_EQ(one.worker, 3);
+  EXPECT_EQ(Parse<WhyCommand>({"why", "--worker", "2"}).worker, 2);
+  EXPECT_THAT(ErrorOf({"why", "--worker", "-2"}), HasSubstr("--worker is negative"));
 }
 
 TEST(CommandLineTest, WatchingPausingAndReplaying) {

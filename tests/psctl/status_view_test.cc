@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "psctl/view/why_view.h"
 #include "run/report/run_events.h"
 #include "tests/psctl/golden.h"
 #include "tests/run/sample_status.h"
@@ -59,6 +60,27 @@ TEST(StatusViewTest, WhatWasMovedByHandIsShownWithItsServer) {
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
   status.servers.pinned.resize(20, {"w", 1, 1});
   EXPECT_THAT(RenderStatus(status), HasSubstr("w:1 on server 1, ...: 5 chunks in all\n"));
+}
+
+TEST(StatusViewTest, WhatStepsHaveIsShownOnceSomebodyHasChosenIt) {
+  proto::JobStatus status = run::MakeStatus();
+  EXPECT_THAT(RenderStatus(status), Not(HasSubstr("exchange")));
+  EXPECT_THAT(RenderStatus(status), Not(HasSubstr("held back")));
+  status.steps.in_force.push = {codec::EncodingKind::kInt8};
+  status.steps.in_force.local_steps = 50;
+  status.steps.wanted = status.steps.in_force;
+  status.steps.chosen.push = true;
+  status.steps.changes = 2;
+  status.steps.since_samples = 12'000;
+  status.workers[0].stats.times.held_back = 0.123;
+  EXPECT_THAT(
+      RenderStatus(status),
+      HasSubstr("exchange     push int8 with error feedback (auto), pull f32, every 50 "
+                "minibatches, since 12,000 samples\n"));
+  EXPECT_THAT(RenderStatus(status), HasSubstr("held back"));
+  EXPECT_THAT(RenderStatus(status), HasSubstr(" 12 % "));
+  status.steps.wanted.pull = {codec::EncodingKind::kBf16};
+  EXPECT_THAT(RenderStatus(status), HasSubstr("; with the next round exchange.pull=bf16\n"));
 }
 
 TEST(StatusViewTest, GroupsSayHowManyTakePart) {

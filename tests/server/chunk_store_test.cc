@@ -28,7 +28,7 @@ std::vector<float> AfterTwoUpdates(const Job& job) {
   std::vector<float> values;
   for (const float g : {0.5F, 0.25F}) {
     const std::vector<float> gradient(2, g);
-    store->Apply(0, 0, gradient, job.settings.optimizer.lr);
+    store->Apply(0, 0, gradient, {job.settings.optimizer.lr});
     store->FinishUpdate(0);
     values.push_back(store->ValuesOf(0)[1]);
   }
@@ -74,19 +74,19 @@ TEST(ChunkStoreTest, AnUpdateInPartsIsTheUpdateOfTheWhole) {
     const std::vector<float> gradient = {0.1F, 0.2F, 0.3F};
     const std::vector<float> other = {0.5F, 0.7F, 0.9F};
     for (int update = 0; update < 3; ++update) {
-      whole->Apply(third, 0, gradient, 0.1F);
+      whole->Apply(third, 0, gradient, {0.1F});
       whole->FinishUpdate(third);
-      parts->Apply(third, 0, std::span(gradient).first(2), 0.1F);
-      parts->Apply(third, 1, std::span(gradient).subspan(2), 0.1F);
+      parts->Apply(third, 0, std::span(gradient).first(2), {0.1F});
+      parts->Apply(third, 1, std::span(gradient).subspan(2), {0.1F});
       parts->FinishUpdate(third);
     }
     const std::vector<kernels::WeightedPart> both = {{gradient.data(), 1}, {other.data(), 2}};
-    whole->ApplyMean(third, 0, 0, 3, both, 0.1F);
+    whole->ApplyMean(third, 0, 0, 3, both, {0.1F});
     whole->FinishUpdate(third);
     for (const uint32_t part : {0U, 1U}) {
       const std::vector<kernels::WeightedPart> tails = {
           {gradient.data() + size_t{2} * part, 1}, {other.data() + size_t{2} * part, 2}};
-      parts->ApplyMean(third, part, 0, part == 0 ? 2 : 1, tails, 0.1F);
+      parts->ApplyMean(third, part, 0, part == 0 ? 2 : 1, tails, {0.1F});
     }
     parts->FinishUpdate(third);
     EXPECT_EQ(parts->chunks()[third].version, 4U);
@@ -121,17 +121,16 @@ TEST(ChunkStoreTest, WhatLocalStepsHaveObservedWeighsAsMuchAsAllOfThem) {
   Job job = JobOf(proto::OptimizerKind::kSgd);
   job.setup.tensors[0].rule = UpdateRule::kAverage;
   job.setup.tensors[0].average_rate = 0.5F;
-  job.settings.local_steps = 2;  // 1 - 0.5 * 0.5
-  Job once = job;
-  once.settings.local_steps = 1;
+  Job once = job;  // 1 - 0.5 * 0.5
   once.setup.tensors[0].average_rate = 0.75F;
-  const auto after = [](const Job& of) {
+  const auto after = [](const Job& of, uint32_t local_steps) {
     ChunkStore store = of.MakeStore().value();
     const std::vector<float> observed(store.ValuesOf(0).size(), 0.5F);
-    store.Apply(0, 0, observed, 1);
+    store.Apply(0, 0, observed, {1, local_steps});
     return store.ValuesOf(0)[0];
   };
-  EXPECT_EQ(after(job), after(once));
+  EXPECT_EQ(after(job, 2), after(once, 1));
+  EXPECT_NE(after(job, 3), after(once, 1)) << "a push says how many there were";
 }
 
 TEST(ChunkStoreTest, InitialValuesAreThoseOfTheTensorWhateverTheChunking) {
@@ -176,7 +175,7 @@ TEST(ChunkStoreTest, AMeanOfOnePartIsAppliedAsItIs) {
   ASSERT_TRUE(store.ok());
   const std::vector<float> odd = {0.1F, 0.3F};
   const kernels::WeightedPart part{odd.data(), 7};
-  store->ApplyMean(0, 0, 0, 2, {&part, 1}, 1);
+  store->ApplyMean(0, 0, 0, 2, {&part, 1}, {1});
   EXPECT_EQ(store->ValuesOf(0)[0], 1 - 0.1F);
   EXPECT_EQ(store->ValuesOf(0)[1], 1 - 0.3F);
 }

@@ -40,11 +40,9 @@ proto::PushRequest Encoded(proto::PushRequest push, const codec::Encoding& encod
   return push;
 }
 
-/// A rig whose job has this encoding; kThird gets observations when `has_average`.
-std::unique_ptr<ShardRig> RigOf(
-    const codec::Encoding& push, proto::Mode mode = proto::Mode::kAsync, bool has_average = false) {
+/// A rig; kThird gets observations when `has_average`.
+std::unique_ptr<ShardRig> RigOf(proto::Mode mode = proto::Mode::kAsync, bool has_average = false) {
   auto rig = std::make_unique<ShardRig>(mode);
-  rig->settings.push_encoding = push;
   if (has_average) {
     rig->setup.tensors[1].rule = UpdateRule::kAverage;
     rig->setup.tensors[1].average_rate = 0.5F;
@@ -55,25 +53,25 @@ std::unique_ptr<ShardRig> RigOf(
 
 TEST(EncodedPushTest, GradientsAreAppliedAsFloats) {
   for (const codec::Encoding& encoding : {kInt8, kInt4, kBf16}) {
-    const auto rig = RigOf(encoding);
+    const auto rig = RigOf();
     rig->Push(Encoded(rig->WholeStep(1, 1, 0.25F), encoding));
     EXPECT_EQ(rig->OnlyPushReply().outcome, PushOutcome::kApplied) << encoding.ToText();
     EXPECT_THAT(rig->Values(), Each(testing::FloatNear(0.75F, 1e-6F))) << encoding.ToText();
   }
-  const auto rig = RigOf(kTopk);
+  const auto rig = RigOf();
   rig->Push(Encoded(rig->WholeStep(1, 1, 0.25F), kTopk));
   const std::span<const float> values = rig->core.ValuesOf(kThird);
   EXPECT_THAT(std::vector<float>(values.begin(), values.end()), ElementsAre(0.75F, 0.75F, 1));
 }
 
 TEST(EncodedPushTest, BytesAreCountedAsTheyCame) {
-  const auto rig = RigOf(kInt8);
+  const auto rig = RigOf();
   rig->Push(Encoded(rig->WholeStep(1, 1, 0.25F), kInt8));
   EXPECT_EQ(rig->core.Stats().bytes_received, 6U + 6 + 7);
 }
 
 TEST(EncodedPushTest, ObservationsComeAsFloats) {
-  const auto rig = RigOf(kInt8, proto::Mode::kAsync, true);
+  const auto rig = RigOf(proto::Mode::kAsync, true);
   rig->Push(Encoded(rig->Frame(1, 1, {kFirst, kSecond}, 0.25F), kInt8));
   rig->Push(rig->Frame(1, 1, {kThird}, 3));
   EXPECT_EQ(rig->OnlyPushReply().outcome, PushOutcome::kApplied);
@@ -86,7 +84,7 @@ TEST(EncodedPushTest, WhatIsNotFiniteIsRejectedAsInF32) {
   for (const codec::Encoding& encoding : {kInt8, kInt4, kTopk, kBf16}) {
     for (const float bad :
          {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-      const auto rig = RigOf(encoding);
+      const auto rig = RigOf();
       rig->Push(Encoded(rig->Frame(1, 1, {kFirst}, bad), encoding));
       rig->Push(Encoded(rig->Frame(1, 1, {kSecond}, 0.5F), encoding));
       rig->Push(Encoded(rig->Frame(1, 1, {kThird}, 0.5F), encoding));
@@ -100,7 +98,7 @@ TEST(EncodedPushTest, WhatIsNotFiniteIsRejectedAsInF32) {
 }
 
 TEST(EncodedPushTest, HostileBytesAreRefusedAndNothingOfTheirFrameIsTaken) {
-  const auto rig = RigOf(kInt8);
+  const auto rig = RigOf();
   proto::PushRequest push = Encoded(rig->WholeStep(1, 1, 0.25F), kInt8);
   auto* const bytes = const_cast<std::byte*>(push.payload.bytes().data());
   constexpr float kNegative = -1;
@@ -119,7 +117,7 @@ TEST(EncodedPushTest, HostileBytesAreRefusedAndNothingOfTheirFrameIsTaken) {
 }
 
 TEST(EncodedPushTest, AStepThatIsSentAgainIsAppliedOnce) {
-  const auto rig = RigOf(kInt8);
+  const auto rig = RigOf();
   const proto::PushRequest push = Encoded(rig->WholeStep(1, 1, 0.25F), kInt8);
   rig->Push(push);
   rig->Push(push);
@@ -128,7 +126,7 @@ TEST(EncodedPushTest, AStepThatIsSentAgainIsAppliedOnce) {
 }
 
 TEST(EncodedPushTest, ARoundIsTheMeanOfWhatWasDecoded) {
-  const auto rig = RigOf(kInt8, proto::Mode::kBsp);
+  const auto rig = RigOf(proto::Mode::kBsp);
   for (uint64_t incarnation = 1; incarnation <= 2; ++incarnation) {
     proto::PushRequest push =
         Encoded(rig->WholeStep(incarnation, 1, 0.25F * static_cast<float>(incarnation)), kInt8);
@@ -168,24 +166,28 @@ std::vector<float> ValuesOf(const Answer<proto::PullReply>& answer) {
   return values;
 }
 
-/// A shard whose parameters are no bf16, which sends bf16 to workers that train.
+/// A shard whose parameters are no bf16, of which workers ask for bf16 to train with.
 class RoundedPullTest : public ::testing::Test {
  protected:
   static constexpr float kValue = 1 - 0x1p-12F;
 
   void SetUp() override {
-    rig_.settings.pull_encoding = kBf16;
     rig_.SetUp();
     rig_.Push(rig_.WholeStep(1, 1, 0x1p-12F));
     rig_.OnlyPushReply();
     ASSERT_THAT(rig_.Values(), Each(kValue));
   }
 
+  static proto::PullRequest Rounded(proto::PullRequest pull) {
+    pull.encoding = kBf16;
+    return pull;
+  }
+
   ShardRig rig_;
 };
 
 TEST_F(RoundedPullTest, WhoTrainsGetsRoundedValuesInHalfTheBytes) {
-  rig_.Pull(rig_.PullAll(1), 9);
+  rig_.Pull(Rounded(rig_.PullAll(1)), 9);
   const auto pulls = rig_.Take<proto::PullReply>();
   ASSERT_EQ(pulls.size(), 1U);
   EXPECT_EQ(pulls[0].message.encoding, kBf16);
@@ -197,6 +199,7 @@ TEST_F(RoundedPullTest, WhoTrainsGetsRoundedValuesInHalfTheBytes) {
 TEST_F(RoundedPullTest, AFusedAnswerIsRounded) {
   proto::PushRequest push = rig_.WholeStep(1, 2, 0);
   push.wants_pull = true;
+  push.pull_encoding = kBf16;
   rig_.Push(push);
   rig_.OnlyPushReply();
   const auto pulls = rig_.Take<proto::PullReply>();
@@ -205,7 +208,7 @@ TEST_F(RoundedPullTest, AFusedAnswerIsRounded) {
 }
 
 TEST_F(RoundedPullTest, EvaluationsAndTheModelAreWhole) {
-  proto::PullRequest evaluation = rig_.PullAll(1);
+  proto::PullRequest evaluation = Rounded(rig_.PullAll(1));
   evaluation.is_evaluation = true;
   rig_.Pull(evaluation, 9);
   auto pulls = rig_.Take<proto::PullReply>();

@@ -21,11 +21,22 @@ TEST(LrScheduleTest, APushCountsItsSamplesByTheReferenceMinibatch) {
   ShardSettings settings = Settings();
   settings.lr_policy = LrPolicy();
   schedule.Begin(settings, 1000);
-  EXPECT_FLOAT_EQ(schedule.PushRate(proto::Mode::kAsync, 1, 4, 0), 0.5F);
-  EXPECT_FLOAT_EQ(schedule.PushRate(proto::Mode::kAsync, 1, 2, 0), 0.25F);
+  EXPECT_FLOAT_EQ(schedule.PushRate(proto::Mode::kAsync, 1, {4, 1}, 0), 0.5F);
+  EXPECT_FLOAT_EQ(schedule.PushRate(proto::Mode::kAsync, 1, {2, 1}, 0), 0.25F);
   schedule.Count(500, 1);
   const float final_factor = settings.optimizer.schedule.final_factor;
-  EXPECT_FLOAT_EQ(schedule.PushRate(proto::Mode::kAsync, 1, 4, 0), 0.5F * (1 + final_factor) / 2);
+  EXPECT_FLOAT_EQ(
+      schedule.PushRate(proto::Mode::kAsync, 1, {4, 1}, 0), 0.5F * (1 + final_factor) / 2);
+}
+
+TEST(LrScheduleTest, APushCountsByTheLocalStepsOfItsOwnLease) {
+  LrSchedule schedule;
+  ShardSettings settings = Settings();
+  settings.lr_policy = LrPolicy();
+  schedule.Begin(settings, 1000);
+  EXPECT_FLOAT_EQ(schedule.PushRate(proto::Mode::kAsync, 1, {40, 10}, 0), 0.5F);
+  EXPECT_FLOAT_EQ(schedule.PushRate(proto::Mode::kAsync, 1, {40, 20}, 0), 0.25F) << "half of it";
+  EXPECT_FLOAT_EQ(schedule.PushRate(proto::Mode::kAsync, 1, {80, 20}, 0), 0.5F);
 }
 
 TEST(LrScheduleTest, WhoHasWhatAnotherOneRemembersGoesOnWithTheSameRates) {

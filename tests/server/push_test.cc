@@ -380,7 +380,6 @@ proto::PushRequest Rounded(proto::PushRequest push) {
 class RoundedPushTest : public PushTest {
  protected:
   void SetUp() override {
-    rig_.settings.push_encoding = {codec::EncodingKind::kBf16};
     rig_.setup.tensors[1].rule = UpdateRule::kAverage;
     rig_.setup.tensors[1].average_rate = 0.5F;
     PushTest::SetUp();
@@ -400,16 +399,11 @@ TEST_F(RoundedPushTest, GradientsAreAppliedAsFloatsAndObservationsComeAsThey) {
   EXPECT_THAT(rig_.Values(), ElementsAre(0.75F, 0.25F, 2));
 }
 
-TEST_F(RoundedPushTest, WhatComesInAnotherTypeThanTheJobsIsRefused) {
-  ExpectRefused(
-      rig_.Frame(1, 1, {kSecond}, 1),
-      StatusCode::kInvalidArgument,
-      "comes as f32, and in this job (exchange.push, train.gradient_dtype) it travels as bf16; "
-      "step 1");
+TEST_F(RoundedPushTest, ObservationsThatAreEncodedAndFramesThatAreCutAreRefused) {
   ExpectRefused(
       Rounded(rig_.Frame(1, 1, {kThird}, 1)),
       StatusCode::kInvalidArgument,
-      "comes as bf16, and in this job (exchange.push, train.gradient_dtype) it travels as f32");
+      "comes as bf16, and it is of observations, which travel as f32; step 1");
   proto::PushRequest cut = Rounded(rig_.Frame(1, 1, {kFirst, kSecond}, 1));
   cut.payload.parts[0] = cut.payload.parts[0].first(6);
   ExpectRefused(cut, StatusCode::kInvalidArgument, "ends within chunk");
@@ -418,16 +412,39 @@ TEST_F(RoundedPushTest, WhatComesInAnotherTypeThanTheJobsIsRefused) {
   proto::PushRequest odd = Rounded(rig_.Frame(1, 1, {kFirst, kSecond}, 1));
   odd.chunks.pop_back();
   ExpectRefused(odd, StatusCode::kInvalidArgument, "has 8 bytes for 1 chunks of 4");
-  ShardRig plain;
-  plain.SetUp();
-  plain.Push(Rounded(plain.Frame(1, 1, {kFirst}, 1)));
-  EXPECT_THAT(plain.OnlyRefusal().message, HasSubstr("it travels as f32"));
+}
+
+/// Workers change how their gradients travel one after the other.
+TEST_F(RoundedPushTest, EveryStepOfAJobMayTravelAsItsWorkerSays) {
+  ShardRig rig;
+  rig.SetUp();
+  rig.Push(rig.WholeStep(1, 1, 0.25F));
+  rig.Push(Rounded(rig.WholeStep(1, 2, 0.25F)));
+  EXPECT_THAT(rig.Values(), testing::Each(0.5F));
+}
+
+TEST_F(PushTest, LocalStepsThatNoJobHasAreRefused) {
+  proto::PushRequest push = rig_.WholeStep(1, 1, 1);
+  push.local_steps = 0;
+  ExpectRefused(push, StatusCode::kInvalidArgument, "0 local steps; allowed: 1 to 10000");
+  push.local_steps = 10'001;
+  ExpectRefused(push, StatusCode::kInvalidArgument, "10001 local steps; allowed: 1 to 10000");
+}
+
+/// Frames of one step are of one lease.
+TEST_F(PushTest, FramesOfAStepThatAreForOtherLocalStepsAreRefused) {
+  proto::PushRequest first = rig_.Frame(1, 1, {kFirst, kSecond}, 1);
+  first.local_steps = 4;
+  rig_.Push(first);
+  proto::PushRequest last = rig_.Frame(1, 1, {kThird}, 1);
+  last.local_steps = 8;
+  rig_.Push(last);
+  EXPECT_THAT(rig_.OnlyRefusal().message, HasSubstr("4 local steps, 3 chunks; then lease"));
 }
 
 /// Memory of the frame before is used again, but not what a part waits in.
 TEST_F(RoundedPushTest, PartsThatWaitKeepTheirValues) {
   ShardRig rig;
-  rig.settings.push_encoding = {codec::EncodingKind::kBf16};
   rig.settings.frame_bytes = 4;
   rig.SetUp();
   rig.Push(Rounded(rig.Part(1, 1, kThird, 0, 1, 0.25F)));
@@ -439,7 +456,6 @@ TEST_F(RoundedPushTest, PartsThatWaitKeepTheirValues) {
 
 TEST_F(RoundedPushTest, ARoundHasTheMeanInFloats) {
   ShardRig rig(proto::Mode::kBsp);
-  rig.settings.push_encoding = {codec::EncodingKind::kBf16};
   rig.SetUp();
   for (uint64_t incarnation = 1; incarnation <= 2; ++incarnation) {
     proto::PushRequest push =

@@ -26,7 +26,7 @@ class SnapshotTest : public testing::Test {
 
   void Update(size_t chunk) {
     const std::vector<float> ones(static_cast<size_t>(store_.chunks()[chunk].element_count), 1.0F);
-    EXPECT_TRUE(store_.Apply(chunk, 0, ones, 1));
+    EXPECT_TRUE(store_.Apply(chunk, 0, ones, {1}));
     store_.FinishUpdate(chunk);
   }
 

@@ -146,10 +146,9 @@ Cluster::Cluster(const Scenario& scenario)
            scenario.shards_per_server,
            scenario.not_finite_every,
            proto::ServerOptimizer(SimulatedJob(scenario)),
-           scenario.local_steps,
+           scenario.local_steps > 1 && scenario.sets > 0 ? kSetStepsMax : scenario.local_steps,
            scenario.has_bf16_slots,
-           scenario.is_held_back ? proto::PushEncodingOf(SimulatedJob(scenario))
-                                 : codec::Encoding(),
+           scenario.is_held_back || scenario.sets > 0,
            scenario.difference_bits > 0,
            [this](uint32_t tensor, int64_t element) {
              return SimulatedValue(scenario_, tensor, element);

@@ -1,7 +1,9 @@
 #include "tests/sim/faults.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
+#include <span>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -130,6 +132,7 @@ void Faults::Begin() {
   Plan(scenario.server_scales, &Faults::ScaleServers);
   Plan(scenario.chunk_moves, &Faults::MoveChunks);
   Plan(scenario.mode_switches, &Faults::SwitchMode);
+  Plan(scenario.sets, &Faults::SetSteps);
   Plan(scenario.job_pauses, &Faults::PauseJob);
   Plan(scenario.straggles, &Faults::SlowOne);
   Plan(scenario.joint_changes, &Faults::ChangeTogether);
@@ -644,6 +647,21 @@ void Faults::SwitchMode() {
   }
   world_.log->Info("mode_asked", {{"mode", proto::ModeText(wanted)}});
   world_.ask(proto::ModeRequest{wanted});
+}
+
+/// Some of it can't be and is refused. The oracle knows no rounded parameters.
+void Faults::SetSteps() {
+  constexpr std::pair<const char*, std::array<const char*, 4>> kSettings[] = {
+      {"exchange.push", {"f32", "int4", "topk:0.25", "bf16"}},
+      {"exchange.error_feedback", {"true", "true", "true", "false"}},
+      {"train.local_steps", {"2", "4", "8", "1"}},
+      {"train.local_steps_by_speed", {"false", "false", "false", "true"}}};
+  proto::SetRequest request;
+  for (const auto& [key, values] : std::span(kSettings, world_.scenario->local_steps > 1 ? 4 : 2)) {
+    request.changes.push_back({key, values[world_.random->Below(values.size())]});
+  }
+  world_.log->Info("set_asked", {{"push", request.changes[0].value}});
+  world_.ask(std::move(request));
 }
 
 void Faults::PauseJob() {

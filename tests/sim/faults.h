@@ -130,6 +130,7 @@ class Faults {
   void ScaleServers();
   void MoveChunks();
   void SwitchMode();
+  void SetSteps();
   void PauseJob();
   void ChangeTogether();
   void ScaleToNone();

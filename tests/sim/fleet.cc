@@ -91,7 +91,9 @@ void Fleet::Run(Process* process) {
     options.settings.tensor_elements.push_back(tensor.element_count());
     options.settings.tensor_encodings.push_back(
         proto::PushEncodingOf(proto::PushEncodingOf(SimulatedJob(scenario)), tensor.rule));
+    options.settings.tensor_rules.push_back(tensor.rule);
   }
+  options.settings.steps = proto::StepSettingsOf(SimulatedJob(scenario));
   options.doubles_residual = scenario.sabotage == Sabotage::kDoubledResidual;
   options.doubles_differences = scenario.sabotage == Sabotage::kDoubledDifference;
   options.step_time = std::chrono::milliseconds(20 + 25 * speed);

@@ -86,6 +86,14 @@ Scenario Local(uint64_t seed) {
   return scenario;
 }
 
+/// One whose steps people change, to other numbers of local steps above all.
+Scenario SetLocal(uint64_t seed) {
+  Scenario scenario = Local(seed);
+  scenario.several_notices = 0;
+  scenario.sets = 6;
+  return scenario;
+}
+
 /// One with optimizer state and a schedule, both of which survive servers and move with chunks.
 Scenario Stateful(uint64_t seed) {
   Scenario scenario = Rough(seed);
@@ -220,6 +228,7 @@ TEST(SabotageTest, NothingIsFoundWhereNothingIsBroken) {
     ExpectOk(Cut(seed));
     ExpectOk(NotFinite(seed));
     ExpectOk(Local(seed));
+    ExpectOk(SetLocal(seed));
     ExpectOk(NotFiniteInRounds(seed));
     ExpectOk(Stateful(seed));
     ExpectOk(StatefulAndMoving(seed));
@@ -331,6 +340,10 @@ TEST(SabotageTest, AStepThatATakerCountsAndItsChunksLackIsFound) {
 
 TEST(SabotageTest, AStepThatEndedEarlyAndIsPassedOffAsAWholeOneIsFound) {
   EXPECT_TRUE(Finds(Sabotage::kWholeStep, "samples, and is of", Local));
+}
+
+TEST(SabotageTest, APushByTheLocalStepsOfBeforeIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kStepsOfBefore, "is not what the applied pushes make it", SetLocal));
 }
 
 TEST(SabotageTest, ALossThatIsNotReportedIsFound) {

@@ -42,8 +42,12 @@ void Saboteur::TamperWithOffer(proto::ChunksOffer* offer) const {
   }
 }
 
-/// Pushes of f32 only.
-void Saboteur::TamperWithPush(proto::PushRequest* push) const {
+/// NaN in pushes of f32 only.
+void Saboteur::TamperWithPush(proto::PushRequest* push) {
+  if (sabotage_ == Sabotage::kStepsOfBefore) {
+    first_steps_ = first_steps_ == 0 ? push->local_steps : first_steps_;
+    push->local_steps = first_steps_;
+  }
   if (sabotage_ != Sabotage::kTakenNaN) {
     return;
   }

@@ -32,13 +32,14 @@ class Saboteur {
  private:
   void TamperWithMode(int node, proto::Membership* membership);
   void TamperWithOffer(proto::ChunksOffer* offer) const;
-  void TamperWithPush(proto::PushRequest* push) const;
+  void TamperWithPush(proto::PushRequest* push);
   void TamperWithReport(proto::StepReport* report) const;
   void TamperWithValues(int node, proto::PullReply* reply);
 
   const Sabotage sabotage_;
   std::map<Incarnation, proto::Member> ever_;  // who has taken part
   std::optional<proto::ModeChoice> first_mode_;
+  uint32_t first_steps_ = 0;
   int first_node_ = 0;         // of those that were told of it
   uint64_t first_undone_ = 0;  // with the first loss
   // The frame that brought a node a part last, by chunk and first element.

@@ -21,6 +21,8 @@ constexpr uint64_t kFleets = uint64_t{0x2b} << 32U;
 constexpr uint64_t kServerScales = uint64_t{0x3c} << 32U;
 /// The same for modes that change, and for jobs that are paused.
 constexpr uint64_t kModeChanges = uint64_t{0x4d} << 32U;
+/// The same for what steps have.
+constexpr uint64_t kSets = uint64_t{0x115} << 32U;
 /// The same for changes that come together.
 constexpr uint64_t kJointChanges = uint64_t{0x5e} << 32U;
 /// The same for notices to servers.
@@ -306,6 +308,7 @@ void Force(Random* random, Only only, Scenario* s) {
       s->overlap = false;
       s->train_samples *= 3;
       s->notices += 1 + static_cast<uint32_t>(random->Below(3));
+      s->sets += static_cast<uint32_t>(random->Below(4));
       break;
     case Only::kDifferences:
       s->model_kib = 0;
@@ -424,7 +427,9 @@ proto::JobConfig SimulatedJob(const Scenario& scenario) {
     config.launch.zones.push_back({zone, ""});
   }
   config.checkpoint.enabled = scenario.has_checkpoints();
-  config.checkpoint.every_s = static_cast<float>(Seconds(scenario.checkpoint_every));
+  if (scenario.has_checkpoints()) {  // else the job stays one that a file could say
+    config.checkpoint.every_s = static_cast<float>(Seconds(scenario.checkpoint_every));
+  }
   config.checkpoint.path = kCheckpointPath;
   config.checkpoint.keep = scenario.checkpoint_keep;
   config.checkpoint.recovery =
@@ -491,6 +496,8 @@ Scenario RandomScenario(uint64_t seed, Only only) {
   }
   Random modes(seed ^ kModeChanges);
   DrawModes(&modes, &s);
+  Random sets(seed ^ kSets);
+  s.sets = sets.Chance(0.25) ? 1 + static_cast<uint32_t>(sets.Below(4)) : 0;
   Random joint(seed ^ kJointChanges);
   s.joint_changes = joint.Chance(0.2) ? 1 + static_cast<uint32_t>(joint.Below(3)) : 0;
   s.scales_to_none = s.is_replacing && joint.Chance(0.25) ? 1 : 0;

@@ -15,6 +15,9 @@ inline constexpr Duration kSimulatedMaxDetect = std::chrono::milliseconds(1200);
 /// Where checkpoints are, in the simulated storage.
 inline constexpr const char* kCheckpointPath = "checkpoints";
 
+/// The most local steps that a change of them asks for.
+inline constexpr uint32_t kSetStepsMax = 8;
+
 /// What Outcome.log is to have.
 enum class LogDetail : uint8_t { kNone, kEvents, kMessages };
 
@@ -52,6 +55,7 @@ enum class Sabotage : uint8_t {
   kDoubledResidual,    // workers add what encoding has held back twice
   kDoubledDifference,  // workers add each difference twice
   kAnyBase,            // they add it to whatever they hold
+  kStepsOfBefore,    // workers push by the local steps that the run began with
 };
 
 /// What a simulated run is and what happens to it. Everything follows from it, seed included.
@@ -135,6 +139,7 @@ struct Scenario {
   bool has_few_seats = false;  // one more than workers
   uint32_t server_scales = 0;  // `psctl scale servers=N`; with checkpoints only
   uint32_t mode_switches = 0;  // `psctl mode`, to whichever
+  uint32_t sets = 0;           // `psctl set`, of what steps have
   uint32_t job_pauses = 0;     // `psctl pause`, and `psctl continue` a while later
   // Instants of several of these: modes, servers, a pause; the coordinator ends in half of them.
   uint32_t joint_changes = 0;
@@ -268,6 +273,7 @@ void ForEachField(S& s, const Visit& visit) {
   visit("has_few_seats", s.has_few_seats);
   visit("server_scales", s.server_scales);
   visit("mode_switches", s.mode_switches);
+  visit("sets", s.sets);
   visit("job_pauses", s.job_pauses);
   visit("joint_changes", s.joint_changes);
   visit("scales_to_none", s.scales_to_none);

@@ -209,6 +209,38 @@ TEST(SimulationTest, TheModeChangesAndTheJobIsPausedWhateverDies) {
   EXPECT_GE(switches, 20U);
 }
 
+/// People change what steps have: how gradients travel, how many minibatches a step has. The oracle
+/// knows of each step what its lease said.
+TEST(SimulationTest, WhatStepsHaveChangesWhateverDies) {
+  uint64_t changes = 0;
+  for (const proto::Mode mode : {proto::Mode::kAsync, proto::Mode::kSsp, proto::Mode::kBsp}) {
+    for (uint32_t seed = 1; seed <= 6; ++seed) {
+      Scenario scenario = Quiet(mode);
+      scenario.seed = seed;
+      scenario.local_steps = seed % 2 == 0 ? 4 : 1;
+      scenario.overlap = scenario.local_steps == 1;
+      scenario.train_samples = 400 * scenario.local_steps;
+      scenario.is_held_back = seed % 3 == 0;
+      scenario.sets = 5;
+      scenario.disturbed_for = std::chrono::seconds(1);
+      const Outcome quiet = Simulate(scenario);
+      changes += quiet.job.steps.changes;
+      EXPECT_EQ(quiet.job.steps_lost, 0U) << seed;
+      ExpectOk(scenario);
+      scenario.checkpoint_every = std::chrono::milliseconds(200);
+      scenario.server_detect = std::chrono::milliseconds(2400);
+      scenario.server_kills = seed % 2;
+      scenario.kills = seed % 3;
+      scenario.notices = seed % 2;
+      scenario.restarts = seed % 4;
+      scenario.resumes = seed % 5 == 0 ? 1 : 0;
+      scenario.mode_switches = seed % 2;
+      ExpectOk(scenario);
+    }
+  }
+  EXPECT_GE(changes, 20U);
+}
+
 /// People change several things in one instant, pause the job while its mode changes, or want
 /// nobody for a while, and the coordinator ends.
 TEST(SimulationTest, ChangesThatComeTogetherAllHappen) {

@@ -120,6 +120,11 @@ Status WorkerNode::Prepare(const client::ChunkLayout& layout, size_t gradients) 
   return Status::Ok();
 }
 
+Status WorkerNode::ChangeEncodings(const client::ChunkLayout& layout, bool has_feedback) {
+  encoder_->Change(layout, has_feedback);
+  return Status::Ok();
+}
+
 void WorkerNode::TakeChunk(const client::PullIntake::Fresh& fresh) {
   tensors_->Take(fresh);
   if (fresh.is_difference && options_.doubles_differences) {

@@ -63,6 +63,7 @@ class WorkerNode final : public Node, public client::WorkerHost {
   void ConnectShard(const proto::ShardAddress& address, Incarnation incarnation) override;
   void ForgetShard(ShardId shard) override;
   Status Prepare(const client::ChunkLayout& layout, size_t gradients) override;
+  Status ChangeEncodings(const client::ChunkLayout& layout, bool has_feedback) override;
   void TakeChunk(const client::PullIntake::Fresh& fresh) override;
   Result<client::GradientLoan> StartCompute(const client::ComputeTask& task) override;
 

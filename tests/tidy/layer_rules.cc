@@ -142,6 +142,7 @@ const std::vector<Layer>& Layers() {
         "ps/json",
         "ps/proto",
         "ps/coordinator",
+        "ps/coordinator/meters",
         "ps/coordinator/state",
         "ps/coordinator/checkpoints",
         "kernels",

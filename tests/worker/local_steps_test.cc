@@ -50,6 +50,7 @@ class LocalStepsTest : public ::testing::Test {
     task.end = end;
     task.minibatch = 4;
     task.local_steps = local_steps;
+    task.is_local = local_steps > 1;
     return task;
   }
 

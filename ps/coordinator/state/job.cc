@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "ps/coordinator/state/mode_state.h"
 #include "ps/coordinator/state/placement.h"
 
 namespace ps::coordinator {
@@ -14,6 +15,14 @@ namespace {
 
 /// The times of the state in the journal are behind by at most this.
 constexpr Duration kTimesEvery = std::chrono::milliseconds(100);
+
+/// States of older programs lack what steps have: it is what the config says.
+JobState WithSteps(JobState state, const proto::JobConfig& config) {
+  if (!state.steps) {
+    state.steps = FirstSteps(config);
+  }
+  return state;
+}
 
 }  // namespace
 
@@ -34,6 +43,7 @@ JobEdits::JobEdits(JobState* state)
       servers(state->servers),
       pause(state->pause),
       modes(state->modes),
+      steps(*state->steps),
       park(state->park) {}
 
 Job::Job(
@@ -41,7 +51,7 @@ Job::Job(
     JobState state_in,
     proto::FleetActions* fleet_in,
     const Logger* log_in)
-    : state_(std::move(state_in)),
+    : state_(WithSteps(std::move(state_in), options_in.config)),
       options(std::move(options_in)),
       timing(proto::Timing::Of(options.config)),
       fleet(fleet_in),
@@ -288,6 +298,11 @@ const proto::SitOutRecord* Job::SitOutOf(Incarnation incarnation) const {
 proto::ModesStatus Job::ModesNow() const {
   const proto::ModesState& modes = state.modes;
   return {modes.in_force, modes.wanted, modes.is_holding, modes.switches};
+}
+
+proto::StepsStatus Job::StepsNow() const {
+  const proto::StepsState& steps = *state.steps;
+  return {steps.in_force, steps.wanted, steps.chosen, steps.changes, steps.since_samples};
 }
 
 double Job::UsdPerHour() const {

@@ -66,6 +66,7 @@ struct JobEdits {
   proto::ServersState& servers;
   proto::PauseRecord& pause;
   proto::ModesState& modes;
+  proto::StepsState& steps;
   proto::ParkRecord& park;
 };
 
@@ -131,6 +132,10 @@ class Job {
   void StartWorkerIn(WorkerId seat, const PlaceKey& place, TimePoint now);
   proto::ServersStatus ServersNow() const;
   proto::ModesStatus ModesNow() const;
+  proto::StepsStatus StepsNow() const;
+
+  /// What the steps of a lease that is granted now have.
+  const proto::StepSettings& settings() const { return state.steps->in_force; }
 
   /// bsp: shards keep a gradient of each member until the round is committed; so many have room.
   uint64_t MembersMax() const { return MembersMax(LargestBytes()); }

@@ -228,6 +228,40 @@ void TakeModes(const JobState& saved, JobState* state) {
   }
 }
 
+/// What was changed while the job trained stays so, key by key, unless the job is resumed with
+/// another value of that key.
+void TakeSteps(const JobState& saved, JobState* state) {
+  const Result<proto::JobConfig> before = proto::ParsePrintedJobConfig(saved.config_json);
+  if (!before.ok() || !saved.steps) {
+    return;
+  }
+  const proto::StepsState old = FirstSteps(*before);
+  const proto::StepSettings& known = saved.steps->wanted;
+  proto::StepsState& steps = *state->steps;
+  proto::StepSettings& now = steps.in_force;
+  if (now.push == old.in_force.push && steps.chosen.push == old.chosen.push) {
+    now.push = known.push;
+    steps.chosen.push = saved.steps->chosen.push;
+  }
+  if (now.pull == old.in_force.pull) {
+    now.pull = known.pull;
+  }
+  if (now.has_feedback == old.in_force.has_feedback) {
+    now.has_feedback = known.has_feedback;
+  }
+  if (now.local_steps == old.in_force.local_steps &&
+      steps.chosen.local_steps == old.chosen.local_steps) {
+    now.local_steps = known.local_steps;
+    steps.chosen.local_steps = saved.steps->chosen.local_steps;
+  }
+  if (now.is_by_speed == old.in_force.is_by_speed && now.local_steps > 1) {
+    now.is_by_speed = known.is_by_speed;
+  }
+  steps.wanted = now;
+  steps.changes = saved.steps->changes;
+  steps.since_samples = saved.steps->since_samples;
+}
+
 /// The first epoch that has begun and is not counted in full. Nothing: there is none.
 std::optional<uint32_t> EpochInProgress(const proto::LedgerState& ledger, uint64_t train_samples) {
   for (uint32_t epoch = 0; epoch < ledger.epochs.size(); ++epoch) {
@@ -264,6 +298,7 @@ void TakeOver(const ResumeFrom& resume, uint64_t train_samples, JobState* state)
   state->usd = saved.usd;
   state->trained = saved.trained;
   TakeModes(saved, state);
+  TakeSteps(saved, state);
   if (const auto& shares = saved.servers.shares;
       !shares.empty() && AreShares(shares, state->servers.wanted)) {
     state->servers.shares = shares;
@@ -294,6 +329,7 @@ JobState MakeJobState(const CoordinatorOptions& options) {
   state.servers.wanted = config.servers.count;
   state.modes.in_force = FirstMode(config);
   state.modes.wanted = state.modes.in_force;
+  state.steps = FirstSteps(config);
   for (const proto::WorkerGroup& group : config.workers) {
     state.wanted.push_back(group.count);
   }
@@ -360,6 +396,9 @@ Status CheckParts(const JobState& state, const CoordinatorOptions& options) {
       state.evaluations, options.test_samples, epochs, state.ledger.last_lease));
   PS_TRY(CheckHolders(state));
   PS_TRY(CheckModesState(state.modes, state.membership));
+  if (state.steps) {
+    PS_TRY(CheckStepsState(*state.steps, options.config));
+  }
   PS_TRY(CheckRounds(state));
   PS_TRY(CheckSeats(state, options));
   for (const proto::SitOutRecord& record : state.modes.sit_outs) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <functional>
 
+#include "ps/proto/exchange.h"
+
 namespace ps::coordinator {
 
 Status CheckSitOuts(
@@ -24,6 +26,27 @@ Status CheckSitOuts(
 proto::ModeChoice FirstMode(const proto::JobConfig& config) {
   const bool is_ssp = config.train.mode == proto::Mode::kSsp;
   return {config.train.mode, is_ssp ? config.train.staleness_max : 0};
+}
+
+proto::StepsState FirstSteps(const proto::JobConfig& config) {
+  proto::StepsState steps;
+  steps.in_force = proto::StepSettingsOf(config);
+  steps.wanted = steps.in_force;
+  steps.chosen = proto::AutoSettingsOf(config);
+  return steps;
+}
+
+Status CheckStepsState(const proto::StepsState& steps, const proto::JobConfig& config) {
+  const proto::StepSettings first = proto::StepSettingsOf(config);
+  const auto is_sane = [&](const proto::StepSettings& settings) {
+    const bool is_push_free = !proto::IsEncodedByDevice(config);
+    return (settings.local_steps > 1) == (first.local_steps > 1) &&
+           (settings.local_steps > 1 || !settings.is_by_speed) &&
+           (is_push_free || settings.push == first.push);
+  };
+  return is_sane(steps.in_force) && is_sane(steps.wanted)
+             ? Status::Ok()
+             : Status::Corruption("the settings of steps make no sense");
 }
 
 Status CheckModesState(const proto::ModesState& modes, const proto::MembershipState& membership) {

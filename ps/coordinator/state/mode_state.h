@@ -15,6 +15,12 @@ inline constexpr size_t kModeSwitchesMax = 64;
 /// The one that a job begins in.
 proto::ModeChoice FirstMode(const proto::JobConfig& config);
 
+/// What the steps of a job begin with.
+proto::StepsState FirstSteps(const proto::JobConfig& config);
+
+/// Whether a job of this config could have them. Errors: kCorruption.
+Status CheckStepsState(const proto::StepsState& steps, const proto::JobConfig& config);
+
 /// Errors: kCorruption.
 Status CheckModesState(const proto::ModesState& modes, const proto::MembershipState& membership);
 

@@ -43,10 +43,11 @@ bool Rounds::HasContributed(Incarnation incarnation) const {
   return it != state_->entries.end() && it->second.has_contributed;
 }
 
-void Rounds::Commit() {
+void Rounds::Commit(uint32_t local_steps) {
   PS_CHECK(is_settled() && is_commit_acknowledged()) << "round " << open_round();
   proto::CommitRound commit;
   commit.round = open_round();
+  commit.local_steps = local_steps;
   touched_->Mark(RowKind::kCommit);
   for (const ShardId shard : state_->acks) {
     touched_->Mark(RowKind::kCommitAck, shard.value);

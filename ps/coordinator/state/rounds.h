@@ -53,7 +53,8 @@ class Rounds {
   bool is_settled() const { return !is_empty() && contributed_ == state_->entries.size(); }
 
   /// Commits the open round and opens the next. Requires: is_settled(), is_commit_acknowledged().
-  void Commit();
+  /// `local_steps`: of the steps that were made for it.
+  void Commit(uint32_t local_steps);
 
   /// The parameters have changed otherwise than by rounds: a number without commit stands for what
   /// they are now, so that nobody takes those of the last round for them. Requires: is_empty(),

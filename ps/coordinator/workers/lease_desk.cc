@@ -148,6 +148,7 @@ bool LeaseDesk::ServeEvaluation(Member* member, const Call& call) {
   grant.round = job_->is_bsp() ? job_->rounds.committed() : 0;
   grant.minibatch = record->last_grant.minibatch;  // what its steps have until the next lease
   grant.local_steps = record->last_grant.local_steps;
+  grant.settings = record->last_grant.settings;
   SendGrant(member, grant, call);
   return true;
 }
@@ -198,6 +199,7 @@ bool LeaseDesk::ServeTraining(Member* member, const Call& call) {
   grant.round = job_->is_bsp() ? job_->rounds.open_round() : 0;
   grant.minibatch = minibatch;
   grant.local_steps = local_steps;
+  grant.settings = job_->settings();
   grant.samples_done = job_->ledger.samples_counted();
   SendGrant(member, grant, call);
   return true;
@@ -229,10 +231,10 @@ uint32_t LeaseDesk::BatchOf(const MemberRecord& member) const {
 /// A worker by hand has a minibatch of its own, and by_speed makes larger ones than the config's: a
 /// step has no more samples than it can name.
 uint32_t LeaseDesk::LocalStepsOf(const MemberRecord& member, uint32_t minibatch) const {
-  const proto::TrainConfig& train = job_->options.config.train;
-  const double share = train.local_steps_by_speed ? job_->batches.SpeedOf(member.incarnation) : 1;
+  const proto::StepSettings& settings = job_->settings();
+  const double share = settings.is_by_speed ? job_->batches.SpeedOf(member.incarnation) : 1;
   return std::clamp(
-      static_cast<uint32_t>(train.local_steps * share), 1U, proto::kStepSamplesMax / minibatch);
+      static_cast<uint32_t>(settings.local_steps * share), 1U, proto::kStepSamplesMax / minibatch);
 }
 
 /// Towards the end of an epoch leases get smaller, down to one step, so that nobody is left alone
@@ -245,9 +247,9 @@ uint64_t LeaseDesk::LeaseSamples(uint32_t step_samples) const {
   const uint64_t queued =
       ledger.samples_queued() == 0 ? ledger.samples_per_epoch() : ledger.samples_queued();
   const uint64_t fair = queued / (2 * job_->membership.members().size()) / step_samples;
-  const proto::TrainConfig& train = job_->options.config.train;
-  const uint64_t steps =
-      std::clamp<uint64_t>(fair, 1, std::max<uint32_t>(train.lease_steps / train.local_steps, 1));
+  const uint32_t lease_steps = job_->options.config.train.lease_steps;
+  const uint64_t steps = std::clamp<uint64_t>(
+      fair, 1, std::max<uint32_t>(lease_steps / job_->settings().local_steps, 1));
   return steps * step_samples;
 }
 
@@ -454,7 +456,7 @@ bool LeaseDesk::TryCommit(const Call& call) {
   for (const auto& [incarnation, entry] : rounds.entries()) {
     entered.push_back(incarnation);
   }
-  rounds.Commit();
+  rounds.Commit(job_->settings().local_steps);
   job_->round_since = call.now;
   for (const Incarnation incarnation : entered) {
     Track(incarnation);

@@ -45,7 +45,7 @@ Duration SilenceWatch::ProgressLimit(const Member& member) const {
     return std::min(limit, kLimitMax);
   }
   // Whom it waits for makes a first step of so many minibatches, and tells of each.
-  const auto factor = uses_.speed.is_anybody_warming_up() ? uses_.local_steps : 1;
+  const auto factor = uses_.speed.is_anybody_warming_up() ? uses_.settings.local_steps : 1;
   return std::min<Duration>(limit * 2 * factor, kLimitMax);
 }
 

@@ -21,7 +21,7 @@ class SilenceWatch {
   struct Uses {
     const proto::Timing& timing;
     const Duration join_timeout;
-    const uint32_t local_steps;
+    const proto::StepSettings& settings;  // in force
     const Evaluations& evaluations;
     const FleetSpeed& speed;
     const TimePoint& shards_silent_at;

@@ -49,7 +49,8 @@ auto ListFields(M& m, auto&& list) {
       Text<"device", kDeviceBytesMax>(m.device),
       Text<"type", kNameBytesMax>(m.type),
       Field<"usd_per_hour">(m.usd_per_hour),
-      Field<"age_s">(m.age_s));
+      Field<"age_s">(m.age_s),
+      Field<"times">(m.stats.times));
 }
 
 template <MaybeConst<ShardRow> M>
@@ -134,6 +135,21 @@ auto ListFields(M& m, auto&& list) {
       Field<"is_policy">(m.is_policy));
 }
 
+template <MaybeConst<AutoSettings> M>
+auto ListFields(M& m, auto&& list) {
+  return list(Field<"push">(m.push), Field<"local_steps">(m.local_steps));
+}
+
+template <MaybeConst<StepsStatus> M>
+auto ListFields(M& m, auto&& list) {
+  return list(
+      Field<"in_force">(m.in_force),
+      Field<"wanted">(m.wanted),
+      Field<"chosen">(m.chosen),
+      Field<"changes">(m.changes),
+      Field<"since_samples">(m.since_samples));
+}
+
 template <MaybeConst<ModesStatus> M>
 auto ListFields(M& m, auto&& list) {
   return list(
@@ -211,7 +227,8 @@ auto ListFields(M& m, auto&& list) {
       Field<"usd_per_hour">(m.usd_per_hour),
       Field<"events">(m.events),
       Field<"modes">(m.modes),
-      Field<"has_diverged">(m.has_diverged));
+      Field<"has_diverged">(m.has_diverged),
+      Field<"steps">(m.steps));
 }
 
 template <MaybeConst<StatusRequest> M>
@@ -288,6 +305,21 @@ auto ListFields(M& m, auto&& list) {
 template <MaybeConst<ModeReply> M>
 auto ListFields(M& m, auto&& list) {
   return list(Field<"modes">(m.modes));
+}
+
+template <MaybeConst<ConfigOverride> M>
+auto ListFields(M& m, auto&& list) {
+  return list(WholeText<"key", kNameBytesMax>(m.key), WholeText<"value", kNameBytesMax>(m.value));
+}
+
+template <MaybeConst<SetRequest> M>
+auto ListFields(M& m, auto&& list) {
+  return list(Field<"changes">(m.changes));
+}
+
+template <MaybeConst<SetReply> M>
+auto ListFields(M& m, auto&& list) {
+  return list(Field<"steps">(m.steps));
 }
 
 }  // namespace ps::proto

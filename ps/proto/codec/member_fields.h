@@ -76,7 +76,8 @@ auto ListFields(M& m, auto&& list) {
       Field<"lives_missed">(m.lives_missed),
       Field<"is_at_risk">(m.is_at_risk),
       Field<"launch">(m.launch),
-      Field<"began_ns">(m.began));
+      Field<"began_ns">(m.began),
+      Optional<"times">(m.stats.times));
 }
 
 template <MaybeConst<Answer> M>

@@ -95,7 +95,9 @@ using Tables = std::tuple<
     wire::ChunksTaken,
     wire::ServerNotice,
     wire::CutLease,
-    wire::LeaseCut>;
+    wire::LeaseCut,
+    wire::SetRequest,
+    wire::SetReply>;
 static_assert(std::tuple_size_v<Tables> == kMessageTypeMax);
 
 template <typename T>

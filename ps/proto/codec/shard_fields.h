@@ -81,7 +81,9 @@ auto ListFields(M& m, auto&& list) {
       Field<"held">(m.held),
       Field<"held_life">(m.held_life),
       Field<"placement">(m.placement),
-      Field<"encoding">(m.encoding));
+      Field<"encoding">(m.encoding),
+      Field<"local_steps">(m.local_steps),
+      Optional<"pull_encoding">(m.pull_encoding));
 }
 
 template <MaybeConst<PushReply> M>
@@ -103,7 +105,8 @@ auto ListFields(M& m, auto&& list) {
       Field<"is_evaluation">(m.is_evaluation),
       Field<"held">(m.held),
       Field<"held_life">(m.held_life),
-      Field<"placement">(m.placement));
+      Field<"placement">(m.placement),
+      Optional<"encoding">(m.encoding));
 }
 
 template <MaybeConst<PullReply> M>
@@ -252,7 +255,10 @@ auto ListFields(M& m, auto&& list) {
 
 template <MaybeConst<CommitRound> M>
 auto ListFields(M& m, auto&& list) {
-  return list(Field<"round">(m.round), Field<"contributions">(m.contributions));
+  return list(
+      Field<"round">(m.round),
+      Field<"contributions">(m.contributions),
+      Field<"local_steps">(m.local_steps));
 }
 
 template <MaybeConst<CommitAck> M>

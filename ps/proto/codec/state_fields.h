@@ -247,6 +247,16 @@ auto ListFields(M& m, auto&& list) {
       Field<"sit_outs">(m.sit_outs));
 }
 
+template <MaybeConst<StepsState> M>
+auto ListFields(M& m, auto&& list) {
+  return list(
+      Field<"in_force">(m.in_force),
+      Field<"wanted">(m.wanted),
+      Field<"chosen">(m.chosen),
+      Field<"changes">(m.changes),
+      Field<"since_samples">(m.since_samples));
+}
+
 template <MaybeConst<ParkRecord> M>
 auto ListFields(M& m, auto&& list) {
   return list(Field<"is_on">(m.is_on));
@@ -320,7 +330,8 @@ auto ListFields(M& m, auto&& list) {
       In<kTotalsPart>(Field<"places">(m.places)),
       In<kTotalsPart>(Field<"last_launch">(m.last_launch)),
       In<kPolicyPart>(Optional<"policy">(m.policy)),
-      In<kEventsPart | kTotalsPart>(Optional<"events">(m.events)));
+      In<kEventsPart | kTotalsPart>(Optional<"events">(m.events)),
+      In<kTotalsPart>(Optional<"steps">(m.steps)));
 }
 
 }  // namespace ps::proto

@@ -35,6 +35,8 @@ void PrintValue(const T& value, JsonWriter* json) {
     json->Value(EventCodeName(value));
   } else if constexpr (std::is_same_v<T, EventKind>) {
     json->Value(EventKindName(value));
+  } else if constexpr (std::is_same_v<T, Encoding>) {
+    json->Value(value.ToText());
   } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
     json->Value(value);
   } else if constexpr (kIsId<T>) {

@@ -28,6 +28,17 @@ void Check(auto& d, const StepDone& m) {
   }
 }
 
+template <MaybeConst<WorkerTimes> M>
+auto ListFields(M& m, auto&& list) {
+  return list(
+      Field<"push_s">(m.push_s),
+      Field<"pull_s">(m.pull_s),
+      Field<"others_s">(m.others_s),
+      Field<"lease_s">(m.lease_s),
+      Field<"evaluate_s">(m.evaluate_s),
+      Field<"held_back">(m.held_back));
+}
+
 template <MaybeConst<WorkerStats> M>
 auto ListFields(M& m, auto&& list) {
   return list(
@@ -113,6 +124,22 @@ auto ListFields(M& m, auto&& list) {
       Text<"device", kDeviceBytesMax>(m.device));
 }
 
+template <MaybeConst<StepSettings> M>
+auto ListFields(M& m, auto&& list) {
+  return list(
+      Field<"push">(m.push),
+      Field<"pull">(m.pull),
+      Field<"has_feedback">(m.has_feedback),
+      Field<"local_steps">(m.local_steps),
+      Field<"is_by_speed">(m.is_by_speed));
+}
+
+void Check(auto& d, const StepSettings& m) {
+  if (m.local_steps == 0 || m.local_steps > kLocalStepsMax) {
+    d.Fail("local_steps", "is none that a job can have");
+  }
+}
+
 template <MaybeConst<LeaseGrant> M>
 auto ListFields(M& m, auto&& list) {
   return list(
@@ -126,7 +153,8 @@ auto ListFields(M& m, auto&& list) {
       Field<"minibatch">(m.minibatch),
       Field<"mode">(m.mode),
       Field<"local_steps">(m.local_steps),
-      Field<"samples_done">(m.samples_done));
+      Field<"samples_done">(m.samples_done),
+      Optional<"settings">(m.settings));
 }
 
 void Check(auto& d, const LeaseGrant& m) {
@@ -183,7 +211,8 @@ auto ListFields(M& m, auto&& list) {
       Field<"steps_late">(m.stats.steps_late),
       Field<"placement">(m.placement),
       Field<"is_at_risk">(m.is_at_risk),
-      Field<"minibatches">(m.minibatches));
+      Field<"minibatches">(m.minibatches),
+      Field<"times">(m.stats.times));
 }
 
 template <MaybeConst<HeartbeatReply> M>
@@ -197,7 +226,8 @@ auto ListFields(M& m, auto&& list) {
       Field<"incarnation">(m.incarnation),
       Text<"reason", kTextBytesMax>(m.reason),
       Field<"stats">(m.stats),
-      Field<"steps_late">(m.stats.steps_late));
+      Field<"steps_late">(m.stats.steps_late),
+      Field<"times">(m.stats.times));
 }
 
 template <MaybeConst<GoodbyeReply> M>

@@ -199,7 +199,13 @@ class Checker {
     return Status::Ok();
   }
 
-  Status Number(const JsonValue& value, const reflection::Field& field, const std::string& path) {
+  Status Number(JsonValue& value, const reflection::Field& field, const std::string& path) {
+    if (const auto word = Attribute(field, "zero");
+        value.kind == Kind::kText && !word.empty() && value.text == word) {
+      value.kind = Kind::kNumber;
+      value.text = "0";
+      return Status::Ok();
+    }
     if (value.kind != Kind::kNumber) {
       return WrongKind(value, path, AllowedFor(schema_, field));
     }

@@ -190,6 +190,9 @@ std::string AllowedFor(const Schema& schema, const reflection::Field& field) {
     }
   } else {
     one = (IsFloat(field) ? "a number" : "a whole number") + RangeText(RangeOf(field));
+    if (const auto word = Attribute(field, "zero"); !word.empty()) {
+      one += ", or \"" + std::string(word) + "\"";
+    }
   }
   if (!IsList(field)) {
     return one;

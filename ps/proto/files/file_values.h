@@ -128,8 +128,19 @@ class ValueWriter {
       Table(value, TableOf(schema_, field), is_item);
     } else if constexpr (std::is_enum_v<T>) {
       json_.Value(EnumName(*EnumOf(schema_, field), static_cast<int64_t>(value)));
+    } else if (const auto word = Attribute(field, "zero"); !word.empty() && IsZero(value)) {
+      json_.Value(word);
     } else {
       json_.Value(value);
+    }
+  }
+
+  template <typename T>
+  static bool IsZero(const T& value) {
+    if constexpr (std::is_arithmetic_v<T>) {
+      return value == T{};
+    } else {
+      return false;
     }
   }
 

@@ -31,11 +31,33 @@ void WriteBound(JsonWriter& json, std::string_view key, const std::optional<doub
   }
 }
 
+void WriteNumber(JsonWriter& json, const reflection::Field& field) {
+  json.Field("type", IsFloat(field) ? "number" : "integer");
+  const Range range = RangeOf(field);
+  WriteBound(json, "minimum", range.min);
+  WriteBound(json, "maximum", range.max);
+  WriteBound(json, "exclusiveMinimum", range.above);
+  WriteBound(json, "exclusiveMaximum", range.below);
+}
+
 /// The keywords of one value, without brackets.
 void WriteType(JsonWriter& json, const Schema& schema, const reflection::Field& field) {
   if (IsTable(field)) {
     json.Field("$ref", "#/definitions/" + ShortName(*TableOf(schema, field).name()));
     return;
+  }
+  if (const auto word = Attribute(field, "zero"); !word.empty()) {
+    json.BeginList("anyOf");
+    json.BeginObject();
+    WriteNumber(json, field);
+    json.EndObject();
+    json.BeginObject();
+    WriteEnum(json, {word});
+    json.EndObject();
+    return json.EndList();
+  }
+  if (!IsEnum(field) && TypeOf(field) != BaseType::String && TypeOf(field) != BaseType::Bool) {
+    return WriteNumber(json, field);
   }
   json.Key("type");
   if (const reflection::Enum* values = EnumOf(schema, field)) {
@@ -53,17 +75,9 @@ void WriteType(JsonWriter& json, const Schema& schema, const reflection::Field& 
         json.Field("minLength", 1);
       }
       return;
-    case BaseType::Bool:
-      return json.Value("boolean");
     default:
-      break;
+      return json.Value("boolean");
   }
-  json.Value(IsFloat(field) ? "number" : "integer");
-  const Range range = RangeOf(field);
-  WriteBound(json, "minimum", range.min);
-  WriteBound(json, "maximum", range.max);
-  WriteBound(json, "exclusiveMinimum", range.above);
-  WriteBound(json, "exclusiveMaximum", range.below);
 }
 
 /// Values of an enum with their comments, for the hover text.

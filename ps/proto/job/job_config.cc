@@ -28,6 +28,14 @@ void ResolveOverlap(JobConfig& config) {
                          config.train.local_steps == 1;
 }
 
+/// "auto" is 0 in the file, and a number everywhere else.
+void ResolveAuto(JobConfig& config) {
+  config.train.adapts_local_steps = config.train.local_steps == 0;
+  if (config.train.adapts_local_steps) {
+    config.train.local_steps = kAutoLocalSteps;
+  }
+}
+
 Result<std::string> ReadJobFile(const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
@@ -61,6 +69,7 @@ Result<JsonValue> ParseTree(
 Result<JobConfig> ReadConfig(JsonValue& root, const std::string& file_name) {
   PS_TRY(CheckSchema(root, JobSchema(), file_name));
   auto config = ReadValues<JobConfig>(root, JobSchema());
+  ResolveAuto(config);
   PS_TRY(CheckRules(config, root, file_name));
   ResolveOverlap(config);
   return config;
@@ -81,6 +90,13 @@ Result<JobConfig> ParseJobConfig(
 Result<JobConfig> ParsePrintedJobConfig(const std::string& text) {
   const std::string name = "the coordinator's config";
   PS_ASSIGN(JsonValue root, ParseJson(text, name));
+  return ReadConfig(root, name);
+}
+
+Result<JobConfig> WithOverrides(
+    const JobConfig& config, const std::vector<ConfigOverride>& overrides) {
+  const std::string name = "the job's config";
+  PS_ASSIGN(JsonValue root, ParseTree(PrintJobConfig(config), name, overrides));
   return ReadConfig(root, name);
 }
 
@@ -110,6 +126,9 @@ Status AtItsField(
 std::string PrintJobConfig(const JobConfig& config) {
   JobConfig resolved = config;
   ResolveOverlap(resolved);
+  if (resolved.train.adapts_local_steps) {
+    resolved.train.local_steps = 0;
+  }
   return PrintValues(resolved, JobSchema());
 }
 

@@ -108,6 +108,7 @@ struct TrainConfig {
   uint32_t lease_steps = 8;               // async, ssp: minibatches per lease
   uint32_t local_steps = 1;           // minibatches of a step; above 1 optimizer is the worker's
   bool local_steps_by_speed = false;  // fewer of them for slow workers
+  bool adapts_local_steps = false;    // "auto" in the file: local_steps is what it begins with
   bool overlap = true;                // async: compute the next step while this one travels
   uint32_t evaluate_every_epochs = 1;
   Divergence on_divergence = Divergence::kStop;
@@ -123,9 +124,13 @@ struct TrainConfig {
   friend bool operator==(const TrainConfig&, const TrainConfig&) = default;
 };
 
+/// What `auto` begins with.
+inline constexpr uint32_t kAutoLocalSteps = 8;
+inline constexpr std::string_view kAutoWord = "auto";
+
 /// See exchange.h for what follows from it.
 struct ExchangeConfig {
-  std::string push = "f32";  // as codec::ParseEncoding takes it
+  std::string push = "f32";  // as codec::ParseEncoding takes it, or kAutoWord
   std::string pull = "f32";
   bool error_feedback = true;
 
@@ -358,6 +363,11 @@ Result<JobConfig> ParseJobConfig(
 /// Reads what another process of this build printed with PrintJobConfig. Checks everything but the
 /// dataset's directory, which only workers need to have. Errors: kInvalidArgument.
 Result<JobConfig> ParsePrintedJobConfig(const std::string& text);
+
+/// The same job with some fields changed, checked as a job file is but for the dataset's directory.
+/// Errors: as ParseJobConfig, with "--set" for the file.
+Result<JobConfig> WithOverrides(
+    const JobConfig& config, const std::vector<ConfigOverride>& overrides);
 
 /// For faults that show only when data and model are looked at: `why` begins with the field that it
 /// is about, as in "data.directory has no ...", and gets that field's place in the job file, in the

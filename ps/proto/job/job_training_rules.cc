@@ -208,11 +208,21 @@ Status Outer(const JobInFile& job) {
 
 Status Exchange(const JobInFile& job) {
   const std::string path = "exchange.push";
+  const bool is_rounded = job.config.train.gradient_dtype == GradientDtype::kBf16;
+  if (job.config.exchange.push == kAutoWord) {
+    return !is_rounded ? Status::Ok()
+                       : job.Error(
+                             path,
+                             path +
+                                 " is auto, which chooses among encodings of f32, and "
+                                 "train.gradient_dtype has devices round to bf16; allowed: "
+                                 "train.gradient_dtype f32, or " +
+                                 path + " bf16");
+  }
   const Result<Encoding> push = ps::codec::ParseEncoding(job.config.exchange.push);
   if (!push.ok()) {
     return job.Error(path, fmt::format("{}: {}", path, push.status().message()));
   }
-  const bool is_rounded = job.config.train.gradient_dtype == GradientDtype::kBf16;
   if (is_rounded && push->is_lossy() && push->kind != ps::codec::EncodingKind::kBf16) {
     return job.Error(
         path,

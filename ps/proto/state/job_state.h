@@ -305,6 +305,15 @@ struct ModesState {
   std::vector<SitOutRecord> sit_outs;  // sorted by incarnation
 };
 
+/// What the steps of new leases have, as people or the measured links have it.
+struct StepsState {
+  StepSettings in_force;
+  StepSettings wanted;  // bsp: in force with the next round
+  AutoSettings chosen;
+  uint64_t changes = 0;        // that were made
+  uint64_t since_samples = 0;  // that were counted at the last one
+};
+
 /// The last events of the job, and how many there were before them.
 struct EventsState {
   std::deque<EventRow> last;
@@ -422,6 +431,7 @@ struct JobState {
   std::vector<PlaceRecord> places;  // sorted by type and zone
   PolicyRecord policy;
   EventsState events;
+  std::optional<StepsState> steps;  // none: as the config says; in states of older programs
 
   Duration age{};                   // since the job was started
   std::optional<Duration> trained;  // since the first lease; none: no lease yet

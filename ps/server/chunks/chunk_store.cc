@@ -34,7 +34,6 @@ Result<ChunkStore> ChunkStore::Make(
   store.momentum_ = settings.optimizer.momentum;
   store.slot_count_ = kernels::OptimizerSlotCount(store.rule_);
   store.weight_decay_ = settings.optimizer.weight_decay;
-  store.local_steps_ = settings.local_steps;
   store.tensors_ = setup.tensors;
   store.model_ = setup.placement.chunks;
   store.placement_ = setup.placement.version;
@@ -79,7 +78,7 @@ Chunk ChunkStore::Describe(const proto::ChunkAssignment& assignment) const {
   chunk.key = assignment.key;
   chunk.element_count = assignment.element_count;
   chunk.rule = spec.rule;
-  chunk.average_rate = RateOver(spec.average_rate, local_steps_);
+  chunk.average_rate = spec.average_rate;
   chunk.weight_decay = spec.has_weight_decay ? weight_decay_ : 0;
   chunk.part_count = parts_.CountOf(assignment.element_count);
   return chunk;
@@ -147,7 +146,11 @@ void ChunkStore::Initialize(size_t index, uint32_t begin, std::span<const float>
 }
 
 bool ChunkStore::Apply(
-    size_t index, uint32_t part, uint64_t begin, std::span<const float> gradient, float lr) {
+    size_t index,
+    uint32_t part,
+    uint64_t begin,
+    std::span<const float> gradient,
+    const UpdateRate& rate) {
   if (before_update_) {
     before_update_(index);
   }
@@ -160,11 +163,12 @@ bool ChunkStore::Apply(
   };
   const auto count = static_cast<int64_t>(gradient.size());
   if (chunk.rule == UpdateRule::kAverage) {
-    return kernels::MoveTowards(gradient.data(), chunk.average_rate, at(chunk.value), count);
+    const float weight = RateOver(chunk.average_rate, rate.local_steps);
+    return kernels::MoveTowards(gradient.data(), weight, at(chunk.value), count);
   }
   return kernels::ApplyUpdate(
       rule_,
-      {lr, chunk.weight_decay, chunk.version + 1},
+      {rate.lr, chunk.weight_decay, chunk.version + 1},
       {gradient.data(), at(chunk.value), {at(chunk.slots[0]), at(chunk.slots[1])}, count});
 }
 
@@ -199,15 +203,15 @@ bool ChunkStore::ApplyMean(
     uint64_t begin,
     uint64_t count,
     std::span<const kernels::WeightedPart> gradients,
-    float lr) {
+    const UpdateRate& rate) {
   if (gradients.size() == 1) {
-    return Apply(index, part, begin, {gradients[0].x, count}, lr);
+    return Apply(index, part, begin, {gradients[0].x, count}, rate);
   }
   if (mean_.size() < count * sizeof(float)) {
     mean_ = Buffer(count * sizeof(float));
   }
   kernels::WeightedMean(gradients, mean_.floats().data(), static_cast<int64_t>(count));
-  return Apply(index, part, begin, mean_.floats().first(count), lr);
+  return Apply(index, part, begin, mean_.floats().first(count), rate);
 }
 
 }  // namespace ps::server

@@ -26,7 +26,7 @@ struct Chunk {
   ChunkKey key;
   int64_t element_count = 0;
   UpdateRule rule = UpdateRule::kOptimizer;
-  float average_rate = 0;  // of what a push has observed
+  float average_rate = 0;  // of what a minibatch has observed
   float weight_decay = 0;  // 0 where the tensor has none
   size_t first_part = 0;   // of the parts of all chunks, in order: those it travels in
   uint32_t part_count = 1;
@@ -51,6 +51,12 @@ auto BuffersOf(C& chunk) {
   }
   return buffers;
 }
+
+/// How much a piece of an update moves.
+struct UpdateRate {
+  float lr = 0;              // with the push's weight
+  uint32_t local_steps = 1;  // minibatches behind an observation
+};
 
 /// The parameters of one shard. Thread: the shard's.
 class ChunkStore {
@@ -111,11 +117,15 @@ class ChunkStore {
   uint64_t parameter_bytes() const { return parameter_bytes_; }
 
   /// A piece of one update: a finite gradient (or observation, see UpdateRule) of the elements of
-  /// that part of the chunk from `begin` on. `lr` includes the push's weight. FinishUpdate follows
-  /// when every element had its turn. Returns false when elements were left out because they or
-  /// their state would not have stayed finite.
+  /// that part of the chunk from `begin` on. FinishUpdate follows when every element had its turn.
+  /// Returns false when elements were left out because they or their state would not have stayed
+  /// finite.
   bool Apply(
-      size_t index, uint32_t part, uint64_t begin, std::span<const float> gradient, float lr);
+      size_t index,
+      uint32_t part,
+      uint64_t begin,
+      std::span<const float> gradient,
+      const UpdateRate& rate);
 
   /// The same with the mean of several gradients, `count` elements of each. Requires: at least one.
   bool ApplyMean(
@@ -124,11 +134,11 @@ class ChunkStore {
       uint64_t begin,
       uint64_t count,
       std::span<const kernels::WeightedPart> gradients,
-      float lr);
+      const UpdateRate& rate);
 
   /// The same with a whole part.
-  bool Apply(size_t index, uint32_t part, std::span<const float> gradient, float lr) {
-    return Apply(index, part, 0, gradient, lr);
+  bool Apply(size_t index, uint32_t part, std::span<const float> gradient, const UpdateRate& rate) {
+    return Apply(index, part, 0, gradient, rate);
   }
 
   void FinishUpdate(size_t index) { ++chunks_[index].version; }
@@ -156,7 +166,6 @@ class ChunkStore {
   std::vector<TensorSpec> tensors_;            // of the model
   std::vector<proto::ChunkAssignment> model_;  // all chunks, by key
   float weight_decay_ = 0;
-  uint32_t local_steps_ = 1;
   int slot_count_ = 0;  // of a chunk that the optimizer updates
   size_t part_count_ = 0;
   kernels::OptimizerRule rule_;

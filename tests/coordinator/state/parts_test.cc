@@ -102,7 +102,7 @@ TEST(RoundsTest, ContributionsAreSortedByWorkerAndRejectedOnesLeftOut) {
   EXPECT_FALSE(rounds.is_settled());
   rounds.Contribute(Incarnation(7), 2, 8, false);
   ASSERT_TRUE(rounds.is_settled());
-  rounds.Commit();
+  rounds.Commit(1);
   const proto::CommitRound commit = *rounds.commit();
   EXPECT_EQ(commit.round, 1U);
   ASSERT_EQ(commit.contributions.size(), 2U);
@@ -131,7 +131,7 @@ TEST(RoundsTest, ACommitIsAcknowledgedByEveryShardOnce) {
   Rounds rounds(&state, &touched);
   rounds.Enter(WorkerId(0), Incarnation(1));
   rounds.Contribute(Incarnation(1), 1, 5, false);
-  rounds.Commit();
+  rounds.Commit(1);
   EXPECT_FALSE(rounds.OnAck({ShardId(0), 2}, 2).ok()) << "not committed yet";
   EXPECT_FALSE(*rounds.OnAck({ShardId(0), 1}, 2));
   EXPECT_FALSE(*rounds.OnAck({ShardId(0), 1}, 2)) << "a repetition";

@@ -4,21 +4,27 @@
 
 namespace ps::sim {
 
-void HeldBack::Take(Incarnation worker, Step step, ChunkKey key, std::span<const float> gradient) {
+void HeldBack::Take(
+    Incarnation worker,
+    Step step,
+    ChunkKey key,
+    std::span<const float> gradient,
+    const proto::StepSettings& settings) {
   std::vector<float>& residual = residuals_[{worker, key}];
   residual.resize(gradient.size());
   std::vector<float>& arrives = arrives_[{{worker, step}, key}];
   arrives.resize(gradient.size());
+  const codec::Encoding& encoding = settings.push;
   for (uint32_t part = 0; part < parts_.CountOf(gradient.size()); ++part) {
     const auto [begin, count] = parts_.At(gradient.size(), part);
-    std::vector<std::byte> bytes(encoding_.SizeOf(count));
+    std::vector<std::byte> bytes(encoding.SizeOf(count));
     codec::Encode(
-        encoding_,
-        gradient.subspan(begin, count),
-        std::span(residual).subspan(begin, count),
-        bytes);
-    const Status status = codec::Decode(encoding_, bytes, std::span(arrives).subspan(begin, count));
+        encoding, gradient.subspan(begin, count), std::span(residual).subspan(begin, count), bytes);
+    const Status status = codec::Decode(encoding, bytes, std::span(arrives).subspan(begin, count));
     PS_CHECK(status.ok()) << status;
+  }
+  if (!encoding.is_lossy() || !settings.has_feedback) {
+    residual.assign(residual.size(), 0);  // what was kept has gone with this step
   }
 }
 

@@ -9,18 +9,24 @@
 #include "ps/base/ids.h"
 #include "ps/codec/encoding.h"
 #include "ps/proto/chunks.h"
+#include "ps/proto/mode_messages.h"
 
 namespace ps::sim {
 
 /// What servers must decode of gradients that travel encoded, with error feedback: by worker, each
-/// with a residual for each chunk. It knows the encoding, and nothing of who encodes.
+/// with a residual for each chunk. It knows the encodings, and nothing of who encodes.
 class HeldBack {
  public:
-  HeldBack(const codec::Encoding& encoding, uint64_t frame_bytes)
-      : encoding_(encoding), parts_(frame_bytes) {}
+  explicit HeldBack(uint64_t frame_bytes) : parts_(frame_bytes) {}
 
-  /// The worker has computed this gradient of the chunk. In the order of its steps.
-  void Take(Incarnation worker, Step step, ChunkKey key, std::span<const float> gradient);
+  /// The worker has computed this gradient of the chunk, which travels as the settings say. In the
+  /// order of its steps.
+  void Take(
+      Incarnation worker,
+      Step step,
+      ChunkKey key,
+      std::span<const float> gradient,
+      const proto::StepSettings& settings);
 
   /// Requires: it was taken.
   const std::vector<float>& ArrivesOf(Incarnation worker, Step step, ChunkKey key) const {
@@ -28,7 +34,6 @@ class HeldBack {
   }
 
  private:
-  const codec::Encoding encoding_;
   const proto::ChunkParts parts_;
   std::map<std::pair<Incarnation, ChunkKey>, std::vector<float>> residuals_;
   std::map<std::pair<std::pair<Incarnation, Step>, ChunkKey>, std::vector<float>> arrives_;

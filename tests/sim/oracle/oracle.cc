@@ -29,7 +29,10 @@ void Oracle::OnStepStarted(Incarnation incarnation, Step step, const StepRecord&
   has_steps_ = true;
   started_[incarnation] = step;
   steps_[{incarnation, step}].mode = ModeOfStep(incarnation);
-  if (options_.push.is_lossy()) {
+  if (const proto::LeaseGrant* const grant = GrantOfStep(incarnation); grant != nullptr) {
+    steps_[{incarnation, step}].settings = grant->settings;
+  }
+  if (options_.holds_back) {
     HoldBack({incarnation, step});
   }
 }
@@ -41,7 +44,7 @@ void Oracle::HoldBack(const StepId& id) {
     if (IsLeftOut(id, key)) {
       gradient.back() = std::numeric_limits<float>::quiet_NaN();
     }
-    held_back_.Take(id.first, id.second, key, gradient);
+    held_back_.Take(id.first, id.second, key, gradient, RecordOf(id).settings);
   }
 }
 
@@ -194,15 +197,20 @@ void Oracle::OnGrant(const proto::LeaseGrant& grant) {
   }
 }
 
-/// By the lease that its newest step is of.
-proto::Mode Oracle::ModeOfStep(Incarnation incarnation) const {
+/// The lease that its newest step is of.
+const proto::LeaseGrant* Oracle::GrantOfStep(Incarnation incarnation) const {
   const StepRecord& step = steps_.at({incarnation, started_.at(incarnation)});
   const auto& grants = grants_.at(incarnation);
   const auto lease = std::find_if(grants.rbegin(), grants.rend(), [&](const auto& entry) {
     const proto::LeaseGrant& grant = entry.second;
     return grant.epoch == step.epoch && grant.begin <= step.begin && step.end <= grant.end;
   });
-  return lease == grants.rend() ? proto::Mode::kAsync : lease->second.mode;
+  return lease == grants.rend() ? nullptr : &lease->second;
+}
+
+proto::Mode Oracle::ModeOfStep(Incarnation incarnation) const {
+  const proto::LeaseGrant* const grant = GrantOfStep(incarnation);
+  return grant == nullptr ? proto::Mode::kAsync : grant->mode;
 }
 
 void Oracle::CheckParameters(
@@ -348,9 +356,30 @@ float Oracle::RateAt(uint64_t samples, double weight) const {
   return static_cast<float>(proto::ScheduledLr(options_.optimizer, done) * weight);
 }
 
-/// How much a push counts.
-double Oracle::WeightOf(const proto::PushRequest& push) const {
-  return static_cast<double>(push.samples) / options_.local_steps;
+/// How much a push counts, by the local steps that its lease had.
+double Oracle::WeightOf(const proto::PushRequest& push) {
+  const StepRecord& record = RecordOf({push.incarnation, push.step});
+  return static_cast<double>(push.samples) / record.settings.local_steps;
+}
+
+/// What steps have may change from lease to lease, and from no step to another.
+void Oracle::CheckSettings(const StepId& id, const proto::PushRequest& push) {
+  const StepRecord& record = RecordOf(id);
+  if (push.samples != record.end - record.begin) {
+    Violation(
+        Name(id) + " was pushed as " + std::to_string(push.samples) + " samples, and is of " +
+        std::to_string(record.end - record.begin));
+  }
+  if (push.local_steps != record.settings.local_steps) {
+    Violation(
+        Name(id) + " was pushed for " + std::to_string(push.local_steps) +
+        " local steps, and leased for " + std::to_string(record.settings.local_steps));
+  }
+  if (push.encoding != record.settings.push) {
+    Violation(
+        Name(id) + " came as " + push.encoding.ToText() + ", and was leased for " +
+        record.settings.push.ToText());
+  }
 }
 
 /// The chunk is on the shard with these bits.
@@ -470,11 +499,7 @@ void Oracle::AfterPush(int node, const proto::PushRequest& push) {
       Violation(Name(id) + " was applied though all servers have gone back since");
     }
     ever_applied_[id].insert(chunk.key);
-    if (const StepRecord& record = RecordOf(id); push.samples != record.end - record.begin) {
-      Violation(
-          Name(id) + " was pushed as " + std::to_string(push.samples) + " samples, and is of " +
-          std::to_string(record.end - record.begin));
-    }
+    CheckSettings(id, push);
     const auto history = parameters.history.find(chunk.key);
     if (history == parameters.history.end()) {
       if (!life.has_strayed) {
@@ -499,8 +524,7 @@ void Oracle::AfterPush(int node, const proto::PushRequest& push) {
 
 /// What a shard gets of a chunk's gradient in a step.
 std::vector<float> Oracle::ArrivesOf(const StepId& id, ChunkKey key) {
-  return options_.push.is_lossy() ? held_back_.ArrivesOf(id.first, id.second, key)
-                                  : GradientOf(id, key);
+  return options_.holds_back ? held_back_.ArrivesOf(id.first, id.second, key) : GradientOf(id, key);
 }
 
 /// The gradient of a chunk in a step.

@@ -29,7 +29,9 @@ struct StepRecord {
   uint32_t epoch = 0;
   uint64_t begin = 0;
   uint64_t end = 0;
-  proto::Mode mode = proto::Mode::kAsync;  // of its lease; the oracle fills it in
+  // Of its lease; the oracle fills them in.
+  proto::Mode mode = proto::Mode::kAsync;
+  proto::StepSettings settings{};
 };
 
 /// The gradient of one chunk in a simulated step: small integers, so that sums in f32 are exact.
@@ -108,9 +110,9 @@ class Oracle {
     uint32_t shards_per_server = 1;
     uint32_t not_finite_every = 0;     // of so many steps one has NaN in some chunks; 0: none
     proto::OptimizerConfig optimizer;  // of the servers
-    uint32_t local_steps = 1;          // minibatches of a step, each of one sample at least
+    uint32_t local_steps = 1;          // minibatches of a step at most, each of one sample or more
     bool has_bf16_slots = false;       // in checkpoints
-    codec::Encoding push;              // of gradients; a lossy one with error feedback
+    bool holds_back = false;           // encoding may lose something of gradients
     bool has_differences = false;      // pulls are differences
     std::function<float(uint32_t tensor, int64_t element)> initial_value;
   };
@@ -118,7 +120,7 @@ class Oracle {
   explicit Oracle(Options options)
       : options_(std::move(options)),
         optimizer_(options_.optimizer),
-        held_back_(options_.push, options_.frame_bytes),
+        held_back_(options_.frame_bytes),
         losses_(options_.shards_per_server, &violations_) {}
 
   /// A process of the shard has begun. `view` outlives the oracle.
@@ -272,7 +274,9 @@ class Oracle {
       ShardId shard, const proto::Placement& placement, const proto::RestoreOrder& restore) const;
   Life* BeginLife(int node, const proto::ShardSetup& setup);
   void NoteReturn(ShardId shard, const proto::ShardSetup& setup);
+  const proto::LeaseGrant* GrantOfStep(Incarnation incarnation) const;
   proto::Mode ModeOfStep(Incarnation incarnation) const;
+  void CheckSettings(const StepId& id, const proto::PushRequest& push);
   bool MayKnow(const Life& life, Incarnation incarnation) const;
   void TakeMembership(Life* life, const proto::Membership& membership);
   static void TakeMode(Life* life, const proto::ModeChoice& before);
@@ -284,7 +288,7 @@ class Oracle {
   std::vector<float> ArrivesOf(const StepId& id, ChunkKey key);
   std::vector<float> GradientOf(const StepId& id, ChunkKey key);
   float RateAt(uint64_t samples, double weight) const;
-  double WeightOf(const proto::PushRequest& push) const;
+  double WeightOf(const proto::PushRequest& push);
 
   bool HasSchedule() const {
     return options_.optimizer.schedule.kind != proto::ScheduleKind::kConstant;

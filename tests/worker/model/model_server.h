@@ -27,7 +27,7 @@ class ModelServer {
   void Apply(size_t tensor, std::span<const float> gradient, uint64_t samples, double fraction) {
     const float lr = proto::ScheduledLr(config_.optimizer, fraction) * static_cast<float>(samples) /
                      static_cast<float>(config_.train.minibatch);
-    PS_CHECK(store_.Apply(tensor, 0, gradient, lr)) << "a gradient that is not finite";
+    PS_CHECK(store_.Apply(tensor, 0, gradient, {lr})) << "a gradient that is not finite";
     store_.FinishUpdate(tensor);
   }
 
