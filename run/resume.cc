@@ -150,6 +150,7 @@ Result<PreparedJob> JobOf(const checkpoint::Manifest& manifest, const ResumeOrde
   PS_ASSIGN(job.config, proto::ParseJobConfig(manifest.config_json, name, order.overrides));
   job.config.model.from.clear();  // the checkpoint has the values
   PS_ASSIGN(job.parts, LoadParts(job.config, name, order.overrides));
+  PS_ASSIGN(job.config, CompleteJob(job.config, job.parts, name, order.overrides));
   PS_TRY(CheckSameModel(manifest, before, job.config, job.parts.model));
   PS_ASSIGN(const proto::JobState saved, proto::DecodeJobState(manifest.job_state));
   PS_TRY(coordinator::CheckSameOrder(saved, before, job.config, job.parts.data.train_count));

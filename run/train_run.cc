@@ -30,6 +30,7 @@
 #include "run/report/summary.h"
 #include "run/report/tables.h"
 #include "run/supervisor.h"
+#include "worker/script/script_start.h"
 
 namespace ps::run {
 namespace {
@@ -152,6 +153,10 @@ Status TrainRun::Prepare() {
   };
   if (is_probed_) {
     fleet.probe_after = kProbeAfter;
+  }
+  if (const proto::WorkerConfig& worker = config_.worker; !worker.program.empty()) {
+    fleet.worker_flags = {
+        "--program", worker::PrintWords(worker.program), "--directory", worker.directory};
   }
   PS_TRY(WriteClasses());
   PS_TRY(directory_.WriteAddress(address_));

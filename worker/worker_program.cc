@@ -3,12 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <csignal>
-#include <cstdio>
-#include <limits>
 
-#include "ps/crypto/certificates.h"
-#include "ps/net/addresses.h"
 #include "ps/proto/exchange.h"
 #include "ps/proto/job/device_choice.h"
 #include "worker/trainer.h"
@@ -16,51 +11,29 @@
 namespace ps::worker {
 namespace {
 
-/// Until the job's own is known.
-constexpr Duration kFirstMaxDetect = std::chrono::seconds(3);
-/// The core decides when to give up, the transport does not.
-constexpr uint32_t kEndless = std::numeric_limits<uint32_t>::max();
 constexpr Duration kLoadingToldEvery = std::chrono::seconds(10);
-
-std::string NameOf(WorkerId seat) {
-  return fmt::format("w{}", seat.value);
-}
 
 }  // namespace
 
 WorkerProgram::WorkerProgram(Options options, const Logger* log)
-    : options_(std::move(options)),
-      log_(log),
-      signals_(options_.notices.term_grace, &SystemTime()),
-      timing_(proto::Timing::FromMaxDetect(kFirstMaxDetect)) {
-  name_ = options_.join.has_seat ? NameOf(options_.join.seat) : "worker";
-  const auto seed = static_cast<uint64_t>(options_.join.pid);
-  core_ = std::make_unique<client::WorkerCore>(
-      client::WorkerCore::Options{options_.join, timing_, seed}, this, log);
-  net::EndpointOptions endpoint_options;
-  endpoint_options.node = name_;
-  endpoint_options.token = options_.token;
-  endpoint_options.tls = options_.tls;
-  endpoint_options.seed = seed;
-  endpoint_options.emulated_link = emulation::MakeLink(options_.emulation.link_bytes_per_s);
-  endpoint_ = std::make_unique<net::Endpoint>(&loop_, std::move(endpoint_options), log, this);
+    : WorkerShell(options, log), options_(std::move(options)) {
   if (options_.probe_after) {
-    link_probe_.emplace(endpoint_.get(), &SystemTime(), *options_.probe_after);
+    link_probe_.emplace(&endpoint(), &SystemTime(), *options_.probe_after);
   }
   compute_ = std::make_unique<ComputeThread>(
-      &loop_,
+      &loop(),
       ComputeThread::Callbacks{
           [this](uint64_t session, uint32_t tensor) {
-            core_->OnTensorReady(session, tensor, SystemTime().Now(), outbox());
+            core().OnTensorReady(session, tensor, SystemTime().Now(), outbox());
           },
-          [this](uint64_t session, uint32_t samples) { core_->OnLocalStep(session, samples); },
+          [this](uint64_t session, uint32_t samples) { core().OnLocalStep(session, samples); },
           [this](const client::ComputeTask& task, const client::ComputeResult& result) {
             OnComputeDone(task, result);
           },
           [this](const Status& why) { OnComputeFailed(why); }});
-  loader_ = std::make_unique<Loader>(&loop_, options_.make_trainer, [this] {
-    log_->Info("loaded", {{"seconds", Seconds(SystemTime().Now() - loading_since_)}});
-    core_->OnLoaded(SystemTime().Now(), outbox());
+  loader_ = std::make_unique<Loader>(&loop(), options_.make_trainer, [this] {
+    this->log().Info("loaded", {{"seconds", Seconds(SystemTime().Now() - loading_since_)}});
+    core().OnLoaded(SystemTime().Now(), outbox());
   });
 }
 
@@ -70,23 +43,19 @@ WorkerProgram::~WorkerProgram() {
 }
 
 Status WorkerProgram::Run() {
-  PS_TRY(WatchForNotices());
-  StartTicking(timing_);
-  core_->Start(SystemTime().Now());
-  loop_.Run();
-  watchers_.clear();
+  const Status status = RunLoop();
   loader_->Stop();
   compute_->Stop();
   if (trainer_ != nullptr) {
     const Prefetcher::Figures& data = trainer_->data_figures();
-    log_->Info(
+    log().Info(
         "data_figures",
         {{"minibatches", data.batches},
          {"fetched_ahead", data.foreseen},
          {"waited_s", data.waited_s}});
     TellProbes();
   }
-  return exit_status_;
+  return status;
 }
 
 /// For whoever started the worker: psctl/probe_log reads it.
@@ -98,16 +67,16 @@ void WorkerProgram::TellProbes() const {
   for (size_t i = 0; i < step.ready.size(); ++i) {
     const auto elements = static_cast<size_t>(settings_.tensor_elements[i]);
     const uint64_t bytes = settings_.tensor_encodings[i].SizeOf(elements);
-    log_->Info("probe_tensor", {{"tensor", i}, {"bytes", bytes}, {"ready", step.ready[i]}});
+    log().Info("probe_tensor", {{"tensor", i}, {"bytes", bytes}, {"ready", step.ready[i]}});
   }
-  log_->Info(
+  log().Info(
       "probe_step",
       {{"minibatch", step.samples},
        {"steps", step.steps},
        {"forward_s", step.forward_s},
        {"backward_s", step.backward_s}});
   const LinkProbe::Figures link = link_probe_->figures();
-  log_->Info(
+  log().Info(
       "probe_link",
       {{"exchanges", link.exchanges},
        {"push_bytes_per_s", link.push_bytes_per_s},
@@ -115,20 +84,11 @@ void WorkerProgram::TellProbes() const {
        {"round_trip_s", link.round_trip_s}});
 }
 
-void WorkerProgram::StartTicking(const proto::Timing& timing) {
-  timing_ = timing;
-  loop_.Cancel(tick_timer_);
-  tick_timer_ = loop_.RunEvery(timing.tick, [this] {
-    core_->OnTick(SystemTime().Now(), outbox());
-    LogLoading();
-  });
-}
-
 void WorkerProgram::LogLoading() {
   const TimePoint now = SystemTime().Now();
   if (loader_->is_loading() && now - loading_told_ >= kLoadingToldEvery) {
     loading_told_ = now;
-    log_->Info("loading", {{"what", LoadingText()}, {"seconds", Seconds(now - loading_since_)}});
+    log().Info("loading", {{"what", LoadingText()}, {"seconds", Seconds(now - loading_since_)}});
   }
 }
 
@@ -138,47 +98,11 @@ std::string WorkerProgram::LoadingText() const {
              : data_directory_;
 }
 
-Status WorkerProgram::WatchForNotices() {
-  PS_TRY(loop_.OnSignal({SIGTERM, SIGINT}, [this](int signal) {
-    signals_.Note(signal);
-    if (const auto notice = signals_.Ask(); notice.ok() && *notice) {
-      OnNotice(**notice);
-    }
-  }));
-  notice::NoticeWatcher::Callbacks callbacks;
-  callbacks.on_notice = [this](const notice::ProviderNotice& notice) {
-    loop_.Post([this, notice] { OnNotice(notice); })
-        .Ignore("a worker whose mailbox is full is lost with its machine, as without a notice");
-  };
-  callbacks.on_risk = [this](bool is_at_risk) {
-    loop_.Post([this, is_at_risk] { core_->OnRisk(is_at_risk); })
-        .Ignore("a worker whose mailbox is full is replaced when its notice comes");
-  };
-  watchers_ = notice::WatchAll(options_.notices, callbacks, log_);
-  return Status::Ok();
-}
-
-void WorkerProgram::OnNotice(const notice::ProviderNotice& notice) {
-  const TimePoint now = SystemTime().Now();
-  core_->OnNotice(now + notice.grace, notice.what, now, outbox());
-}
-
-proto::Hello WorkerProgram::MakeHello(Incarnation incarnation) const {
-  return {proto::Role::kWorker, options_.token, name_, incarnation, core_->term()};
-}
-
-void WorkerProgram::Name(WorkerId seat) {
-  name_ = NameOf(seat);
-  if (options_.on_named) {
-    options_.on_named(name_);
-  }
-}
-
 /// Loads once for each config. What is being loaded when another one is asked for is waited for.
 Result<std::optional<proto::Timing>> WorkerProgram::Load(const proto::JoinReply& reply) {
   Name(reply.worker);
   if (loader_->is_loading()) {
-    return std::optional(timing_);
+    return std::optional(timing());
   }
   PS_TRY(ChooseDevice(reply));
   const bool is_here = reply.config_json == config_json_ || reply.config_json == loaded_json_;
@@ -188,6 +112,11 @@ Result<std::optional<proto::Timing>> WorkerProgram::Load(const proto::JoinReply&
   PS_ASSIGN(
       const proto::JobConfig config,
       proto::ParseJobConfig(reply.config_json, "the coordinator's config"));
+  if (!config.worker.program.empty()) {
+    return Status::InvalidArgument(
+        "the job computes with worker.program; start ps_worker with --program and --directory, as "
+        "the job has them");
+  }
   loader_->Take().status().Ignore("it is of a config that is not asked for any more");
   loaded_json_ = reply.config_json;
   data_directory_ = config.data.directory;
@@ -195,7 +124,7 @@ Result<std::optional<proto::Timing>> WorkerProgram::Load(const proto::JoinReply&
   loading_told_ = loading_since_;
   loader_->Start(config, device_.backends);
   StartTicking(proto::Timing::Of(config));
-  return std::optional(timing_);
+  return std::optional(timing());
 }
 
 Result<client::WorkerSettings> WorkerProgram::Configure(const proto::JoinReply& reply) {
@@ -227,7 +156,7 @@ Status WorkerProgram::ChooseDevice(const proto::JoinReply& reply) {
   loaded_json_.clear();
   settings_.device = device_.name;
   for (const auto& backend : device_.backends) {
-    log_->Info("device", {{"name", backend->Name()}});
+    log().Info("device", {{"name", backend->Name()}});
   }
   if (!device_.note.empty()) {
     Warn("device_fallback", device_.note);
@@ -253,7 +182,7 @@ Status WorkerProgram::TakeTrainer(const proto::JobConfig& config) {
     model_bytes += static_cast<uint64_t>(elements) * sizeof(float);
   }
   // A whole gradient may wait for a slow network, and be repeated once.
-  endpoint_->SetQueueBytesMax(
+  endpoint().SetQueueBytesMax(
       std::max<uint64_t>(uint64_t{config.servers.queue_mib} << 20, 2 * model_bytes));
   trainer_ = trainer.get();
   compute_->SetTrainer(std::move(trainer));
@@ -261,91 +190,6 @@ Status WorkerProgram::TakeTrainer(const proto::JobConfig& config) {
     compute_->SetProbe(StepProbe(settings_.tensor_elements.size(), *options_.probe_after));
   }
   return Status::Ok();
-}
-
-void WorkerProgram::ConnectCoordinator(Incarnation incarnation) {
-  if (incarnation == Incarnation()) {
-    GiveUpShards();  // a new session
-  }
-  endpoint_->CancelConnect(coordinator_connect_);
-  if (coordinator_ != proto::PeerId()) {
-    endpoint_->Close(coordinator_);
-    coordinator_ = proto::PeerId();
-  }
-  coordinator_connect_ = endpoint_->Connect(
-      options_.coordinator_host,
-      options_.coordinator_port,
-      MakeHello(incarnation),
-      [this](const Result<proto::PeerId>& peer) {
-        if (!peer.ok()) {
-          Exit(Status(peer.status()).Annotate("connect to the coordinator"));
-          return;
-        }
-        coordinator_ = *peer;
-        core_->OnCoordinatorConnected(
-            *peer, endpoint_->TermOf(*peer), SystemTime().Now(), outbox());
-      },
-      RetryOf(
-          crypto::kCoordinatorRole,
-          "the coordinator",
-          options_.coordinator_host,
-          options_.coordinator_port));
-}
-
-net::RetryPolicy WorkerProgram::RetryOf(
-    std::string_view role, const std::string& what, const std::string& host, uint32_t port) const {
-  net::RetryPolicy retry = net::RetryPolicy::FromTiming(timing_, kEndless);
-  retry.peer_roles = {std::string(role)};
-  retry.on_trouble = [this, what, host, port](const Status& why) {
-    Warn("unreachable", net::UnreachableText(what, host, port, why));
-  };
-  return retry;
-}
-
-void WorkerProgram::GiveUpShards() {
-  for (const auto& [shard, connect] : shard_connects_) {
-    endpoint_->CancelConnect(connect);
-  }
-  shard_connects_.clear();
-  for (const auto& [peer, shard] : shards_) {
-    endpoint_->Close(peer);
-  }
-}
-
-void WorkerProgram::ConnectShard(const proto::ShardAddress& address, Incarnation incarnation) {
-  net::ConnectId& connect = shard_connects_[address.shard];
-  endpoint_->CancelConnect(connect);
-  connect = endpoint_->Connect(
-      address.host,
-      address.port,
-      MakeHello(incarnation),
-      [this, address, incarnation](const Result<proto::PeerId>& peer) {
-        if (!peer.ok()) {
-          Exit(Status(peer.status())
-                   .Annotate(fmt::format("connect to shard {}", address.shard.value)));
-          return;
-        }
-        shards_[*peer] = {address, incarnation};
-        core_->OnShardConnected(address.shard, *peer, SystemTime().Now(), outbox());
-      },
-      RetryOf(
-          crypto::kServerRole,
-          fmt::format("shard {}", address.shard.value),
-          address.host,
-          address.port));
-}
-
-void WorkerProgram::ForgetShard(ShardId shard) {
-  if (const auto connect = shard_connects_.find(shard); connect != shard_connects_.end()) {
-    endpoint_->CancelConnect(connect->second);
-    shard_connects_.erase(connect);
-  }
-  std::erase_if(shards_, [&](const auto& entry) { return entry.second.first.shard == shard; });
-}
-
-void WorkerProgram::Warn(const char* event, const std::string& text) const {
-  log_->Warning(event, {{"why", text}});
-  std::fprintf(stderr, "ps_worker: %s\n", text.c_str());
 }
 
 Status WorkerProgram::Prepare(const client::ChunkLayout& layout, size_t gradients) {
@@ -395,9 +239,9 @@ void WorkerProgram::OnComputeDone(
     const client::ComputeTask& task, const client::ComputeResult& result) {
   const TimePoint now = SystemTime().Now();
   if (task.kind == proto::LeaseKind::kEvaluate) {
-    core_->OnEvaluated(task.session, result, now, outbox());
+    core().OnEvaluated(task.session, result, now, outbox());
   } else {
-    core_->OnComputed(task.session, result, now, outbox());
+    core().OnComputed(task.session, result, now, outbox());
   }
 }
 
@@ -405,49 +249,15 @@ void WorkerProgram::OnComputeDone(
 void WorkerProgram::OnComputeFailed(const Status& why) {
   if (why.code() == StatusCode::kUnavailable) {
     Warn("device_lost", std::string(why.message()));
-    core_->OnDeviceLost(why, SystemTime().Now(), outbox());
+    core().OnDeviceLost(why, SystemTime().Now(), outbox());
   } else {
     Exit(why);
   }
 }
 
-void WorkerProgram::Exit(const Status& status) {
-  if (is_exiting_) {
-    return;
-  }
-  is_exiting_ = true;
-  exit_status_ = status;
-  // Not from inside the core's call: the endpoint still sends the core's messages.
-  loop_.RunAfter({}, [this] { endpoint_->CloseAll([this] { loop_.Stop(); }); });
-}
-
-void WorkerProgram::OnConnected(proto::PeerId peer, const proto::Hello& /*hello*/) {
-  endpoint_->Close(peer);  // a worker never listens, so no peer may connect to it
-}
-
 void WorkerProgram::OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) {
-  if (link_probe_ && link_probe_->OnMessage(peer, request_id, message)) {
-    return;
-  }
-  core_->OnMessage(peer, request_id, std::move(message), SystemTime().Now(), outbox());
-}
-
-void WorkerProgram::OnClosed(proto::PeerId peer, const Status& why) {
-  core_->OnPeerClosed(peer, SystemTime().Now());
-  const bool is_wanted = !is_exiting_ && why.code() != StatusCode::kCancelled;
-  if (peer == coordinator_) {
-    coordinator_ = proto::PeerId();
-    if (!is_exiting_) {
-      log_->Warning("coordinator_lost", {{"why", why}});
-      ConnectCoordinator(core_->incarnation());
-    }
-  } else if (const auto it = shards_.find(peer); it != shards_.end()) {
-    const auto [address, incarnation] = it->second;
-    shards_.erase(it);
-    if (is_wanted && incarnation == core_->incarnation()) {
-      log_->Warning("shard_lost", {{"shard", address.shard.value}, {"why", why}});
-      ConnectShard(address, incarnation);
-    }
+  if (!link_probe_ || !link_probe_->OnMessage(peer, request_id, message)) {
+    WorkerShell::OnMessage(peer, request_id, std::move(message));
   }
 }
 

@@ -72,6 +72,7 @@ std::vector<std::string> WorkerArguments(
   if (options.probe_after) {
     Add({"--probe-after", std::to_string(*options.probe_after)}, &arguments);
   }
+  Add(options.worker_flags, &arguments);
   return arguments;
 }
 

@@ -34,6 +34,8 @@ struct FleetOptions {
   std::string job_name;  // for batch systems
   /// Workers time their passes and exchanges after the first ones, this many; their logs have it.
   std::optional<uint64_t> probe_after = {};
+  /// Flags of ps_worker for what is to compute in its place (worker.program).
+  std::vector<std::string> worker_flags = {};
   const TimeSource* time = &SystemTime();
   /// Tells what people of the run are to know. Null: it is in the fleet's log alone.
   std::function<void(proto::EventCode code, std::initializer_list<LogField> fields)> tell = nullptr;

@@ -30,7 +30,10 @@ std::string ModelFingerprint(const std::vector<TensorSpec>& tensors) {
 std::string TrainingFingerprint(const proto::JobConfig& config) {
   const proto::TrainConfig usual;
   proto::JobConfig same;
-  same.model = config.model;
+  if (config.worker.program.empty()) {
+    same.model = config.model;
+  }
+  same.worker.program = config.worker.program;
   same.data = config.data;
   same.data.test_samples = 0;
   same.optimizer = config.optimizer;

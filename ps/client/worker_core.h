@@ -94,6 +94,9 @@ class WorkerCore {
 
   proto::WorkerStats Stats(TimePoint now) const;
 
+  /// It was told to go: what is under way is finished or dropped, and no more begins.
+  bool is_leaving() const { return state_ == State::kDraining || state_ == State::kLeaving; }
+
  private:
   enum class State : uint8_t {
     kConnecting,
@@ -149,8 +152,6 @@ class WorkerCore {
   }
 
   bool is_running() const { return state_ == State::kRunning; }
-
-  bool is_leaving() const { return state_ == State::kDraining || state_ == State::kLeaving; }
 
   Options options_;
   WorkerHost& host_;

@@ -28,6 +28,7 @@ Result<RunFlags> ReadRunFlags(const Flags& flags) {
   PS_ASSIGN(const std::string token_file, flags.Text("token-file"));
   PS_ASSIGN(const crypto::TokenFile token, crypto::ReadTokenFile(token_file));
   run.token = token.token;
+  run.token_file = token.Text();
   PS_ASSIGN(run.tls, crypto::TlsOf(token, "--token-file " + token_file));
   if (flags.Has("run-start-us")) {
     PS_ASSIGN(const uint64_t start, flags.Number("run-start-us", 0, INT64_MAX));
@@ -81,40 +82,41 @@ Manual ManualOf(const ProgramText& text) {
        {"Exit codes", "", text.exit_codes, {}, {}}}};
 }
 
+Result<ProgramFlags> ReadProgramFlags(int argc, const char* const* argv, const ProgramText& text) {
+  PS_ASSIGN(Flags flags, Flags::Parse(argc, argv, ManualOf(text)));
+  PS_ASSIGN(RunFlags run, ReadRunFlags(flags));
+  return ProgramFlags{std::move(flags), std::move(run)};
+}
+
+Result<std::unique_ptr<LogSink>> LogSinkOf(const Flags& flags) {
+  return flags.Has("log-file") ? MakeFileSink(flags.TextOr("log-file", ""), LogLevel::kInfo)
+                               : MakeFdSink(STDERR_FILENO, LogLevel::kInfo);
+}
+
 int RunProgram(
     int argc,
     const char* const* argv,
     const ProgramText& text,
     std::string_view version,
     const ProgramSetup& set_up) {
-  const Manual manual = ManualOf(text);
-  const std::string asked = Flags::Asked(argc, argv, manual, version);
+  const std::string asked = Flags::Asked(argc, argv, ManualOf(text), version);
   if (!asked.empty()) {
     std::fputs(asked.c_str(), stdout);
     return 0;
   }
-  const Result<Flags> flags = Flags::Parse(argc, argv, manual);
-  if (!flags.ok()) {
-    return Say(text, flags.status().message(), 2);
+  const Result<ProgramFlags> read = ReadProgramFlags(argc, argv, text);
+  if (!read.ok()) {
+    return Say(text, read.status().message(), 2);
   }
-  const Result<RunFlags> run = ReadRunFlags(*flags);
-  if (!run.ok()) {
-    return Say(text, run.status().message(), 2);
-  }
-  const Result<ProgramWork> work = set_up(*flags, *run);
+  const Result<ProgramWork> work = set_up(read->flags, read->run);
   if (!work.ok()) {
     return Say(text, work.status().message(), 2);
   }
-  std::unique_ptr<LogSink> sink = MakeFdSink(STDERR_FILENO, LogLevel::kInfo);
-  if (flags->Has("log-file")) {
-    Result<std::unique_ptr<LogSink>> file =
-        MakeFileSink(flags->TextOr("log-file", ""), LogLevel::kInfo);
-    if (!file.ok()) {
-      return Say(text, file.status().ToString(), 1);
-    }
-    sink = std::move(file).value();
+  const Result<std::unique_ptr<LogSink>> sink = LogSinkOf(read->flags);
+  if (!sink.ok()) {
+    return Say(text, sink.status().ToString(), 1);
   }
-  const Status status = (*work)(sink.get());
+  const Status status = (*work)(sink->get());
   return status.ok() ? 0 : Say(text, status.ToString(), 1);
 }
 

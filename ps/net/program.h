@@ -25,6 +25,7 @@ struct RunFlags {
   std::string coordinator_host;
   uint32_t coordinator_port = 0;
   std::string token;
+  std::string token_file;  // all of its text, which may come from a pipe that gives it once
   std::shared_ptr<const crypto::TlsContext> tls;  // null: the run is not encrypted
   std::optional<int64_t> run_start_us;            // zero of the log, microseconds since 1970 UTC
   LaunchId launch;                                // none: it was started by hand
@@ -45,6 +46,18 @@ struct ProgramText {
 /// The manual for help and man page: adds the flags of RunFlags, --log-file and those that every
 /// program has.
 Manual ManualOf(const ProgramText& text);
+
+/// A command line of such a program.
+struct ProgramFlags {
+  Flags flags;
+  RunFlags run;
+};
+
+/// Errors: misuse, whatever the code.
+Result<ProgramFlags> ReadProgramFlags(int argc, const char* const* argv, const ProgramText& text);
+
+/// Where --log-file says, else stderr. Errors: kIo with the path.
+Result<std::unique_ptr<LogSink>> LogSinkOf(const Flags& flags);
 
 /// What the program does, with its log.
 using ProgramWork = std::function<Status(LogSink* sink)>;

@@ -25,6 +25,9 @@ class Flags {
 
   bool Has(const std::string& name) const { return values_.contains(name); }
 
+  /// Those that were given, by name without dashes.
+  const std::map<std::string, std::string>& values() const { return values_; }
+
   /// Errors: kInvalidArgument when the flag is missing.
   Result<std::string> Text(const std::string& name) const;
   std::string TextOr(const std::string& name, const std::string& fallback) const;

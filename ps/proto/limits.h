@@ -63,7 +63,8 @@ inline constexpr size_t kMembershipBytesMax = kSeatsMax * (16 + 2 * 8) + kTableB
 inline constexpr size_t kTensorBytesMax = kNameBytesMax + 8 * kTensorDimsMax + kTableBytesMax / 2;
 
 static_assert(
-    kPlacementBytesMax + kConfigBytesMax + kShardsMax * (kNameBytesMax + 64) + kTableBytesMax <=
+    kPlacementBytesMax + kConfigBytesMax + kShardsMax * (kNameBytesMax + 64) +
+            kTensorsMax * kTensorBytesMax + kTableBytesMax <=
         kHeaderBytesMax,
     "JoinReply");
 static_assert(

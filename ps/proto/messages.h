@@ -395,7 +395,8 @@ struct JoinReply {
   uint32_t minibatch = 0;
   float slowdown = 1;
   uint32_t threads = 1;
-  std::string device;  // as in the config
+  std::string device;               // as in the config
+  std::vector<TensorSpec> tensors;  // of a job with worker.program, whose config has no model
 };
 
 /// What WorkerStats::wait_s was for, in seconds, each in its time alone; and what is held back.

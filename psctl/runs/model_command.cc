@@ -151,6 +151,14 @@ int RunModel(const ModelCommand& command, const run::Console& console) {
   if (!config.ok()) {
     return run::Misuse(console, config.status());
   }
+  if (!config->worker.program.empty()) {
+    return run::Misuse(
+        console,
+        Status::InvalidArgument(
+            command.job_path +
+            ": worker.program makes its model itself, and psctl model knows layers of our own; "
+            "psctl check says how many parameters it has"));
+  }
   const Result<run::JobParts> parts = run::LoadParts(*config, command.job_path, command.overrides);
   if (!parts.ok()) {
     return run::Misuse(console, parts.status());

@@ -62,6 +62,9 @@ struct RunPaths {
 
   std::string model() const { return root + "/model.safetensors"; }
 
+  /// What worker.program has said that it trains, with the first values.
+  std::string described() const { return root + "/described.safetensors"; }
+
   std::string summary_json() const { return root + "/summary.json"; }
 
   std::string summary_text() const { return root + "/summary.txt"; }

@@ -28,12 +28,12 @@ Result<PreparedJob> PrepareJob(
   PreparedJob job;
   PS_ASSIGN(job.plan, LoadPlanIfNamed(plan_path));
   PS_ASSIGN(job.parts, LoadParts(config, job_path, overrides));
-  job.config = config;
+  PS_ASSIGN(job.config, CompleteJob(config, job.parts, job_path, overrides));
   if (job.plan) {
     PS_ASSIGN(
         job.config,
         provisioner::ApplyPlan(
-            config, *job.plan, provisioner::ModelFingerprint(job.parts.model.tensors)));
+            job.config, *job.plan, provisioner::ModelFingerprint(job.parts.model.tensors)));
   }
   return job;
 }

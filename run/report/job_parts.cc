@@ -21,8 +21,28 @@ uint64_t LargestShardBytes(const proto::JobConfig& config, const worker::Model& 
   return *std::max_element(bytes.begin(), bytes.end());
 }
 
+Status CheckLimits(const proto::JobConfig& config, const worker::Model& model) {
+  PS_TRY(proto::CheckModelLimits(config, model.tensors));
+  return proto::CheckRoundLimits(config, LargestShardBytes(config, model));
+}
+
+Result<JobParts> PartsOfScript(const proto::JobConfig& config) {
+  JobParts parts;
+  const std::string& known = config.model.from;
+  PS_ASSIGN(parts.script, known.empty() ? ScriptParts::Ask(config) : ScriptParts::Read(known));
+  PS_ASSIGN(const proto::JobConfig complete, parts.script->Complete(config));
+  parts.data.train_count = complete.data.train_samples;
+  parts.data.test_count = complete.data.test_samples;
+  parts.model.tensors = parts.script->description().tensors;
+  PS_TRY(CheckLimits(config, parts.model));
+  return parts;
+}
+
 Result<JobParts> PartsOf(
     const proto::JobConfig& config, const proto::DatasetFingerprint* known = nullptr) {
+  if (!config.worker.program.empty()) {
+    return PartsOfScript(config);
+  }
   JobParts parts;
   PS_ASSIGN(
       parts.data,
@@ -32,8 +52,7 @@ Result<JobParts> PartsOf(
       parts.model,
       worker::MakeModel(config.model, parts.data.shape, parts.data.classes, parts.data.labels));
   PS_TRY(worker::CheckTrainBatches(config, parts.model));
-  PS_TRY(proto::CheckModelLimits(config, parts.model.tensors));
-  PS_TRY(proto::CheckRoundLimits(config, LargestShardBytes(config, parts.model)));
+  PS_TRY(CheckLimits(config, parts.model));
   if (!config.model.from.empty()) {
     PS_TRY(coordinator::ModelFileSource::Open(config.model.from, parts.model.tensors)
                .Annotate("model.from")
@@ -56,10 +75,25 @@ Result<JobParts> LoadParts(
   return parts;
 }
 
+Result<proto::JobConfig> CompleteJob(
+    const proto::JobConfig& config,
+    const JobParts& parts,
+    const std::string& path,
+    const std::vector<proto::ConfigOverride>& overrides) {
+  if (!parts.script) {
+    return config;
+  }
+  Result<proto::JobConfig> complete = parts.script->Complete(config);
+  return complete.ok() ? complete : proto::AtItsField(complete.status(), path, overrides);
+}
+
 Status CheckData(
     const proto::JobConfig& config,
     const std::string& path,
     const std::vector<proto::ConfigOverride>& overrides) {
+  if (!config.worker.program.empty()) {
+    return Status::Ok();  // it reads them
+  }
   const auto check = [&]() -> Status {
     PS_TRY(worker::Dataset::Load(config.data).status());
     if (config.model.from.empty()) {

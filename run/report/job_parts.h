@@ -1,10 +1,12 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ps/base/status.h"
 #include "ps/proto/job/job_config.h"
+#include "run/report/script_parts.h"
 #include "worker/data/dataset.h"
 #include "worker/model/model.h"
 
@@ -13,13 +15,22 @@ namespace ps::run {
 /// What a job's config leads to: what is in its dataset, and its model.
 struct JobParts {
   worker::DatasetInfo data;
-  worker::Model model;
+  worker::Model model;                // without layers where a program computes
+  std::optional<ScriptParts> script;  // of worker.program
 };
+
+/// The job with what it leaves to worker.program; as it is without one. Errors: as LoadParts.
+Result<proto::JobConfig> CompleteJob(
+    const proto::JobConfig& config,
+    const JobParts& parts,
+    const std::string& path,
+    const std::vector<proto::ConfigOverride>& overrides);
 
 /// Reads the dataset's headers, builds the model and looks whether model.from fits it. `config` is
 /// that of the job file `path` with the overrides. Errors: as LoadJobConfig, with file, line and
 /// column where a field is at fault; kIo and kCorruption for files of the dataset and of the model.
-/// `known`: the data's fingerprint, if a worker has read it; then no data is read in full.
+/// `known`: the data's fingerprint, if a worker has read it; then no data is read in full. With
+/// worker.program: runs the program, or reads what it has left (model.from).
 Result<JobParts> LoadParts(
     const proto::JobConfig& config,
     const std::string& path,

@@ -131,6 +131,11 @@ std::string HeldValuesNote(const proto::JobConfig& config, const JobParts& parts
 /// What is allowed and may give other results than somebody expects.
 std::vector<std::string> JobNotes(const proto::JobConfig& config, const JobParts& parts) {
   std::vector<std::string> notes;
+  if (parts.script) {
+    if (std::string note = parts.script->OptimizerNote(config); !note.empty()) {
+      notes.push_back(std::move(note));
+    }
+  }
   const bool is_bsp = config.train.mode == proto::Mode::kBsp;
   const bool has_rounds = is_bsp && WorkersStarted(config) != 1;
   if (has_rounds && config.optimizer.clip_norm > 0) {

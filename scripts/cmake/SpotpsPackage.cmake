@@ -7,6 +7,11 @@ include(GNUInstallDirs)
 install(TARGETS psctl ps_agent ps_coordinator ps_server ps_worker
   RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 
+if(TARGET spotps)
+  install(TARGETS spotps LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  install(FILES worker/script/spotps.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+endif()
+
 set(ps_share "${CMAKE_INSTALL_DATADIR}/spotps")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/configs/"
   DESTINATION "${ps_share}/configs"

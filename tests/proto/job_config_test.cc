@@ -251,6 +251,19 @@ TEST(JobConfigTest, AJobOfEveryFormatIsReadAsItIsPrinted) {
   }
 }
 
+TEST(JobConfigTest, AJobOfAProgramHasNoModelAndNoFolderOfData) {
+  const std::string text = R"({"name": "a", "workers": [{}], "data": {"train_samples": 10},
+      "worker": {"program": ["python3", "train.py"], "directory": "/x"}})";
+  const Result<JobConfig> config = ParseJobConfig(text, "job.json");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->worker.program, (std::vector<std::string>{"python3", "train.py"}));
+  EXPECT_EQ(config->worker.directory, "/x");
+  EXPECT_EQ(config->data.train_samples, 10U);
+  const Result<JobConfig> back = ParsePrintedJobConfig(PrintJobConfig(*config));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(*back, *config);
+}
+
 TEST(JobConfigTest, EveryKindOfOptimizerAndModePrintsAndReadsBack) {
   for (const std::string optimizer : {"sgd", "adam", "adamw", "adagrad", "delayed_nesterov"}) {
     for (const std::string mode : {"async", "ssp", "bsp"}) {

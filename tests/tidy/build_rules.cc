@@ -11,7 +11,7 @@
 namespace ps::tidy {
 namespace {
 
-constexpr std::array<std::string_view, 11> kTopLevel = {
+constexpr std::array<std::string_view, 12> kTopLevel = {
     "ps",
     "worker",
     "kernels",
@@ -22,6 +22,7 @@ constexpr std::array<std::string_view, 11> kTopLevel = {
     "configs",
     "tests",
     "docs",
+    "python",
     "scripts"};
 
 constexpr std::string_view kFoldersWithReadme[] = {
@@ -56,6 +57,8 @@ constexpr std::string_view kFoldersWithReadme[] = {
     "worker",
     "worker/data",
     "worker/model",
+    "worker/script",
+    "worker/shell",
     "provisioner",
     "provisioner/catalog",
     "provisioner/profile",

@@ -183,16 +183,21 @@ bool JoinDesk::TakesData(const Call& call, const proto::LeaseRequest& message) {
     return true;
   }
   const proto::DataConfig& data = job_->options.config.data;
+  const std::string remedy =
+      job_->options.config.worker.program.empty()
+          ? fmt::format(
+                "give worker {} the same files in data.directory, {}{}{}",
+                seat.value,
+                data.directory,
+                data.tokenizer.empty() ? "" : ", and data.tokenizer, ",
+                data.tokenizer)
+          : fmt::format("have worker.program read the same data on worker {}", seat.value);
   const std::string why = fmt::format(
-      "its data is not that of worker {}, the first of {}: {}; give worker {} the same files "
-      "in data.directory, {}{}{}",
+      "its data is not that of worker {}, the first of {}: {}; {}",
       run->worker.value,
       job_->options.resume ? "this run or of the one that it was resumed from" : "this run",
       DifferencesOf(message.data, run->fingerprint, !data.tokenizer.empty()),
-      seat.value,
-      data.directory,
-      data.tokenizer.empty() ? "" : ", and data.tokenizer, ",
-      data.tokenizer);
+      remedy);
   job_->Refuse(call, StatusCode::kInvalidArgument, why);
   departures_->RemoveFailed(message.incarnation, why, call);
   return false;
@@ -437,6 +442,9 @@ void JoinDesk::SendReply(const Member& member, const Call& call) const {
   reply.slowdown = record.slowdown;
   reply.threads = record.threads;
   reply.device = record.device;
+  if (!job_->options.config.worker.program.empty()) {
+    reply.tensors = job_->options.tensors;
+  }
   call.out->Send(member.peer, member.join_request_id, std::move(reply));
 }
 

@@ -97,7 +97,8 @@ auto ListFields(M& m, auto&& list) {
       Field<"minibatch">(m.minibatch),
       Field<"slowdown">(m.slowdown),
       Field<"threads">(m.threads),
-      Text<"device", kDeviceBytesMax>(m.device));
+      Text<"device", kDeviceBytesMax>(m.device),
+      Field<"tensors">(m.tensors));
 }
 
 template <MaybeConst<DatasetFingerprint> M>

@@ -42,7 +42,8 @@ std::optional<std::string> FindElsewhere(
 
 class Checker {
  public:
-  Checker(const Schema& schema, const std::string& file) : schema_(schema), file_(file) {}
+  Checker(const Schema& schema, const std::string& file, const JsonValue& root)
+      : schema_(schema), file_(file), root_(root) {}
 
   Status Table(JsonValue& value, const reflection::Object& table, const std::string& path) {
     if (value.kind != Kind::kObject) {
@@ -60,7 +61,8 @@ class Checker {
       }
     }
     for (const reflection::Field* field : FieldsOf(table)) {
-      if (IsRequired(*field) && value.Find(field->name()->string_view()) == nullptr) {
+      if (IsRequired(*field) && !IsExcused(*field) &&
+          value.Find(field->name()->string_view()) == nullptr) {
         return Error(
             value.place,
             prefix + field->name()->str() + " is missing; allowed: " + AllowedFor(schema_, *field));
@@ -70,6 +72,13 @@ class Checker {
   }
 
  private:
+  /// Another field is given in the place of this one.
+  bool IsExcused(const reflection::Field& field) const {
+    const std::string_view other = Attribute(field, "unless");
+    const JsonValue* const given = other.empty() ? nullptr : root_.At(other);
+    return given != nullptr && (given->kind != Kind::kList || !given->children.empty());
+  }
+
   Status Error(Place place, const std::string& what) const { return ErrorAt(file_, place, what); }
 
   Status WrongKind(const JsonValue& value, const std::string& path, const std::string& allowed) {
@@ -320,12 +329,13 @@ class Checker {
 
   const Schema& schema_;
   const std::string& file_;
+  const JsonValue& root_;
 };
 
 }  // namespace
 
 Status CheckSchema(JsonValue& root, const Schema& schema, const std::string& file) {
-  return Checker(schema, file).Table(root, *schema.root_table(), "");
+  return Checker(schema, file, root).Table(root, *schema.root_table(), "");
 }
 
 }  // namespace ps::proto

@@ -131,7 +131,7 @@ void WriteTableSchema(JsonWriter& json, const Schema& schema, const reflection::
   }
   for (const reflection::Field* field : FieldsOf(table)) {
     WriteField(json, schema, *field);
-    if (IsRequired(*field)) {
+    if (IsRequired(*field) && Attribute(*field, "unless").empty()) {
       required.push_back(field->name()->string_view());
     }
   }
@@ -219,6 +219,9 @@ std::string FieldRow(const reflection::Field& field) {
     allowed = (IsList(field) ? "list of `" : "`") + path + "`";
   }
   std::string otherwise = IsRequired(field) ? "**required**" : DefaultOf(JobSchema(), field);
+  if (const std::string_view other = Attribute(field, "unless"); !other.empty()) {
+    otherwise += " without `" + std::string(other) + "`";
+  }
   if (!IsRequired(field)) {
     otherwise = otherwise.empty() || otherwise == "\"\"" ? "" : "`" + otherwise + "`";
   }

@@ -180,6 +180,15 @@ struct ServerConfig {
   friend bool operator==(const ServerConfig&, const ServerConfig&) = default;
 };
 
+/// A program that computes in the place of ps_worker; none when `program` is empty. Then the model
+/// and its data are the program's: worker/script/description.h.
+struct WorkerConfig {
+  std::vector<std::string> program;  // its words
+  std::string directory;             // in which it starts; empty: psctl's own, which it fills in
+
+  friend bool operator==(const WorkerConfig&, const WorkerConfig&) = default;
+};
+
 struct WorkerGroup {
   uint32_t count = 1;
   uint32_t minibatch = 0;      // 0 = train.minibatch
@@ -321,6 +330,7 @@ struct JobConfig {
   std::string name;
   ModelConfig model;
   DataConfig data;
+  WorkerConfig worker;
   OptimizerConfig optimizer;
   OuterConfig outer;  // of the servers, with local steps
   TrainConfig train;

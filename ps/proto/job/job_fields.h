@@ -111,6 +111,12 @@ void VisitFields(C& c, V&& visit) {
   visit("zones", c.zones);
 }
 
+template <MaybeConst<WorkerConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("program", c.program);
+  visit("directory", c.directory);
+}
+
 template <MaybeConst<FaultConfig> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("at", c.at);
@@ -212,6 +218,7 @@ void VisitFields(C& c, V&& visit) {
   visit("name", c.name);
   visit("model", c.model);
   visit("data", c.data);
+  visit("worker", c.worker);
   visit("optimizer", c.optimizer);
   visit("outer", c.outer);
   visit("train", c.train);

@@ -177,6 +177,9 @@ Status CheckRules(const JobConfig& config, const JsonValue& root, const std::str
 Status CheckDataset(const JobConfig& config, const JsonValue& root, const std::string& file) {
   const std::string& directory = config.data.directory;
   std::error_code error;
+  if (!config.worker.program.empty()) {
+    return Status::Ok();  // its data are the program's own
+  }
   if (std::filesystem::is_directory(directory, error)) {
     return Status::Ok();
   }

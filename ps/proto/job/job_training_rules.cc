@@ -62,7 +62,47 @@ Status Transformer(const JobInFile& job) {
   return Status::Ok();
 }
 
+/// What belongs to our own workers' arithmetic has no meaning where a program computes.
+Status Script(const JobInFile& job) {
+  const JobConfig& config = job.config;
+  const auto mine = [&job](const char* path, const char* instead) {
+    return job.Error(
+        path,
+        fmt::format(
+            "{} is for workers of our own, and worker.program is given; {}", path, instead));
+  };
+  ModelConfig no_model;
+  no_model.from = config.model.from;  // psctl's, of what the program has described
+  if (config.model != no_model) {
+    return mine("model", "allowed: one of the two");
+  }
+  DataConfig counts;
+  counts.train_samples = config.data.train_samples;
+  counts.test_samples = config.data.test_samples;
+  if (config.data != counts) {
+    return mine(
+        "data",
+        "allowed in data with a program: train_samples and test_samples, its data are its own");
+  }
+  if (config.optimizer.clip_norm > 0) {
+    return mine("optimizer.clip_norm", "clip in the program, before its step");
+  }
+  if (config.train.micro_batch > 0) {
+    return mine("train.micro_batch", "accumulate in the program");
+  }
+  if (config.train.precision != Precision::kF32) {
+    return mine("train.precision", "multiply as you like in the program");
+  }
+  if (config.train.gradient_dtype != GradientDtype::kF32) {
+    return mine("train.gradient_dtype", "allowed: \"exchange\": {\"push\": \"bf16\"}");
+  }
+  return Status::Ok();
+}
+
 Status Model(const JobInFile& job) {
+  if (!job.config.worker.program.empty()) {
+    return Script(job);
+  }
   const ModelConfig& model = job.config.model;
   if (!model.name.empty() && !model.layers.empty()) {
     return job.Error("model.layers", "model has both a name and layers; allowed: one of the two");

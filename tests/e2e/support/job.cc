@@ -41,6 +41,11 @@ Job& Job::Set(const std::string& field, const std::string& json) {
   return *this;
 }
 
+Job& Job::Drop(const std::string& field) {
+  fields_.erase(field);
+  return *this;
+}
+
 Job& Job::SetEndless(const std::string& more) {
   const std::string fields = R"({"epochs": 100000, "minibatch": 32, "evaluate_every_epochs": 0)";
   return Set("train", fields + (more.empty() ? "" : ", ") + more + "}");

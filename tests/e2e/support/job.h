@@ -20,6 +20,8 @@ class Job {
 
   /// Replaces a whole section: Set("workers", R"([{"count": 4}])").
   Job& Set(const std::string& field, const std::string& json);
+  /// Leaves a section out.
+  Job& Drop(const std::string& field);
   /// A train section for a job that does not end by itself; `more` are further fields of it. Every
   /// test that waits for something while a run trains has such a job, and ends it with StopCleanly:
   /// of a job with an end, a faster machine would be done before what the test waits for, and a

@@ -1,0 +1,566 @@
+"""A PyTorch model as a worker of a job."""
+
+import atexit
+import sys
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+import torch
+from torch.utils.data import TensorDataset, default_collate
+
+from spotps._client import Client, Error, Task
+
+_BATCH_NORMS = (torch.nn.modules.batchnorm._BatchNorm,)  # also InstanceNorm's statistics
+_DEFAULT_BATCH = 64
+_WRAPPERS = ("DistributedDataParallel", "FullyShardedDataParallel", "DataParallel")
+
+
+class _Tensor:
+    """A tensor of the model: where it is, and what is pushed for it."""
+
+    def __init__(self, name: str, tensor: torch.Tensor, rate: float, decays: bool) -> None:
+        self.name = name
+        self.tensor = tensor
+        self.rate = rate  # 0: its gradient is pushed; else an observation is averaged
+        self.decays = decays
+
+
+def _plain(name: str) -> str:
+    return name.replace("_orig_mod.", "")  # of torch.compile
+
+
+def _tensors_of(
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer
+) -> List[_Tensor]:
+    """In the order of the model. Tied tensors count once."""
+    for module in model.modules():
+        name = type(module).__name__
+        if name in _WRAPPERS or name.startswith("FSDP"):
+            raise Error(
+                f"the model is wrapped in {name}, which spreads it over processes by itself; give "
+                "spotps.Worker the plain model, one a process"
+            )
+    trained: Dict[int, bool] = {}
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            trained[id(parameter)] = group.get("weight_decay", 0) > 0
+    tensors: List[_Tensor] = []
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad or id(parameter) not in trained:
+            tensors.append(_Tensor(_plain(name), parameter, 1.0, False))  # frozen: stays as it is
+        else:
+            tensors.append(_Tensor(_plain(name), parameter, 0.0, trained[id(parameter)]))
+    known = {id(item.tensor) for item in tensors}
+    if any(key not in known for key in trained):
+        raise Error(
+            "the optimizer has parameters that the model doesn't; make it of model.parameters()"
+        )
+    momenta: Dict[int, float] = {}
+    for module in model.modules():
+        if isinstance(module, _BATCH_NORMS):
+            for buffer in module.buffers(recurse=False):
+                momenta[id(buffer)] = 0.1 if module.momentum is None else float(module.momentum)
+    kept = {_plain(name) for name in model.state_dict()}
+    for name, buffer in model.named_buffers():
+        name = _plain(name)
+        if name not in kept or name.endswith("num_batches_tracked"):
+            continue  # the module makes it again
+        if buffer.dtype != torch.float32:
+            print(f"spotps: buffer {name} is {buffer.dtype} and stays on each worker", file=sys.stderr)
+            continue
+        tensors.append(_Tensor(name, buffer, momenta.get(id(buffer), 1.0), False))
+    for item in tensors:
+        _check(item)
+    return tensors
+
+
+def _check(item: _Tensor) -> None:
+    tensor = item.tensor
+    if type(tensor).__name__ == "DTensor" or hasattr(tensor, "placements"):
+        raise Error(
+            f"{item.name} is a DTensor, spread over processes; spotps takes whole tensors, one "
+            "model a process"
+        )
+    if tensor.dtype != torch.float32:
+        raise Error(
+            f"{item.name} is {tensor.dtype}; spotps takes float32 parameters (autocast may compute "
+            "in less)"
+        )
+    if tensor.layout != torch.strided or tensor.device.type not in ("cpu", "cuda"):
+        raise Error(
+            f"{item.name} is {tensor.layout} on {tensor.device}; spotps takes dense tensors on a "
+            "CPU or a CUDA device"
+        )
+    if tensor.numel() == 0:
+        raise Error(f"{item.name} has no elements; leave it out of the model")
+
+
+def _optimizer_of(optimizer: torch.optim.Optimizer) -> Optional[Dict[str, Any]]:
+    """As the job file has it; None: the servers have none like it."""
+    group = optimizer.param_groups[0]
+    for other in optimizer.param_groups[1:]:
+        if any(
+            other.get(key) != group.get(key)
+            for key in ("lr", "momentum", "betas", "eps", "alpha", "nesterov")
+        ):
+            return None
+    decay = max(g.get("weight_decay", 0) for g in optimizer.param_groups)
+    kind = type(optimizer).__name__.lower()
+    if group.get("amsgrad") or group.get("maximize") or group.get("centered"):
+        return None
+    out: Dict[str, Any] = {"kind": kind, "lr": float(group["lr"])}
+    if kind == "sgd":
+        if group["dampening"] != 0:
+            return None
+        out.update(momentum=group["momentum"], nesterov=group["nesterov"], weight_decay=decay)
+    elif kind in ("adam", "adamw"):
+        beta1, beta2 = group["betas"]
+        out.update(beta1=beta1, beta2=beta2, epsilon=group["eps"], weight_decay=decay)
+    elif kind == "rmsprop":
+        out.update(
+            alpha=group["alpha"],
+            momentum=group["momentum"],
+            epsilon=group["eps"],
+            weight_decay=decay,
+        )
+    elif kind == "adagrad":
+        if group["lr_decay"] != 0 or group["initial_accumulator_value"] != 0 or decay != 0:
+            return None
+        out.update(epsilon=group["eps"])
+    else:
+        return None
+    for key in ("momentum", "nesterov", "weight_decay"):
+        if not out.get(key):
+            out.pop(key, None)  # the job's own default, where its kind has the field at all
+    return out
+
+
+def _collate(dataset: Any, indices: List[int], collate: Optional[Callable[[Any], Any]]) -> Any:
+    if collate is None and isinstance(dataset, TensorDataset):
+        return [tensor[torch.as_tensor(indices)] for tensor in dataset.tensors]
+    if hasattr(dataset, "__getitems__"):
+        samples = dataset.__getitems__(indices)
+    else:
+        samples = [dataset[index] for index in indices]
+    return (collate or default_collate)(samples)
+
+
+class _Data:
+    """A data set and how batches of it are made; threads fetch what will probably be next."""
+
+    def __init__(
+        self, dataset: Any, collate: Optional[Callable[[Any], Any]], num_workers: int
+    ) -> None:
+        self.dataset = dataset
+        self.collate = collate
+        self.pool = ThreadPoolExecutor(num_workers) if num_workers > 0 else None
+        self.ahead: Dict[Tuple[int, int, int], "Future[Any]"] = {}
+
+    def fetch(self, key: Tuple[int, int, int], indices: List[int]) -> Any:
+        found = self.ahead.pop(key, None)
+        if found is not None:
+            return found.result()
+        return _collate(self.dataset, indices, self.collate)
+
+    def foresee(self, key: Tuple[int, int, int], indices: Callable[[], List[int]]) -> None:
+        if self.pool is None or key in self.ahead:
+            return
+        if len(self.ahead) >= 4:  # guesses that did not come true
+            self.ahead.clear()
+        self.ahead[key] = self.pool.submit(_collate, self.dataset, indices(), self.collate)
+
+
+class Worker:
+    """Joins the job that the environment names and trains `model` as part of it. Without a job the
+    script trains by itself.
+
+    The job's servers have the parameters. Without local steps they also have the optimizer: each
+    `optimizer.step()` hands the gradients over and changes nothing here; new values come with the
+    next batch. With `local_steps` (or `train.local_steps` of the job) `optimizer` works here, on so
+    many minibatches, and what has changed is handed over then.
+
+    model        float32 parameters, on a CPU or a CUDA device; written by copy_
+    optimizer    of the model's parameters, without a closure
+    local_steps  minibatches between two exchanges; None: what the job says
+    accumulate   batches that the loader gives for one step: the gradient of a job's minibatch is
+                 added up over them. Scale the loss yourself, as ever
+
+    Connects at the first batch. Use it from one thread, and not in forked children. Errors:
+    spotps.Error, in one sentence.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        *,
+        local_steps: Optional[int] = None,
+        accumulate: int = 1,
+    ) -> None:
+        if accumulate < 1:
+            raise Error(f"accumulate is {accumulate}; allowed: 1 or more")
+        if local_steps is not None and local_steps < 1:
+            raise Error(f"local_steps is {local_steps}; allowed: 1 or more")
+        self._model = model
+        self._optimizer = optimizer
+        self._accumulate = accumulate
+        self._wanted_steps = local_steps
+        self._tensors = _tensors_of(model, optimizer)
+        self._client = Client.open()
+        self._task: Optional[Task] = None
+        self._stashed: List[Tuple[torch.Tensor, torch.Tensor]] = []
+        self._steps_made = 0  # of the task in hand
+        self._samples_given = 0
+        self._batches_left = 0  # of the step
+        self._losses: List[Tuple[Any, int]] = []
+        self._correct = 0
+        self._batch_samples = 0
+        self._has_loss = False
+        self._evaluation: Optional[Tuple[Callable[..., Any], Any, int]] = None
+        self._job: Dict[str, Any] = {}
+        self._is_over = False
+        optimizer.register_step_pre_hook(self._before_step)
+        optimizer.register_step_post_hook(self._after_step)
+        if self._client is not None:
+            atexit.register(self._at_exit)
+
+    # -- what scripts use ------------------------------------------------------------------------
+
+    @property
+    def is_alone(self) -> bool:
+        """There is no job: the script trains by itself."""
+        return self._client is None
+
+    @property
+    def step(self) -> int:
+        """Of this worker, from 1; 0 before the first batch."""
+        return 0 if self._task is None else self._task.step
+
+    @property
+    def job(self) -> Dict[str, Any]:
+        """The job file with all defaults; empty before the first batch and without a job."""
+        return self._job
+
+    @property
+    def progress(self) -> float:
+        """The share of the job's samples that was done when this batch's step began, about."""
+        if self._task is None or not self._job:
+            return 0.0
+        total = self._job["data"]["train_samples"] * self._job["train"]["epochs"]
+        return min(self._task.samples_done / max(total, 1), 1.0)
+
+    @property
+    def notice(self) -> bool:
+        """This worker was told to go; the loop ends after the step in hand."""
+        return self._client is not None and self._client.is_leaving
+
+    def log(self, *, loss: Any = None, correct: Any = None, **figures: Any) -> None:
+        """What the last batch came to. `loss`: the mean over its samples, a number or a tensor;
+        `correct`: how many were right. Before the next batch. Other figures go to the log."""
+        if loss is not None:
+            self._has_loss = True
+            value = loss.detach() if isinstance(loss, torch.Tensor) else float(loss)
+            self._losses.append((value, self._batch_samples))
+        if correct is not None:
+            self._correct += int(correct)
+        if figures and self._client is not None:
+            text = " ".join(f"{key}={value}" for key, value in figures.items())
+            self._client.log("script_figures", text)
+
+    def evaluate(
+        self, function: Callable[..., Tuple[Any, Any]], dataset: Any, batch_size: int = 256
+    ) -> None:
+        """From now on `function` is called for batches of the test set, with the model in eval mode
+        and without gradients: function(*batch) gives the sum of the losses of its samples, and how
+        many were right. All workers get parts of the set. Call it before the loop."""
+        if self._task is not None:
+            raise Error("worker.evaluate comes before the loop, so that the job knows of it")
+        self._evaluation = (function, dataset, batch_size)
+
+    def loader(
+        self,
+        dataset: Any,
+        batch_size: Optional[int] = None,
+        *,
+        num_workers: int = 0,
+        collate_fn: Optional[Callable[[Any], Any]] = None,
+        epochs: int = 1,
+    ) -> Iterator[Any]:
+        """Batches of `dataset`, which is map-style (len and []), until the job is over: all of its
+        epochs. What a batch has is for the job to say; a sample counts once its gradient has reached
+        the servers.
+
+        batch_size   samples; of a job it has to be its minibatch, or None
+        num_workers  threads that fetch the next batches; 0: none
+        collate_fn   as a DataLoader's
+        epochs       without a job: passes over the data
+        """
+        data = _Data(dataset, collate_fn, num_workers)
+        if self._client is None:
+            return self._loop_alone(data, batch_size or _DEFAULT_BATCH, epochs)
+        return self._loop(data, batch_size)
+
+    # -- the loop --------------------------------------------------------------------------------
+
+    def _loop(self, data: _Data, batch_size: Optional[int]) -> Iterator[Any]:
+        client = self._client
+        assert client is not None
+        if not self._is_over and self._task is None:
+            self._declare(client, len(data.dataset))
+        while not self._is_over:
+            task = client.next()
+            if task is None:
+                self._is_over = True
+                break
+            if not self._job:
+                self._begin(client)
+            self._task = task
+            self._take_values(client)
+            if task.is_evaluation:
+                self._run_evaluation(client, task)
+            else:
+                if task.step == 1:
+                    self._check_batch(batch_size, task.minibatch)
+                yield from self._run_task(client, task, data)
+
+    def _declare(self, client: Client, samples: int) -> None:
+        first = []  # lives until the first next()
+        for item in self._tensors:
+            values = item.tensor.detach().to("cpu", torch.float32).contiguous()
+            first.append(values)
+            client.declare(
+                item.name,
+                list(item.tensor.shape),
+                values.data_ptr(),
+                average_rate=item.rate,
+                decays=item.decays,
+            )
+        client._keep.append(first)
+        tests = 0 if self._evaluation is None else len(self._evaluation[1])
+        client.set_samples(samples, tests)
+        own = _optimizer_of(self._optimizer)
+        if own is not None:
+            client.set_optimizer(own)
+        if self._wanted_steps is not None:
+            client.set_local_steps(self._wanted_steps)
+        client.set_device(str(self._tensors[0].tensor.device))
+
+    def _begin(self, client: Client) -> None:
+        self._job = client.job()
+        seat, threads = client.seat()
+        torch.set_num_threads(threads)
+        if self._accumulate > 1 and self._job["train"]["local_steps"] > 1:
+            raise Error(
+                "spotps.Worker has accumulate above 1 in a job with train.local_steps; use one of "
+                "the two"
+            )
+
+    def _check_batch(self, batch_size: Optional[int], minibatch: int) -> None:
+        if batch_size is not None and batch_size * self._accumulate != minibatch:
+            raise Error(
+                f"worker.loader has batch_size {batch_size} and spotps.Worker accumulate "
+                f"{self._accumulate}, and a step of this worker has {minibatch} samples "
+                "(train.minibatch); make the product of the first two equal, or leave batch_size out"
+            )
+
+    def _run_task(self, client: Client, task: Task, data: _Data) -> Iterator[Any]:
+        self._steps_made = 0
+        self._samples_given = 0
+        self._losses.clear()
+        self._correct = 0
+        is_local = task.local_steps > 1
+        size = task.minibatch if is_local else -(-task.samples // self._accumulate)
+        at = task.begin
+        while at < task.end:
+            end = min(at + size, task.end)
+            self._batches_left = 0 if is_local else -(-(task.end - end) // size)
+            key = (task.epoch, at, end)
+            batch = data.fetch(key, client.order(*key))
+            self._foresee(client, task, data, end, size)
+            self._batch_samples = end - at
+            yield batch
+            self._samples_given += end - at
+            at = end
+            if is_local and at < task.end and client.local_step(self._batch_samples):
+                break  # this worker is taken back: what is done is handed over
+        self._finish(client, task)
+
+    def _foresee(self, client: Client, task: Task, data: _Data, begin: int, size: int) -> None:
+        total = int(self._job["data"]["train_samples"])
+        end = min(begin + size, task.end if begin < task.end else total)
+        if begin < end:
+            data.foresee((task.epoch, begin, end), lambda: client.order(task.epoch, begin, end))
+
+    def _finish(self, client: Client, task: Task) -> None:
+        if task.local_steps > 1:
+            self._push_difference(client, task)
+        elif self._steps_made == 0:
+            # A GradScaler has left the step out, or the script has: its samples count all the same.
+            self._push_gradients(client, is_zero=True)
+        if not self._has_loss:
+            self._refuse_without_loss()
+        loss_sum = 0.0
+        for value, samples in self._losses:
+            loss_sum += float(value) * samples
+        done = self._samples_given if task.local_steps > 1 else 0
+        client.finish(loss_sum, self._correct, done)
+
+    def _refuse_without_loss(self) -> None:
+        self._has_loss = True  # once
+        if self._job["run"]["stop_at_loss"] > 0 or self._job["goal"]["loss"] > 0:
+            raise Error(
+                "the job waits for a loss (run.stop_at_loss or goal.loss), and the script doesn't "
+                "tell any; add worker.log(loss=loss) to its loop"
+            )
+        print(
+            "spotps: no worker.log(loss=...) in the loop: psctl shows loss 0, and nobody notices "
+            "when training diverges",
+            file=sys.stderr,
+        )
+
+    # -- tensors ---------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def _take_values(self, client: Client) -> None:
+        for number, item in enumerate(self._tensors):
+            values = torch.frombuffer(client.values(number), dtype=torch.float32)
+            item.tensor.copy_(values.view(item.tensor.shape))
+
+    @torch.no_grad()
+    def _push_gradients(self, client: Client, is_zero: bool = False) -> None:
+        for number, item in enumerate(self._tensors):
+            memory = client.gradient(number)
+            out = torch.frombuffer(memory, dtype=torch.float32).view(item.tensor.shape)
+            if item.rate > 0:
+                self._observe(client, number, item, out, item.rate)
+            elif is_zero or item.tensor.grad is None:
+                out.zero_()
+            else:
+                gradient = item.tensor.grad
+                out.copy_(gradient.to_dense() if gradient.is_sparse else gradient)
+            client.ready(number)
+
+    @torch.no_grad()
+    def _push_difference(self, client: Client, task: Task) -> None:
+        made = max(self._steps_made, 1)
+        for number, item in enumerate(self._tensors):
+            memory = client.gradient(number)
+            out = torch.frombuffer(memory, dtype=torch.float32).view(item.tensor.shape)
+            if item.rate > 0:
+                self._observe(client, number, item, out, 1 - (1 - item.rate) ** made)
+                continue
+            start = torch.frombuffer(client.values(number), dtype=torch.float32)
+            out.copy_(item.tensor)
+            torch.sub(start.view(item.tensor.shape), out, out=out)
+
+    @staticmethod
+    def _observe(
+        client: Client, number: int, item: _Tensor, out: torch.Tensor, rate: float
+    ) -> None:
+        """What moves the servers' value, where this worker's began, to where it is: value += rate *
+        (observation - value)."""
+        out.copy_(item.tensor)
+        if rate < 1:
+            old = torch.frombuffer(client.values(number), dtype=torch.float32).view(out.shape)
+            out.sub_(old).div_(rate).add_(old)
+
+    # -- optimizer -------------------------------------------------------------------------------
+
+    def _is_remote_step(self) -> bool:
+        task = self._task
+        return (
+            self._client is not None
+            and task is not None
+            and not task.is_evaluation
+            and task.local_steps == 1
+        )
+
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self._client is None or self._is_over:
+            return
+        if self._task is None:
+            raise Error("optimizer.step() comes after the first batch of worker.loader")
+        given = [kwargs.get("closure"), *args]  # args may begin with the optimizer itself
+        if any(item is not None and item is not optimizer for item in given):
+            raise Error(
+                "optimizer.step has a closure, which would compute the loss several times for one "
+                "batch; use an optimizer without one"
+            )
+        if not self._is_remote_step():
+            return
+        if self._steps_made > 0:
+            raise Error("a second optimizer.step() for one batch; one step a batch")
+        if self._batches_left > 0:
+            raise Error(
+                f"optimizer.step() came {self._batches_left} batches too early; call it after every "
+                f"{self._accumulate} batches (accumulate of spotps.Worker)"
+            )
+        self._push_gradients(self._client)
+        # Without gradients the optimizer changes nothing: the servers do.
+        for item in self._tensors:
+            if item.rate == 0 and item.tensor.grad is not None:
+                self._stashed.append((item.tensor, item.tensor.grad))
+                item.tensor.grad = None
+
+    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        for parameter, gradient in self._stashed:
+            parameter.grad = gradient
+        self._stashed.clear()
+        self._steps_made += 1
+
+    # -- evaluation ------------------------------------------------------------------------------
+
+    def _evaluate(self, begin: int, end: int) -> Tuple[float, int]:
+        assert self._evaluation is not None
+        function, dataset, size = self._evaluation
+        was_training = self._model.training
+        self._model.eval()
+        loss_sum, correct = 0.0, 0
+        with torch.no_grad():
+            for at in range(begin, end, size):
+                batch = _collate(dataset, list(range(at, min(at + size, end))), None)
+                parts = batch if isinstance(batch, (list, tuple)) else (batch,)
+                loss, right = function(*parts)
+                loss_sum += float(loss)
+                correct += int(right)
+        self._model.train(was_training)
+        return loss_sum, correct
+
+    def _run_evaluation(self, client: Client, task: Task) -> None:
+        if self._evaluation is None:
+            raise Error(
+                "the job evaluates, and this script does not; call worker.evaluate before the loop"
+            )
+        loss_sum, correct = self._evaluate(task.begin, task.end)
+        client.finish(loss_sum, correct)
+
+    # -- without a job, and the end --------------------------------------------------------------
+
+    def _loop_alone(self, data: _Data, size: int, epochs: int) -> Iterator[Any]:
+        count = len(data.dataset)
+        for epoch in range(epochs):
+            order = torch.randperm(count).tolist()
+            for at in range(0, count, size):
+                self._batch_samples = min(size, count - at)
+                self._losses.clear()
+                yield data.fetch((epoch, at, at + size), order[at : at + size])
+            if self._evaluation is not None:
+                tests = len(self._evaluation[1])
+                loss_sum, correct = self._evaluate(0, tests)
+                print(
+                    f"spotps: epoch {epoch + 1}: test loss {loss_sum / tests:.4f}, "
+                    f"accuracy {correct / tests:.4f}",
+                    file=sys.stderr,
+                )
+
+    def _at_exit(self) -> None:
+        """An exception ends the process, which psctl sees and tells; a loop that was left early
+        hands its work over."""
+        client = self._client
+        if client is None:
+            return
+        has_failed = getattr(sys, "last_value", None) is not None
+        if not self._is_over and not has_failed and self._task is not None:
+            client.leave("the script has ended before the job")
+        client.close()
+        self._client = None

@@ -1,0 +1,104 @@
+"""A small network as a worker of a job, and the same by itself.
+
+    small_net.py RECORD            trains, and leaves what each step began with, and its batch
+    small_net.py --compare RECORD MODEL
+                                   plain PyTorch on these batches: the same bits in each step, and
+                                   in the model that the run has left
+"""
+
+import json
+import struct
+import sys
+
+import torch
+from torch.utils.data import TensorDataset
+
+
+def make():
+    torch.manual_seed(7)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(8, 16), torch.nn.BatchNorm1d(16), torch.nn.ReLU(), torch.nn.Linear(16, 2)
+    )
+    # A power of two: PyTorch multiplies by the rate and subtracts with one rounding, the servers with
+    # two, and then there is nothing to round in the first.
+    optimizer = torch.optim.SGD(model.parameters(), lr=1 / 16, momentum=0.9)
+    x = torch.randn(768, 8)
+    y = (x[:, 0] * x[:, 1] + x[:, 2] > 0).long()
+    return model, optimizer, TensorDataset(x[:640], y[:640]), TensorDataset(x[640:], y[640:])
+
+
+def copied(model):
+    return {name: value.detach().clone() for name, value in model.named_parameters()}
+
+
+def train(record):
+    import spotps
+
+    model, optimizer, data, tests = make()
+    loss_of = torch.nn.CrossEntropyLoss()
+    worker = spotps.Worker(model, optimizer)
+
+    def evaluate(x, y):
+        out = model(x)
+        right = (out.argmax(1) == y).sum()
+        return torch.nn.functional.cross_entropy(out, y, reduction="sum"), right
+
+    worker.evaluate(evaluate, tests)
+    steps = []
+    for x, y in worker.loader(data):
+        steps.append((copied(model), x.clone(), y.clone()))
+        optimizer.zero_grad()
+        loss = loss_of(model(x), y)
+        loss.backward()
+        optimizer.step()
+        worker.log(loss=loss)
+    torch.save(steps, record)
+
+
+def read_model(path):
+    with open(path, "rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(length))
+        data = file.read()
+    tensors = {}
+    for name, what in header.items():
+        if name != "__metadata__":
+            begin, end = what["data_offsets"]
+            values = torch.frombuffer(bytearray(data[begin:end]), dtype=torch.float32)
+            tensors[name] = values.view(what["shape"])
+    return tensors
+
+
+def compare(record, path):
+    torch.set_num_threads(1)
+    model, optimizer, _, _ = make()
+    loss_of = torch.nn.CrossEntropyLoss()
+    steps = torch.load(record)
+    if len(steps) != 40:
+        sys.exit(f"{len(steps)} steps and not 40")
+    for number, (values, x, y) in enumerate(steps):
+        for name, own in model.named_parameters():
+            if not torch.equal(own, values[name]):
+                worst = (own - values[name]).abs().max().item()
+                sys.exit(f"step {number}: {name} differs by up to {worst:g}")
+        optimizer.zero_grad()
+        loss_of(model(x), y).backward()
+        optimizer.step()
+    left = read_model(path)
+    kept = {n: v for n, v in model.state_dict().items() if not n.endswith("num_batches_tracked")}
+    if set(left) != set(kept):
+        sys.exit(f"the file has {sorted(left)} and the model {sorted(kept)}")
+    parameters = dict(model.named_parameters())
+    for name, value in kept.items():
+        is_same = torch.equal(left[name], value) if name in parameters else torch.allclose(
+            left[name], value, rtol=1e-4, atol=1e-5
+        )
+        if not is_same:
+            sys.exit(f"the model's {name} is another one: {left[name]} and {value}")
+    model.load_state_dict(left)  # takes the file as it is
+
+
+if sys.argv[1] == "--compare":
+    compare(sys.argv[2], sys.argv[3])
+else:
+    train(sys.argv[1])

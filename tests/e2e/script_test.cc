@@ -1,0 +1,243 @@
+// Programs of others as workers: in C, in Python without PyTorch, and in PyTorch where it is there.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/e2e/support/train_run.h"
+
+namespace ps::e2e {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+/// No data of ours are needed.
+class ScriptTest : public E2eTest {
+ protected:
+  void SetUp() override {
+    // Slow enough for gradients that are a few steps old.
+    job_.Drop("model").Drop("data").Set("optimizer", R"({"kind": "sgd", "lr": 0.1})");
+    job_.Set("train", R"({"epochs": 4, "minibatch": 20})").Set("workers", R"([{"count": 2}])");
+    ::setenv("PYTHONPATH", PS_PYTHON_DIR, 1);
+    ::setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
+  }
+
+  ~ScriptTest() override {
+    ::unsetenv("PYTHONPATH");
+    ::unsetenv("PYTHONDONTWRITEBYTECODE");
+  }
+
+  /// `words`: as JSON, behind the program.
+  void SetProgram(const std::string& program, const std::string& words = "") {
+    job_.Set("worker", R"({"program": [)" + program + words + "]}");
+  }
+
+  void SetC(const std::string& words = "") {
+    SetProgram('"' + std::string(PS_LINEAR) + '"', words);
+  }
+
+  void SetPython(const std::string& words = "") {
+    SetProgram(R"("/usr/bin/python3", ")" PS_E2E_SOURCE_DIR R"(/programs/linear.py")", words);
+  }
+
+  /// The last `count` floats of the run's model: data lie at the end of the file.
+  static std::vector<float> ModelOf(const TrainRun& run, size_t count) {
+    const std::string file = ReadText(run.Root() + "/model.safetensors");
+    std::vector<float> values(count);
+    EXPECT_GE(file.size(), count * sizeof(float));
+    std::memcpy(
+        values.data(), file.data() + file.size() - count * sizeof(float), count * sizeof(float));
+    return values;
+  }
+
+  static void ExpectLearned(const TrainRun& run) {
+    const std::vector<float> model = ModelOf(run, 3);
+    EXPECT_NEAR(model[0], 3, 0.05);
+    EXPECT_NEAR(model[1], -2, 0.05);
+    EXPECT_NEAR(model[2], 0.5, 0.05);
+  }
+};
+
+TEST_F(ScriptTest, AProgramInCLearnsALineInEveryMode) {
+  for (const std::string mode : {"async", "bsp"}) {
+    TemporaryFolder folder;
+    SetC();
+    Job job = job_.CopyIn(folder.path());
+    job.Set("train", R"({"epochs": 10, "minibatch": 20, "mode": ")" + mode + R"("})");
+    TrainRun run(job);
+    ASSERT_EQ(run.WaitForEnd(), ProcessEnd{}) << run.psctl().Err();
+    run.ExpectExactLedger();
+    const Json summary = run.Summary();
+    EXPECT_EQ(summary["samples_counted"].number(), 40000);
+    EXPECT_GT(summary["test_accuracy"].number(), 0.9);
+    EXPECT_LT(summary["test_loss"].number(), 1e-3);
+    ExpectLearned(run);
+    run.ExpectNothingLeft();
+  }
+}
+
+TEST_F(ScriptTest, AProgramInPythonIsKilledAndEverySampleCountsOnce) {
+  SetPython(R"(, "0.01")");
+  TrainRun run(job_, {.is_replacing = true});
+  const auto training = run.WaitForSamples(400);
+  ASSERT_TRUE(training.has_value()) << run.psctl().Err();
+  const std::vector<proto::WorkerRow> alive = Alive(*training);
+  ASSERT_FALSE(alive.empty());
+  ::kill(static_cast<pid_t>(alive[0].pid), SIGKILL);
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{}) << run.psctl().Err();
+  const Json summary = run.Summary();
+  EXPECT_EQ(summary["revocations_unnoticed"].number(), 1);
+  EXPECT_EQ(summary["samples_counted"].number(), 16000);
+  run.ExpectExactLedger();
+  ExpectLearned(run);
+  run.ExpectNothingLeft();
+}
+
+TEST_F(ScriptTest, AProgramIsDrainedAndHandsOverWhatItHas) {
+  SetPython(R"(, "0.01")");
+  job_.SetEndless();
+  TrainRun run(job_);
+  ASSERT_TRUE(run.WaitForSamples(400).has_value()) << run.psctl().Err();
+  ASSERT_EQ(Psctl({"drain", "0", run.Root()}).end, ProcessEnd{});
+  EXPECT_TRUE(
+      run.WaitFor([](const proto::JobStatus& status) { return Alive(status).size() == 1; }));
+  const Json summary = StopCleanly(&run);
+  EXPECT_EQ(summary["steps_lost"].number(), 0);
+}
+
+TEST_F(ScriptTest, WhatAProgramRaisesIsShownBeforeAnythingStarts) {
+  WriteText(folder_ / "broken.py", "raise RuntimeError('no such data')\n");
+  SetProgram(R"("/usr/bin/python3", ")" + (folder_ / "broken.py") + '"');
+  job_.Write();
+  const Output output = Psctl({"train", job_.path()});
+  EXPECT_EQ(output.end.code, 2);
+  EXPECT_THAT(
+      output.err,
+      AllOf(
+          HasSubstr("worker.program exited with code 1 without saying what it trains"),
+          HasSubstr("RuntimeError: no such data")));
+  SetProgram(R"("/no/such/program")");
+  job_.Write();
+  EXPECT_THAT(
+      Psctl({"check", job_.path()}).err,
+      HasSubstr("worker.program cannot start \"/no/such/program\" in"));
+}
+
+TEST_F(ScriptTest, AnExceptionInTheLoopIsTheWorkersFailureWithItsLastLine) {
+  SetPython(R"(, "0", "fail")");
+  TrainRun run(job_);
+  ASSERT_TRUE(WaitUntil([&run] {
+    return Contains(run.psctl().Err(), "ValueError: this script was told to fail");
+  })) << run.psctl().Err();
+  EXPECT_THAT(
+      run.psctl().Err(), HasSubstr("exited with code 1; its log ends: ValueError: this script"));
+  run.psctl().Signal(SIGINT);
+  run.WaitForEnd();
+}
+
+TEST_F(ScriptTest, AProgramWithAnotherModelIsToldTheFirstTensorThatDiffers) {
+  SetPython(R"(, "0.01")");
+  job_.SetEndless().Set("workers", R"([{"count": 1}])");
+  TrainRun run(job_);
+  ASSERT_TRUE(run.WaitForSamples(100).has_value()) << run.psctl().Err();
+  const auto odd =
+      run.StartWorker({"--program", '[' + ('"' + std::string(PS_LINEAR)) + "\", \"3\"]"});
+  const auto end = odd->Wait();
+  ASSERT_TRUE(end.has_value());
+  EXPECT_EQ(end->code, 1);
+  EXPECT_THAT(
+      odd->Err(),
+      HasSubstr("tensor 0 is weight of shape [5] here and weight of shape [2] in the job"));
+  const auto ours = run.StartWorker();
+  ASSERT_TRUE(ours->Wait().has_value());
+  EXPECT_THAT(ours->Err(), HasSubstr("start ps_worker with --program"));
+  StopCleanly(&run);
+}
+
+TEST_F(ScriptTest, ARunOfAProgramIsResumedFromItsCheckpoint) {
+  SetPython(R"(, "0.01")");
+  job_.Set("checkpoint", R"({"every_s": 0.5})").Set("train", R"({"epochs": 6, "minibatch": 20})");
+  TrainRun run(job_);
+  ASSERT_TRUE(run.WaitForSamples(2000).has_value()) << run.psctl().Err();
+  run.psctl().Signal(SIGINT);
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{}) << run.psctl().Err();
+  const Output resumed = Psctl({"resume", run.Root(), "--json"});
+  ASSERT_EQ(resumed.end, ProcessEnd{}) << resumed.err;
+  const auto summary = Json::Parse(resumed.out);
+  ASSERT_TRUE(summary.has_value()) << resumed.out;
+  EXPECT_EQ((*summary)["samples_counted"].number(), 24000);
+}
+
+/// Exit code 77: its python3 has no PyTorch.
+class TorchTest : public ScriptTest {
+ protected:
+  void SetUp() override {
+    ScriptTest::SetUp();
+    const char* const told = std::getenv("SPOTPS_TORCH_PYTHON");
+    python_ = told == nullptr ? "/usr/bin/python3" : told;
+    const Output found = RunToEnd(
+        {.program = "/usr/bin/env",
+         .arguments = {"-u", "LD_PRELOAD", python_, "-c", "import torch"},
+         .output_stem = folder_ / "torch"},
+        kRunPatience);
+    if (found.end.code != 0) {
+      GTEST_SKIP() << python_ << " has no PyTorch: pip install torch, and name that python3 in "
+                   << "SPOTPS_TORCH_PYTHON";
+    }
+  }
+
+  void SetTorch(const std::string& words) {
+    SetProgram(
+        '"' + python_ + R"(", ")" PS_E2E_SOURCE_DIR R"(/programs/small_net.py")", ", " + words);
+  }
+
+  std::string python_;
+};
+
+TEST_F(TorchTest, OneWorkerInBspWithSgdHasTheBitsOfPlainPyTorch) {
+  // The script leaves its parameters after each step, once as a worker and once by itself.
+  job_.Drop("optimizer")
+      .Set("train", R"({"epochs": 1, "minibatch": 16, "mode": "bsp"})")
+      .Set("servers", R"({"count": 1})")
+      .Set("workers", R"([{"count": 1}])");
+  SetTorch('"' + (folder_ / "worker.pt") + '"');
+  TrainRun run(job_);
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{}) << run.psctl().Err();
+  run.ExpectExactLedger();
+  const Output compared = RunToEnd(
+      {.program = python_,
+       .arguments =
+           {PS_E2E_SOURCE_DIR "/programs/small_net.py",
+            "--compare",
+            folder_ / "worker.pt",
+            run.Root() + "/model.safetensors"},
+       .directory = folder_.path(),
+       .output_stem = folder_ / "compare"},
+      kRunPatience);
+  EXPECT_EQ(compared.end, ProcessEnd{}) << compared.out << compared.err;
+}
+
+TEST_F(TorchTest, WorkersWithLocalStepsAreKilledAndEverySampleCountsOnce) {
+  job_.Set("train", R"({"epochs": 8, "minibatch": 16, "local_steps": 4})");
+  job_.Drop("optimizer").Set("workers", R"([{"count": 2, "step_ms": 10}])");
+  SetTorch('"' + (folder_ / "local.pt") + '"');
+  TrainRun run(job_, {.is_replacing = true});
+  const auto training = run.WaitForSamples(640);
+  ASSERT_TRUE(training.has_value()) << run.psctl().Err();
+  ASSERT_FALSE(Alive(*training).empty());
+  ::kill(static_cast<pid_t>(Alive(*training)[0].pid), SIGKILL);
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{}) << run.psctl().Err();
+  run.ExpectExactLedger();
+  EXPECT_GT(run.Summary()["test_accuracy"].number(), 0.8);
+}
+
+}  // namespace
+}  // namespace ps::e2e

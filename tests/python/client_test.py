@@ -1,0 +1,100 @@
+"""The package without PyTorch and without a run: how the library is found, and what is refused."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from array import array
+from pathlib import Path
+
+import spotps
+from spotps import _library
+
+
+def environment(**variables):
+    """Sets these variables, and removes those that are None, for one `with`."""
+
+    class Changed:
+        def __enter__(self):
+            self.before = dict(os.environ)
+            for name, value in variables.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
+
+        def __exit__(self, *_):
+            os.environ.clear()
+            os.environ.update(self.before)
+
+    return Changed()
+
+
+class LibraryTest(unittest.TestCase):
+    def test_without_a_job_neither_library_nor_torch_is_needed(self):
+        code = "import spotps, sys; print(spotps.Client.open(), 'torch' in sys.modules)"
+        out = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "SPOTPS_LIBRARY": "/nowhere"},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        self.assertEqual(out, "None False\n")
+
+    def test_a_missing_library_is_named_with_the_remedy(self):
+        with environment(SPOTPS_WORKER="[]", SPOTPS_LIBRARY="/nowhere/libspotps.so"):
+            with self.assertRaisesRegex(spotps.Error, "no libspotps.so at /nowhere.*SPOTPS_LIBRARY"):
+                spotps.Client.open()
+
+    def test_a_file_that_is_no_library_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "libspotps.so"
+            path.write_text("no library")
+            with environment(SPOTPS_WORKER="[]", SPOTPS_LIBRARY=str(path)):
+                with self.assertRaisesRegex(spotps.Error, "can't be loaded"):
+                    spotps.Client.open()
+
+    def test_the_package_has_the_number_of_the_librarys_interface(self):
+        library, why = _library.load()
+        self.assertEqual(why, "")
+        self.assertEqual(library.abi(), _library.ABI)
+
+    def test_errors_of_the_library_are_exceptions_with_its_sentence(self):
+        with environment(SPOTPS_WORKER='["--coordinater=a:1"]', SPOTPS_DESCRIBE=None):
+            with self.assertRaisesRegex(spotps.Error, "did you mean --coordinator"):
+                spotps.Client.open()
+
+
+class DescribeTest(unittest.TestCase):
+    def test_a_program_that_is_asked_describes_itself_and_ends(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "described"
+            with environment(SPOTPS_DESCRIBE=str(path), SPOTPS_WORKER=None):
+                client = spotps.Client.open()
+            client.declare("weight", [2, 1], array("f", [1.5, 2.5]), decays=True)
+            with self.assertRaisesRegex(spotps.Error, "tensor weight: it is declared twice"):
+                client.declare("weight", [1], array("f", [0]))
+            client.declare("mean", [1], array("f", [3.5]), average_rate=0.1)
+            client.set_samples(7, 1)
+            client.set_optimizer({"kind": "sgd"})
+            with self.assertRaises(SystemExit) as ended:
+                client.next()
+            self.assertEqual(ended.exception.code, 0)
+            client.close()
+            data = path.read_bytes()
+            self.assertEqual(array("f", data[-12:]), array("f", [1.5, 2.5, 3.5]))
+            self.assertIn(b'\\"train_samples\\":7', data)
+
+    def test_values_that_do_not_fill_the_tensor_are_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with environment(SPOTPS_DESCRIBE=folder + "/described", SPOTPS_WORKER=None):
+                client = spotps.Client.open()
+            with self.assertRaises(ValueError):
+                client.declare("weight", [3], array("f", [1, 2]))
+            client.close()
+
+
+if __name__ == "__main__":
+    unittest.main()

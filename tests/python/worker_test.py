@@ -1,0 +1,145 @@
+"""spotps.Worker without a run. Exit code 77: there is no PyTorch, or one before 2.0."""
+
+import sys
+import unittest
+
+import spotps
+
+try:
+    import torch
+    from torch import nn
+    from torch.utils.data import TensorDataset
+except ImportError:
+    print(f"SKIP: {sys.executable} has no PyTorch (SPOTPS_TORCH_PYTHON names one that has)")
+    sys.exit(77)
+if int(torch.__version__.split(".")[0]) < 2:
+    print(f"SKIP: PyTorch {torch.__version__} has no hooks of optimizers; 2.0 has")
+    sys.exit(77)
+
+from spotps import _worker
+
+
+def tensors(model, optimizer=None):
+    return _worker._tensors_of(model, optimizer or torch.optim.SGD(model.parameters(), lr=0.1))
+
+
+class TensorsTest(unittest.TestCase):
+    def test_parameters_and_running_statistics_are_declared_by_their_rules(self):
+        model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3, momentum=0.25))
+        found = {item.name: item.rate for item in tensors(model)}
+        self.assertEqual(
+            found,
+            {
+                "0.weight": 0,
+                "0.bias": 0,
+                "1.weight": 0,
+                "1.bias": 0,
+                "1.running_mean": 0.25,
+                "1.running_var": 0.25,
+            },
+        )
+
+    def test_tied_weights_count_once(self):
+        model = nn.ModuleDict({"a": nn.Linear(2, 2, bias=False), "b": nn.Linear(2, 2, bias=False)})
+        model["b"].weight = model["a"].weight
+        self.assertEqual([item.name for item in tensors(model)], ["a.weight"])
+
+    def test_frozen_parameters_are_kept_and_not_trained(self):
+        model = nn.Linear(2, 2)
+        model.bias.requires_grad_(False)
+        rates = {item.name: item.rate for item in tensors(model)}
+        self.assertEqual(rates, {"weight": 0, "bias": 1.0})
+
+    def test_weight_decay_is_of_the_groups_that_have_it(self):
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.AdamW(
+            [{"params": [model.weight]}, {"params": [model.bias], "weight_decay": 0}]
+        )
+        decays = {item.name: item.decays for item in tensors(model, optimizer)}
+        self.assertEqual(decays, {"weight": True, "bias": False})
+
+    def test_a_compiled_model_has_the_names_of_the_plain_one(self):
+        model = nn.Linear(2, 2)
+        compiled = torch.compile(model)
+        self.assertEqual([item.name for item in tensors(compiled)], ["weight", "bias"])
+
+    def test_what_no_server_holds_is_refused_in_one_sentence(self):
+        class FSDPLinear(nn.Linear):  # as fully_shard names them
+            pass
+
+        class DataParallel(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.module = nn.Linear(2, 2)
+
+        for model, why in (
+            (nn.Linear(2, 2, dtype=torch.float64), "weight is torch.float64; spotps takes float32"),
+            (nn.Linear(2, 2, dtype=torch.bfloat16), "weight is torch.bfloat16"),
+            (FSDPLinear(2, 2), "wrapped in FSDPLinear"),
+            (DataParallel(), "wrapped in DataParallel"),
+        ):
+            with self.assertRaisesRegex(spotps.Error, why):
+                tensors(model)
+        with self.assertRaisesRegex(spotps.Error, "has parameters that the model doesn't"):
+            tensors(nn.Linear(2, 2), torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=1))
+
+
+class OptimizerTest(unittest.TestCase):
+    def job(self, make):
+        return _worker._optimizer_of(make(nn.Linear(2, 2).parameters()))
+
+    def test_those_that_the_servers_have_are_told_as_the_job_has_them(self):
+        o = torch.optim
+        self.assertEqual(self.job(lambda p: o.SGD(p, lr=0.5)), {"kind": "sgd", "lr": 0.5})
+        self.assertEqual(
+            self.job(lambda p: o.SGD(p, lr=0.5, momentum=0.9, nesterov=True, weight_decay=0.1)),
+            {"kind": "sgd", "lr": 0.5, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1},
+        )
+        self.assertEqual(
+            self.job(lambda p: o.AdamW(p, lr=0.5, betas=(0.0, 0.5), eps=0.25, weight_decay=0)),
+            {"kind": "adamw", "lr": 0.5, "beta1": 0.0, "beta2": 0.5, "epsilon": 0.25},
+        )
+        self.assertEqual(self.job(lambda p: o.RMSprop(p, lr=1))["kind"], "rmsprop")
+        self.assertEqual(self.job(lambda p: o.Adagrad(p, lr=1))["kind"], "adagrad")
+
+    def test_those_that_they_lack_are_none(self):
+        o = torch.optim
+        self.assertIsNone(self.job(lambda p: o.SGD(p, lr=1, momentum=0.5, dampening=0.1)))
+        self.assertIsNone(self.job(lambda p: o.Adam(p, amsgrad=True)))
+        self.assertIsNone(self.job(lambda p: o.Adam(p, maximize=True)))
+        self.assertIsNone(self.job(lambda p: o.NAdam(p)))
+        self.assertIsNone(
+            self.job(lambda p: o.SGD([{"params": [q], "lr": 0.1 * (i + 1)} for i, q in enumerate(p)]))
+        )
+
+
+class AloneTest(unittest.TestCase):
+    def test_without_a_job_the_script_trains_by_itself(self):
+        torch.manual_seed(1)
+        model = nn.Linear(1, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        worker = spotps.Worker(model, optimizer)
+        self.assertTrue(worker.is_alone)
+        x = torch.linspace(-1, 1, 100).view(-1, 1)
+        seen = 0
+        for a, b in worker.loader(TensorDataset(x, 3 * x + 1), 10, epochs=20, num_workers=2):
+            seen += len(a)
+            optimizer.zero_grad()
+            loss = ((model(a) - b) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            worker.log(loss=loss)
+        self.assertEqual(seen, 2000)
+        self.assertAlmostEqual(model.weight.item(), 3, places=2)
+        self.assertAlmostEqual(model.bias.item(), 1, places=2)
+
+    def test_arguments_that_make_no_sense_are_refused(self):
+        model = nn.Linear(1, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for arguments in ({"accumulate": 0}, {"local_steps": 0}):
+            with self.assertRaisesRegex(spotps.Error, "allowed: 1 or more"):
+                spotps.Worker(model, optimizer, **arguments)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,138 @@
+#include "worker/script/description.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "checkpoint/model/safetensors.h"
+#include "tests/base/temporary_folder.h"
+
+namespace ps::worker {
+namespace {
+
+using ::testing::HasSubstr;
+
+TensorSpec Tensor(const std::string& name, std::vector<int64_t> shape) {
+  TensorSpec tensor;
+  tensor.name = name;
+  tensor.shape = std::move(shape);
+  return tensor;
+}
+
+class DescriptionTest : public testing::Test {
+ protected:
+  DescriptionTest() {
+    description_.tensors = {Tensor("b", {3, 2}), Tensor("a", {2}), Tensor("scale", {})};
+    description_.tensors[0].has_weight_decay = true;
+    description_.tensors[1].rule = UpdateRule::kAverage;
+    description_.tensors[1].average_rate = 0.1F;
+    description_.train_samples = 100;
+    description_.test_samples = 7;
+    description_.local_steps = 5;
+    description_.optimizer_json = R"({"kind": "sgd"})";
+  }
+
+  Status Write() {
+    const float* const values[] = {b_, a_, scale_};
+    return WriteDescription(path_, description_, values);
+  }
+
+  TemporaryFolder folder_;
+  const std::string path_ = folder_ / "described.safetensors";
+  Description description_;
+  float b_[6] = {1, 2, 3, 4, 5, 6};
+  float a_[2] = {7, 8};
+  float scale_[1] = {9};
+};
+
+TEST_F(DescriptionTest, WhatIsWrittenIsReadInTheSameOrder) {
+  ASSERT_TRUE(Write().ok());
+  const Result<Description> read = ReadDescription(path_);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->tensors, description_.tensors);
+  EXPECT_EQ(read->train_samples, 100U);
+  EXPECT_EQ(read->test_samples, 7U);
+  EXPECT_EQ(read->local_steps, 5U);
+  EXPECT_EQ(read->optimizer_json, description_.optimizer_json);
+  const auto file = checkpoint::SafetensorsReader::Open(path_);
+  ASSERT_TRUE(file.ok()) << file.status();
+  float values[6];
+  ASSERT_TRUE(file->Read(*file->header().Find("b"), 0, values).ok());
+  EXPECT_THAT(values, testing::ElementsAreArray(b_));
+}
+
+TEST_F(DescriptionTest, AFirstValueThatIsNoNumberIsNamed) {
+  a_[1] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THAT(Write().ToString(), HasSubstr("\"a\""));
+}
+
+TEST_F(DescriptionTest, AModelFileOfAnotherOriginIsRefused) {
+  const std::vector<TensorSpec> tensors = {Tensor("a", {2})};
+  auto writer = checkpoint::SafetensorsWriter::Create(
+      path_, tensors, checkpoint::ElementType::kF32, {{"format", "pt"}});
+  ASSERT_TRUE(writer.ok() && writer->Write(0, 0, a_).ok() && writer->Finish().ok());
+  EXPECT_THAT(
+      ReadDescription(path_).status().ToString(),
+      HasSubstr("is no description of a worker's program; allowed: a file that"));
+}
+
+TEST_F(DescriptionTest, DamagedDescriptionsAreRefused) {
+  const struct {
+    const char* json;
+    const char* why;
+  } cases[] = {
+      {"[]", "no JSON object"},
+      {"{", "no JSON object"},
+      {R"({"version": 2})", "another version than 1"},
+      {R"({"version": 1, "train_samples": 1, "test_samples": 0})", "lacks a field"},
+      {R"({"version": 1, "train_samples": -1, "test_samples": 0, "local_steps": 0,
+           "optimizer": "", "tensors": []})",
+       "lacks a field"},
+      {R"({"version": 1, "train_samples": 1, "test_samples": 0, "local_steps": 0,
+           "optimizer": "", "tensors": []})",
+       "tensors that it doesn't describe"},
+      {R"({"version": 1, "train_samples": 1, "test_samples": 0, "local_steps": 0,
+           "optimizer": "", "tensors": [{"name": "x", "rule": "optimizer", "rate": 0,
+           "decay": false}]})",
+       "describes a tensor that it has not"},
+      {R"({"version": 1, "train_samples": 1, "test_samples": 0, "local_steps": 0,
+           "optimizer": "", "tensors": [{"name": "a", "rule": "average", "rate": 2,
+           "decay": false}]})",
+       "describes a tensor that it has not"},
+      {R"({"version": 1, "train_samples": 1, "test_samples": 0, "local_steps": 0,
+           "optimizer": "", "tensors": ["a"]})",
+       "describes a tensor that it has not"},
+  };
+
+  const std::vector<TensorSpec> tensors = {Tensor("a", {2})};
+  for (const auto& [json, why] : cases) {
+    auto writer = checkpoint::SafetensorsWriter::Create(
+        path_, tensors, checkpoint::ElementType::kF32, {{"spotps_worker", json}});
+    ASSERT_TRUE(writer.ok() && writer->Write(0, 0, a_).ok() && writer->Finish().ok());
+    EXPECT_THAT(ReadDescription(path_).status().ToString(), HasSubstr(why)) << json;
+  }
+}
+
+TEST_F(DescriptionTest, TheFirstTensorThatDiffersIsNamed) {
+  const std::vector<TensorSpec>& job = description_.tensors;
+  EXPECT_TRUE(CheckSameTensors(job, job).ok());
+  std::vector<TensorSpec> own = job;
+  own[1].shape = {4};
+  EXPECT_THAT(
+      CheckSameTensors(own, job).ToString(),
+      HasSubstr("tensor 1 is a of shape [4] here and a of shape [2] in the job; all workers have "
+                "to run the same script"));
+  own.pop_back();
+  own[1] = job[1];
+  EXPECT_THAT(
+      CheckSameTensors(own, job).ToString(), HasSubstr("tensor 2 is missing here and scale"));
+  EXPECT_THAT(
+      CheckSameTensors(job, own).ToString(), HasSubstr("of shape [] here and missing in the job"));
+  own = job;
+  own[0].rule = UpdateRule::kAverage;
+  EXPECT_THAT(CheckSameTensors(own, job).ToString(), HasSubstr("tensor 0"));
+}
+
+}  // namespace
+}  // namespace ps::worker

@@ -1,0 +1,180 @@
+#include "worker/script/description.h"
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "checkpoint/model/safetensors.h"
+#include "ps/base/text.h"
+#include "ps/json/json_value.h"
+#include "ps/json/json_writer.h"
+
+namespace ps::worker {
+namespace {
+
+constexpr char kKey[] = "spotps_worker";
+constexpr int kVersion = 1;
+constexpr std::string_view kRules[] = {"optimizer", "average"};
+
+std::string Print(const Description& description) {
+  JsonWriter json(JsonForm::kOneLine);
+  json.BeginObject();
+  json.Field("version", kVersion);
+  json.Field("train_samples", description.train_samples);
+  json.Field("test_samples", description.test_samples);
+  json.Field("local_steps", description.local_steps);
+  json.Field("optimizer", description.optimizer_json);
+  json.BeginList("tensors");
+  for (const TensorSpec& tensor : description.tensors) {
+    json.BeginObject();
+    json.Field("name", tensor.name);
+    json.Field("rule", kRules[static_cast<size_t>(tensor.rule)]);
+    json.Field("rate", tensor.average_rate);
+    json.Field("decay", tensor.has_weight_decay);
+    json.EndObject();
+  }
+  json.EndList();
+  json.EndObject();
+  return std::move(json).Take();
+}
+
+template <typename T>
+std::optional<T> NumberAt(const JsonValue& object, std::string_view name) {
+  const JsonValue* const value = object.Find(name);
+  T number{};
+  if (value == nullptr || value->kind != JsonValue::Kind::kNumber) {
+    return std::nullopt;
+  }
+  const char* const end = value->text.data() + value->text.size();
+  const auto parsed = std::from_chars(value->text.data(), end, number);
+  return parsed.ec == std::errc() && parsed.ptr == end ? std::optional(number) : std::nullopt;
+}
+
+std::optional<std::string> TextAt(const JsonValue& object, std::string_view name) {
+  const JsonValue* const value = object.Find(name);
+  return value != nullptr && value->kind == JsonValue::Kind::kText ? std::optional(value->text)
+                                                                   : std::nullopt;
+}
+
+/// Without the shape.
+std::optional<TensorSpec> TensorOf(const JsonValue& value) {
+  if (value.kind != JsonValue::Kind::kObject) {
+    return std::nullopt;
+  }
+  const std::optional<std::string> name = TextAt(value, "name");
+  const std::optional<std::string> rule = TextAt(value, "rule");
+  const std::optional<float> rate = NumberAt<float>(value, "rate");
+  const JsonValue* const decay = value.Find("decay");
+  const auto known = rule ? std::ranges::find(kRules, *rule) : std::end(kRules);
+  if (!name || known == std::end(kRules) || !rate || decay == nullptr) {
+    return std::nullopt;
+  }
+  TensorSpec tensor;
+  tensor.name = *name;
+  tensor.rule = static_cast<UpdateRule>(known - std::begin(kRules));
+  tensor.average_rate = *rate;
+  tensor.has_weight_decay = decay->text == "true";
+  const bool is_rate_ok =
+      tensor.rule == UpdateRule::kAverage ? *rate > 0 && *rate <= 1 : *rate == 0;
+  return is_rate_ok ? std::optional(tensor) : std::nullopt;
+}
+
+std::string ShapeText(const std::vector<int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+/// "fc.weight of shape [10, 64]".
+std::string TensorText(const TensorSpec& tensor) {
+  return fmt::format("{} of shape {}", Printable(tensor.name), ShapeText(tensor.shape));
+}
+
+}  // namespace
+
+Status WriteDescription(
+    const std::string& path, const Description& description, std::span<const float* const> values) {
+  PS_ASSIGN(
+      checkpoint::SafetensorsWriter writer,
+      checkpoint::SafetensorsWriter::Create(
+          path,
+          description.tensors,
+          checkpoint::ElementType::kF32,
+          {{"format", "pt"}, {kKey, Print(description)}}));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto count = static_cast<size_t>(description.tensors[i].element_count());
+    PS_TRY(writer.Write(i, 0, {values[i], count}));
+  }
+  return writer.Finish();
+}
+
+Result<Description> ReadDescription(const std::string& path) {
+  const auto odd = [&path](std::string_view why) {
+    return Status::InvalidArgument(fmt::format(
+        "{} {}; allowed: a file that the job's program wrote itself (a script loads other values "
+        "by itself, before it makes its worker)",
+        path,
+        why));
+  };
+  PS_ASSIGN(const checkpoint::SafetensorsReader reader, checkpoint::SafetensorsReader::Open(path));
+  const auto& metadata = reader.header().metadata;
+  const auto found = metadata.find(kKey);
+  if (found == metadata.end()) {
+    return odd("is no description of a worker's program");
+  }
+  const Result<JsonValue> root = ParseJson(found->second, path);
+  if (!root.ok() || root->kind != JsonValue::Kind::kObject) {
+    return odd("has a description that is no JSON object");
+  }
+  if (NumberAt<int>(*root, "version") != kVersion) {
+    return odd(fmt::format("has a description of another version than {}", kVersion));
+  }
+  Description description;
+  const auto train = NumberAt<uint64_t>(*root, "train_samples");
+  const auto test = NumberAt<uint64_t>(*root, "test_samples");
+  const auto steps = NumberAt<uint32_t>(*root, "local_steps");
+  const auto optimizer = TextAt(*root, "optimizer");
+  const JsonValue* const tensors = root->Find("tensors");
+  if (!train || !test || !steps || !optimizer || tensors == nullptr ||
+      tensors->kind != JsonValue::Kind::kList) {
+    return odd("has a description that lacks a field");
+  }
+  description.train_samples = *train;
+  description.test_samples = *test;
+  description.local_steps = *steps;
+  description.optimizer_json = *optimizer;
+  for (const JsonValue& value : tensors->children) {
+    std::optional<TensorSpec> tensor = TensorOf(value);
+    const checkpoint::StoredTensor* const stored =
+        tensor ? reader.header().Find(tensor->name) : nullptr;
+    if (stored == nullptr) {
+      return odd("describes a tensor that it has not, or not in full");
+    }
+    tensor->shape = stored->shape;
+    description.tensors.push_back(*std::move(tensor));
+  }
+  if (description.tensors.size() != reader.header().tensors.size()) {
+    return odd("has tensors that it doesn't describe");
+  }
+  return description;
+}
+
+Status CheckSameTensors(std::span<const TensorSpec> own, std::span<const TensorSpec> job) {
+  for (size_t i = 0; i < std::max(own.size(), job.size()); ++i) {
+    const bool is_same = i < own.size() && i < job.size() && own[i].name == job[i].name &&
+                         own[i].shape == job[i].shape && own[i].rule == job[i].rule;
+    if (!is_same) {
+      return Status::InvalidArgument(fmt::format(
+          "tensor {} is {} here and {} in the job; all workers have to run the same script, with "
+          "the same words (worker.program)",
+          i,
+          i < own.size() ? TensorText(own[i]) : "missing",
+          i < job.size() ? TensorText(job[i]) : "missing"));
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace ps::worker

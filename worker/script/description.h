@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ps/base/status.h"
+#include "ps/base/tensor_spec.h"
+
+namespace ps::worker {
+
+/// What a worker's program trains, by its own word.
+struct Description {
+  std::vector<TensorSpec> tensors;  // in the order that chunk keys count
+  uint64_t train_samples = 0;       // 0: the program doesn't know
+  uint64_t test_samples = 0;        // 0: it evaluates nothing
+  uint32_t local_steps = 0;         // that it wants (train.local_steps); 0: what the job says
+  /// What the job's `optimizer` would be for the program's own, as JSON; empty: it has none that
+  /// the servers know.
+  std::string optimizer_json;
+};
+
+/// Leaves the description and the initial values as a safetensors file, whose metadata have what
+/// that format has no place for. `values`: one pointer a tensor, to all its elements. Errors: kIo
+/// with the path, kCorruption naming the tensor and element that is NaN or infinite.
+Status WriteDescription(
+    const std::string& path, const Description& description, std::span<const float* const> values);
+
+/// Errors: those of SafetensorsReader::Open; kInvalidArgument with the path when the file is no
+/// description, or one of another version.
+Result<Description> ReadDescription(const std::string& path);
+
+/// Whether two programs train the same. Errors: kInvalidArgument naming the first tensor of `own`
+/// that isn't that of `job`.
+Status CheckSameTensors(std::span<const TensorSpec> own, std::span<const TensorSpec> job);
+
+}  // namespace ps::worker

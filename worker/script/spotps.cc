@@ -1,0 +1,404 @@
+#include "worker/script/spotps.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ps/base/text.h"
+#include "ps/net/program.h"
+#include "ps/proto/limits.h"
+#include "worker/data/order.h"
+#include "worker/script/description.h"
+#include "worker/script/script_start.h"
+#include "worker/script/script_worker.h"
+#include "worker/shell/worker_flags.h"
+
+using ps::Status;
+using ps::TensorSpec;
+using ps::worker::Description;
+using ps::worker::ScriptWorker;
+
+struct spotps_worker {
+  pid_t pid = ::getpid();
+  mutable std::string error;
+
+  // Until the first spotps_next.
+  Description description;
+  std::vector<const float*> values;
+  std::string describe_path;  // empty: it works
+  ScriptWorker::Options options;
+  std::optional<int64_t> run_start_us;
+
+  // From then on.
+  std::unique_ptr<ps::LogSink> sink;
+  std::unique_ptr<ps::Logger> log;
+  std::unique_ptr<ScriptWorker> worker;
+  bool has_task = false;
+  bool has_ended = false;
+  ScriptWorker::Seat seat;  // of the last task
+};
+
+namespace {
+
+thread_local std::string open_error;
+
+int32_t Fail(const spotps_worker* worker, std::string why) {
+  worker->error = std::move(why);
+  return SPOTPS_ERROR;
+}
+
+/// Whether the caller may use the worker; says why not.
+bool IsOwn(const spotps_worker* worker) {
+  if (worker->pid == ::getpid()) {
+    return true;
+  }
+  worker->error = fmt::format(
+      "this process was forked from process {}, whose worker it is; use it there alone, and make "
+      "data loader's processes before it if they need one of their own",
+      worker->pid);
+  return false;
+}
+
+bool HasTask(const spotps_worker* worker, bool is_train) {
+  if (!IsOwn(worker)) {
+    return false;
+  }
+  const bool has = worker->has_task &&
+                   (!is_train || worker->worker->task().kind == ps::proto::LeaseKind::kTrain);
+  if (!has) {
+    worker->error = "there is no such task in hand; take one with spotps_next first";
+  }
+  return has;
+}
+
+/// The flags that ps_worker was started with.
+Status ReadEnvironment(const char* json, spotps_worker* worker) {
+  PS_ASSIGN(
+      const std::vector<std::string> words,
+      ps::worker::ParseWords(json, ps::worker::kWorkerVariable));
+  std::vector<const char*> arguments = {"ps_worker"};
+  for (const std::string& word : words) {
+    arguments.push_back(word.c_str());
+  }
+  PS_ASSIGN(
+      const ps::net::ProgramFlags read,
+      ps::net::ReadProgramFlags(
+          static_cast<int>(arguments.size()), arguments.data(), ps::worker::WorkerText()));
+  PS_ASSIGN(ps::worker::WorkerFlags flags, ps::worker::ReadWorkerFlags(read.flags, read.run));
+  static_cast<ps::worker::WorkerShell::Options&>(worker->options) = std::move(flags.shell);
+  worker->options.program = "spotps";
+  // Ctrl-C is the program's own: an exception in its loop, after which it leaves.
+  worker->options.notice_signals = {SIGTERM};
+  worker->run_start_us = read.run.run_start_us;
+  PS_ASSIGN(worker->sink, ps::net::LogSinkOf(read.flags));
+  return Status::Ok();
+}
+
+Status Open(int32_t abi, std::unique_ptr<spotps_worker>* out) {
+  const char* const describe = std::getenv(ps::worker::kDescribeVariable);
+  const char* const job = std::getenv(ps::worker::kWorkerVariable);
+  if (abi != SPOTPS_ABI) {
+    return Status::Unsupported(fmt::format(
+        "the program was made for version {} of libspotps, and this one is {}; install both from "
+        "the same release",
+        abi,
+        SPOTPS_ABI));
+  }
+  if (describe == nullptr && job == nullptr) {
+    return Status::Ok();
+  }
+  auto worker = std::make_unique<spotps_worker>();
+  if (describe != nullptr) {
+    worker->describe_path = describe;
+  } else {
+    PS_TRY(ReadEnvironment(job, worker.get()));
+  }
+  *out = std::move(worker);
+  return Status::Ok();
+}
+
+void Begin(spotps_worker* worker) {
+  const ps::proto::JoinRequest& join = worker->options.join;
+  worker->log = std::make_unique<ps::Logger>(
+      join.has_seat ? fmt::format("w{}", join.seat.value) : "worker",
+      &ps::SystemTime(),
+      worker->sink.get(),
+      worker->run_start_us);
+  worker->options.on_named = [log = worker->log.get()](const std::string& name) {
+    log->Rename(name);
+  };
+  worker->values.clear();
+  worker->worker = std::make_unique<ScriptWorker>(
+      worker->options, std::move(worker->description), worker->log.get());
+  worker->worker->Start();
+}
+
+int32_t Describe(spotps_worker* worker) {
+  const Status written =
+      ps::worker::WriteDescription(worker->describe_path, worker->description, worker->values);
+  return written.ok() ? SPOTPS_DESCRIBED : Fail(worker, std::string(written.message()));
+}
+
+int32_t End(spotps_worker* worker) {
+  worker->has_ended = true;
+  const Status outcome = worker->worker->outcome();
+  worker->error = outcome.ok() ? "" : std::string(outcome.message());
+  return outcome.ok() || outcome.code() == ps::StatusCode::kRevoked ? SPOTPS_END : SPOTPS_ERROR;
+}
+
+}  // namespace
+
+extern "C" {
+
+int32_t spotps_abi(void) {
+  return SPOTPS_ABI;
+}
+
+int32_t spotps_open(int32_t abi, spotps_worker** worker) {
+  std::unique_ptr<spotps_worker> made;
+  const Status opened = Open(abi, &made);
+  *worker = made.release();
+  open_error = opened.ok() ? "" : std::string(opened.message());
+  return !opened.ok() ? SPOTPS_ERROR : *worker == nullptr ? SPOTPS_NO_JOB : SPOTPS_OK;
+}
+
+const char* spotps_error(const spotps_worker* worker) {
+  return worker == nullptr ? open_error.c_str() : worker->error.c_str();
+}
+
+int32_t spotps_declare(
+    spotps_worker* worker,
+    const char* name,
+    const int64_t* shape,
+    int32_t dimensions,
+    int32_t rule,
+    float rate,
+    int32_t decays,
+    const float* values) {
+  if (!IsOwn(worker)) {
+    return SPOTPS_ERROR;
+  }
+  const auto odd = [&](const char* why) {
+    return Fail(worker, fmt::format("tensor {}: {}", ps::Printable(name), why));
+  };
+  if (worker->worker != nullptr) {
+    return odd("the worker takes part already; declare all tensors before spotps_next");
+  }
+  TensorSpec tensor;
+  tensor.name = name;
+  if (tensor.name.empty() || tensor.name.size() > ps::proto::kNameBytesMax) {
+    return odd("its name is empty or too long; allowed: 1 to 256 bytes");
+  }
+  if (dimensions < 0 || static_cast<size_t>(dimensions) > ps::proto::kTensorDimsMax) {
+    return odd("it has too many dimensions; allowed: 0 to 8");
+  }
+  tensor.shape.assign(shape, shape + dimensions);
+  uint64_t elements = 1;
+  for (const int64_t size : tensor.shape) {
+    if (size < 1 || elements > ps::proto::kTensorElementsMax / static_cast<uint64_t>(size)) {
+      return odd("it has no elements, or too many; leave out what is empty");
+    }
+    elements *= static_cast<uint64_t>(size);
+  }
+  if (rule != SPOTPS_GRADIENT && rule != SPOTPS_AVERAGE) {
+    return odd("unknown rule; allowed: SPOTPS_GRADIENT, SPOTPS_AVERAGE");
+  }
+  tensor.rule = static_cast<ps::UpdateRule>(rule);
+  if (rule == SPOTPS_AVERAGE ? !(rate > 0 && rate <= 1) : rate != 0) {
+    return odd("its rate doesn't fit its rule; allowed: above 0 to 1 for an average, else 0");
+  }
+  tensor.average_rate = rate;
+  tensor.has_weight_decay = decays != 0;
+  for (const TensorSpec& other : worker->description.tensors) {
+    if (other.name == tensor.name) {
+      return odd("it is declared twice; tensors that are tied are one");
+    }
+  }
+  worker->description.tensors.push_back(std::move(tensor));
+  worker->values.push_back(values);
+  return SPOTPS_OK;
+}
+
+int32_t spotps_samples(spotps_worker* worker, uint64_t train, uint64_t test) {
+  if (!IsOwn(worker)) {
+    return SPOTPS_ERROR;
+  }
+  worker->description.train_samples = train;
+  worker->description.test_samples = test;
+  return SPOTPS_OK;
+}
+
+int32_t spotps_optimizer(spotps_worker* worker, const char* json) {
+  if (!IsOwn(worker)) {
+    return SPOTPS_ERROR;
+  }
+  worker->description.optimizer_json = json;
+  return SPOTPS_OK;
+}
+
+int32_t spotps_local_steps(spotps_worker* worker, uint32_t steps) {
+  if (!IsOwn(worker)) {
+    return SPOTPS_ERROR;
+  }
+  worker->description.local_steps = steps;
+  return SPOTPS_OK;
+}
+
+int32_t spotps_device(spotps_worker* worker, const char* name) {
+  if (!IsOwn(worker)) {
+    return SPOTPS_ERROR;
+  }
+  worker->options.device = std::string(name).substr(0, ps::proto::kDeviceBytesMax);
+  return SPOTPS_OK;
+}
+
+int32_t spotps_next(spotps_worker* worker, int32_t timeout_ms, spotps_task* task) {
+  if (!IsOwn(worker)) {
+    return SPOTPS_ERROR;
+  }
+  if (worker->has_task) {
+    return Fail(worker, "a task is in hand; spotps_finish it first");
+  }
+  if (worker->description.tensors.empty() && worker->worker == nullptr) {
+    return Fail(worker, "no tensor is declared; spotps_declare what is trained");
+  }
+  if (!worker->describe_path.empty()) {
+    return Describe(worker);
+  }
+  if (worker->worker == nullptr) {
+    Begin(worker);
+  }
+  switch (worker->worker->Next(std::chrono::milliseconds(timeout_ms))) {
+    case ScriptWorker::Wait::kNothingYet:
+      return SPOTPS_WAIT;
+    case ScriptWorker::Wait::kOver:
+      return End(worker);
+    case ScriptWorker::Wait::kTask:
+      break;
+  }
+  worker->has_task = true;
+  const ps::client::ComputeTask& given = worker->worker->task();
+  *task = {
+      static_cast<int32_t>(given.kind),
+      given.epoch,
+      given.step,
+      given.begin,
+      given.end,
+      given.minibatch,
+      given.local_steps,
+      given.samples_done};
+  return SPOTPS_TASK;
+}
+
+const float* spotps_values(const spotps_worker* worker, uint32_t tensor) {
+  return HasTask(worker, false) ? worker->worker->Values(tensor).data() : nullptr;
+}
+
+float* spotps_gradient(spotps_worker* worker, uint32_t tensor) {
+  return HasTask(worker, true) ? worker->worker->Gradient(tensor).data() : nullptr;
+}
+
+int32_t spotps_ready(spotps_worker* worker, uint32_t tensor) {
+  if (!HasTask(worker, true)) {
+    return SPOTPS_ERROR;
+  }
+  worker->worker->TensorReady(tensor);
+  return SPOTPS_OK;
+}
+
+int32_t spotps_local_step(spotps_worker* worker, uint64_t samples) {
+  if (!HasTask(worker, true)) {
+    return SPOTPS_ERROR;
+  }
+  return worker->worker->LocalStep(samples) ? SPOTPS_END : SPOTPS_OK;
+}
+
+int32_t spotps_finish(spotps_worker* worker, double loss_sum, uint64_t correct, uint64_t samples) {
+  if (!HasTask(worker, false)) {
+    return SPOTPS_ERROR;
+  }
+  worker->has_task = false;
+  ps::client::ComputeResult result;
+  result.loss_sum = loss_sum;
+  result.correct = correct;
+  result.samples = samples;
+  worker->worker->Finish(result);
+  return SPOTPS_OK;
+}
+
+int32_t spotps_order(
+    const spotps_worker* worker, uint32_t epoch, uint64_t begin, uint64_t end, uint64_t* out) {
+  if (!HasTask(worker, false)) {
+    return SPOTPS_ERROR;
+  }
+  const uint64_t count = worker->worker->data().train_count;
+  if (begin > end || end > count) {
+    return Fail(worker, fmt::format("places {} to {} of {} training samples", begin, end, count));
+  }
+  const ps::worker::EpochOrder order(worker->worker->seat().order_seed, epoch, count);
+  for (uint64_t place = begin; place < end; ++place) {
+    *out++ = order.SampleAt(place);
+  }
+  return SPOTPS_OK;
+}
+
+const char* spotps_job(spotps_worker* worker) {
+  if (!IsOwn(worker) || worker->worker == nullptr) {
+    return nullptr;
+  }
+  worker->seat = worker->worker->seat();
+  return worker->seat.config_json.c_str();
+}
+
+const char* spotps_job_device(spotps_worker* worker) {
+  return spotps_job(worker) == nullptr ? nullptr : worker->seat.device.c_str();
+}
+
+int32_t spotps_seat(spotps_worker* worker, uint32_t* seat, uint32_t* threads) {
+  if (spotps_job(worker) == nullptr) {
+    return Fail(worker, "the worker has no seat yet; it gets one before its first task");
+  }
+  *seat = worker->seat.worker;
+  *threads = worker->seat.threads;
+  return SPOTPS_OK;
+}
+
+int32_t spotps_log(spotps_worker* worker, const char* event, const char* text) {
+  if (!IsOwn(worker)) {
+    return SPOTPS_ERROR;
+  }
+  if (worker->log != nullptr) {
+    worker->log->Info(event, {{"text", text}});
+  }
+  return SPOTPS_OK;
+}
+
+int32_t spotps_notice(const spotps_worker* worker) {
+  return worker->worker != nullptr && worker->worker->is_leaving() ? 1 : 0;
+}
+
+int32_t spotps_leave(spotps_worker* worker, const char* why, int32_t timeout_ms) {
+  if (!IsOwn(worker)) {
+    return SPOTPS_ERROR;
+  }
+  worker->has_task = false;
+  if (worker->worker != nullptr && !worker->has_ended) {
+    worker->worker->Leave(why, std::chrono::milliseconds(timeout_ms));
+  }
+  return SPOTPS_OK;
+}
+
+void spotps_close(spotps_worker* worker) {
+  if (worker != nullptr && IsOwn(worker)) {
+    delete worker;  // NOLINT(cppcoreguidelines-owning-memory): spotps_open gave it away
+  }
+}
+
+}  // extern "C"
