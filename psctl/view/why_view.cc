@@ -62,6 +62,9 @@ std::string RenderTimes(const proto::JobStatus& status, const std::optional<Work
   std::string out = "where the time goes\n" + table.Render() + "\n";
   std::vector<std::pair<std::string, std::string>> pairs;
   pairs.emplace_back("exchange", run::StepsText(status.steps));
+  if (status.steps.changes > 0) {
+    pairs.emplace_back("", "the times above are also of before the last change of it");
+  }
   const std::string limit = run::LimitText(status, worker);
   pairs.emplace_back("the limit", limit.empty() ? "arithmetic: nothing else takes 5 %" : limit);
   const std::vector<run::Advice> advice = run::AdviceFor(status, worker);

@@ -37,7 +37,7 @@ TimePart LargestPart(const proto::WorkerRow& row) {
   const TimeUse use = TimeUseOf(row.stats);
   const proto::WorkerTimes& times = row.stats.times;
   const std::string who = fmt::format("worker {}", row.worker.value);
-  const std::array<TimePart, 5> parts = {{
+  const std::array<TimePart, 6> parts = {{
       {use.push,
        fmt::format(
            "pushes of {} take {} of its time{}",
@@ -57,6 +57,11 @@ TimePart LargestPart(const proto::WorkerRow& row) {
        fmt::format("{} waits for work {} of its time", who, FormatPercent(use.lease, 0))},
       {use.evaluating,
        fmt::format("{} evaluates {} of its time", who, FormatPercent(use.evaluating, 0))},
+      {use.rest,
+       fmt::format(
+           "{} does something else {} of its time: its threads or its first values",
+           who,
+           FormatPercent(use.rest, 0))},
   }};
   return *std::ranges::max_element(parts, {}, &TimePart::share);
 }

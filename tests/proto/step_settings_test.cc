@@ -103,7 +103,7 @@ TEST(StepSettingsTest, WhatCanNotChangeIsRefusedWithWhatToDoInstead) {
   EXPECT_THAT(ErrorOf(job, {{"exchange.pull", "int4"}}), HasSubstr("one of f32, bf16"));
   EXPECT_THAT(ErrorOf(job, {{"train.local_steps", "0"}}), HasSubstr("or \"auto\""));
   EXPECT_THAT(ErrorOf(job, {{"train.local_steps", "10001"}}), HasSubstr("allowed"));
-  EXPECT_THAT(ErrorOf(job, {{"train.local_steps", "1"}}), HasSubstr("allowed"));
+  EXPECT_THAT(ErrorOf(job, {{"train.local_steps", "1"}}), HasSubstr("allowed: 2 or more"));
   EXPECT_THAT(ErrorOf(job, {{"train.local_steps", "many"}}), HasSubstr("or \"auto\""));
   EXPECT_THAT(ErrorOf(job, {}), HasSubstr("nothing is to change"));
 }

@@ -45,6 +45,7 @@ TEST(WhyViewTest, WhoWaitsForSlowerWorkersIsToldOfTheSlowest) {
   proto::JobStatus status = run::MakeStatus();
   status.workers[0].stats.times.others_s = 9;
   status.workers[1].stats.compute_s = 45;
+  status.workers[1].stats.wait_s = 1;
   const std::string text = RenderWhy(status);
   EXPECT_THAT(text, HasSubstr("worker 0 waits for slower workers 18 % of its time"));
   EXPECT_THAT(text, HasSubstr("psctl mode async: nobody waits for anybody"));

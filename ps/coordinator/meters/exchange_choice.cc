@@ -46,6 +46,13 @@ double ComputingWith(
       .computing();
 }
 
+bool IsFoundShort(const proto::StepSettings& settings, const ExchangeBounds& bounds) {
+  return std::ranges::any_of(bounds.found_short, [&](const proto::StepSettings& found) {
+    return settings.local_steps <= found.local_steps &&
+           BytesOf(settings.push) >= BytesOf(found.push);
+  });
+}
+
 std::vector<proto::StepSettings> Candidates(
     const proto::StepSettings& now, const ExchangeBounds& bounds) {
   std::vector<uint32_t> steps = {now.local_steps};
@@ -67,9 +74,12 @@ std::vector<proto::StepSettings> Candidates(
   };
   std::vector<proto::StepSettings> candidates;
   const auto add = [&](uint32_t count, const codec::Encoding& push) {
-    candidates.push_back(now);
-    candidates.back().local_steps = count;
-    candidates.back().push = push;
+    proto::StepSettings candidate = now;
+    candidate.local_steps = count;
+    candidate.push = push;
+    if (candidate == now || !IsFoundShort(candidate, bounds)) {
+      candidates.push_back(candidate);
+    }
   };
   for (const uint32_t count : steps) {
     for (const codec::Encoding& push : pushes) {
@@ -116,8 +126,12 @@ std::optional<ExchangeChoice> ChooseExchange(
   if (!is_short && bounds.is_overlapping) {
     return std::nullopt;
   }
-  const proto::StepSettings wanted = FirstThatReaches(
-      is_short ? kTarget : kTarget + kSpare, Candidates(now, bounds), now, measure);
+  const std::vector<proto::StepSettings> candidates = Candidates(now, bounds);
+  if (candidates.empty()) {
+    return std::nullopt;
+  }
+  const proto::StepSettings wanted =
+      FirstThatReaches(is_short ? kTarget : kTarget + kSpare, candidates, now, measure);
   const double expected = ComputingWith(wanted, now, measure);
   const bool is_better = expected > share + kNoGain;
   const bool is_milder = expected < share;
@@ -126,6 +140,7 @@ std::optional<ExchangeChoice> ChooseExchange(
   }
   return ExchangeChoice{
       wanted,
+      is_short,
       fmt::format(
           "workers compute for {} of the time that they exchange in, {} is expected",
           FormatPercent(share, 0),

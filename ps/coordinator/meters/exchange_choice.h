@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ps/proto/mode_messages.h"
 
@@ -24,10 +25,14 @@ struct ExchangeBounds {
   uint32_t local_steps_max = 1;
   /// Computing hides some of the exchange, so that nobody knows what a larger one would take.
   bool is_overlapping = false;
+  /// With these, or as much exchange, workers were seen not to compute for long enough, whatever
+  /// the reckoning says: that is not tried again.
+  std::vector<proto::StepSettings> found_short{};
 };
 
 struct ExchangeChoice {
   proto::StepSettings settings;
+  bool is_less = false;  // exchange than now: it is too much
   std::string why;
 };
 

@@ -41,6 +41,7 @@ void SettingsDesk::On(const Call& call, const proto::SetRequest& message) {
     job_->Refuse(call, next.status().code(), std::string(next.status().message()));
     return;
   }
+  found_short_.clear();
   Want(*next, "psctl", "");
   TakeEffect();
   job_->Reply(call, proto::SetReply{job_->StepsNow()});
@@ -140,8 +141,12 @@ void SettingsDesk::FollowMeasure(TimePoint now) {
   const ExchangeBounds bounds{
       steps.chosen,
       AutoLocalStepsMax(job_->ledger.samples_per_epoch(), members.size(), train.minibatch),
-      train.overlap && !job_->is_bsp() && !job_->is_ssp()};
+      train.overlap && !job_->is_bsp() && !job_->is_ssp(),
+      found_short_};
   if (const auto choice = ChooseExchange(steps.wanted, measure, bounds); choice) {
+    if (choice->is_less) {
+      found_short_.push_back(steps.wanted);
+    }
     Want({choice->settings, steps.chosen}, "auto", choice->why);
   } else {
     measured_from_.clear();  // what comes is measured anew: links change

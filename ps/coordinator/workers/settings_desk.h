@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "ps/coordinator/meters/exchange_choice.h"
 #include "ps/coordinator/state/job.h"
@@ -32,6 +33,8 @@ class SettingsDesk {
   TimePoint next_look_{};
   /// What each member had done when the settings in force began to count for it.
   std::map<Incarnation, proto::WorkerStats> measured_from_;
+  /// As ExchangeBounds has them; until a person changes something.
+  std::vector<proto::StepSettings> found_short_;
 };
 
 }  // namespace ps::coordinator

@@ -91,12 +91,15 @@ Result<StepChoice> ChangeSteps(
   for (const ConfigOverride& change : changes) {
     PS_TRY(CheckKey(job, change));
   }
-  PS_ASSIGN(const JobConfig config, WithOverrides(ConfigOf(job, now), changes));
-  if (config.train.local_steps == 1 && now.settings.local_steps > 1) {
+  const bool is_single = std::ranges::any_of(changes, [](const ConfigOverride& change) {
+    return change.key == "train.local_steps" && change.value == "1";
+  });
+  if (is_single) {
     return Status::InvalidArgument(
         "train.local_steps can't become 1: the servers' rule is `outer`, which takes what steps "
         "have changed and no gradients; allowed: 2 or more");
   }
+  PS_ASSIGN(const JobConfig config, WithOverrides(ConfigOf(job, now), changes));
   StepChoice next{StepSettingsOf(config), AutoSettingsOf(config)};
   if (next.chosen.push) {
     next.settings.push = now.settings.push;

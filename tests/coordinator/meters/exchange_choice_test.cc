@@ -35,9 +35,9 @@ struct Row {
   const char* chosen;
 };
 
-constexpr ExchangeBounds kBoth{{true, true}, 128, false};
-constexpr ExchangeBounds kPush{{true, false}, 128, false};
-constexpr ExchangeBounds kSteps{{false, true}, 128, false};
+const ExchangeBounds kBoth{{true, true}, 128, false};
+const ExchangeBounds kPush{{true, false}, 128, false};
+const ExchangeBounds kSteps{{false, true}, 128, false};
 
 const Row kRows[] = {
     {"nothing was measured", "f32", 8, {0, 0, 0}, kBoth, "stays"},
@@ -98,6 +98,20 @@ TEST(ExchangeChoiceTest, AChoiceStandsWhereItsReckoningHolds) {
       }
     }
   }
+}
+
+/// The reckoning may be wrong: where pushes take no less time with fewer bytes, say.
+TEST(ExchangeChoiceTest, WhatWasSeenToBeTooMuchIsNotTriedAgain) {
+  ExchangeBounds bounds = kPush;
+  const proto::StepSettings now = Settings("int8", 8);
+  const ExchangeMeasure fast{99, 0.1, 0.1};
+  EXPECT_EQ(Chosen(now, fast, bounds), "f32, 8");
+  bounds.found_short = {Settings("f32", 8)};
+  EXPECT_EQ(Chosen(now, fast, bounds), "bf16, 8");
+  bounds.found_short.push_back(Settings("bf16", 16));
+  EXPECT_EQ(Chosen(now, fast, bounds), "stays") << "nor as much with fewer steps";
+  EXPECT_FALSE(ChooseExchange(now, fast, kPush)->is_less);
+  EXPECT_TRUE(ChooseExchange(now, {60, 40, 0}, kPush)->is_less);
 }
 
 TEST(ExchangeChoiceTest, LocalStepsLeaveEachWorkerTwentyPushesInAnEpoch) {
