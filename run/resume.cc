@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -141,14 +142,21 @@ std::string Describe(
   return text;
 }
 
+/// Asked before a program of the job is run, which describes itself.
+using MayRun = std::function<Status(const proto::JobConfig& config)>;
+
 /// The job of a checkpoint with what the command changes. Errors: kInvalidArgument and others, each
 /// of them a misuse.
-Result<PreparedJob> JobOf(const checkpoint::Manifest& manifest, const ResumeOrder& order) {
+Result<PreparedJob> JobOf(
+    const checkpoint::Manifest& manifest, const ResumeOrder& order, const MayRun& may_run = {}) {
   const std::string name = fmt::format("the job of checkpoint {}", manifest.id);
   PS_ASSIGN(const proto::JobConfig before, proto::ParsePrintedJobConfig(manifest.config_json));
   PreparedJob job;
   PS_ASSIGN(job.config, proto::ParseJobConfig(manifest.config_json, name, order.overrides));
   job.config.model.from.clear();  // the checkpoint has the values
+  if (may_run && !job.config.worker.program.empty()) {
+    PS_TRY(may_run(job.config));
+  }
   PS_ASSIGN(job.parts, LoadParts(job.config, name, order.overrides));
   PS_ASSIGN(job.config, CompleteJob(job.config, job.parts, name, order.overrides));
   PS_TRY(CheckSameModel(manifest, before, job.config, job.parts.model));
@@ -163,8 +171,11 @@ Result<PreparedJob> BorrowedJobOf(
     const ResumeOrder& order,
     const std::string& place,
     Confirmation* confirmation) {
-  PS_ASSIGN(PreparedJob job, JobOf(manifest, order));
-  PS_TRY(confirmation->Confirm(SettingsToConfirm(job.config, order.overrides, place), place));
+  const auto confirm = [&](const proto::JobConfig& config) {
+    return confirmation->Confirm(SettingsToConfirm(config, order.overrides, place), place);
+  };
+  PS_ASSIGN(PreparedJob job, JobOf(manifest, order, confirm));
+  PS_TRY(confirm(job.config));
   job.config.run.directory = BorrowedRunDirectory(job.config, order.overrides);
   return job;
 }

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -101,6 +102,17 @@ TEST_F(ScriptTest, AProgramInPythonIsKilledAndEverySampleCountsOnce) {
   run.ExpectNothingLeft();
 }
 
+TEST_F(ScriptTest, AJobMayUseFewerSamplesThanAProgramHas) {
+  SetC();
+  job_.Set("data", R"({"train_samples": 1000, "test_samples": 50})")
+      .Set("train", R"({"epochs": 20, "minibatch": 20})");
+  TrainRun run(job_);
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{}) << run.psctl().Err();
+  run.ExpectExactLedger();
+  EXPECT_EQ(run.Summary()["samples_counted"].number(), 20000);
+  ExpectLearned(run);
+}
+
 TEST_F(ScriptTest, AProgramIsDrainedAndHandsOverWhatItHas) {
   SetPython(R"(, "0.01")");
   job_.SetEndless();
@@ -176,7 +188,9 @@ TEST_F(ScriptTest, ARunOfAProgramIsResumedFromItsCheckpoint) {
   EXPECT_EQ((*summary)["samples_counted"].number(), 24000);
 }
 
-/// Exit code 77: its python3 has no PyTorch.
+/// To import PyTorch takes seconds, and minutes on a machine that does much else.
+constexpr Duration kTorchPatience = std::chrono::minutes(8);
+
 class TorchTest : public ScriptTest {
  protected:
   void SetUp() override {
@@ -187,7 +201,8 @@ class TorchTest : public ScriptTest {
         {.program = "/usr/bin/env",
          .arguments = {"-u", "LD_PRELOAD", python_, "-c", "import torch"},
          .output_stem = folder_ / "torch"},
-        kRunPatience);
+        kTorchPatience);
+    job_.Set("fleet", R"({"max_detect_s": 5, "join_timeout_s": 400})");
     if (found.end.code != 0) {
       GTEST_SKIP() << python_ << " has no PyTorch: pip install torch, and name that python3 in "
                    << "SPOTPS_TORCH_PYTHON";
@@ -210,7 +225,7 @@ TEST_F(TorchTest, OneWorkerInBspWithSgdHasTheBitsOfPlainPyTorch) {
       .Set("workers", R"([{"count": 1}])");
   SetTorch('"' + (folder_ / "worker.pt") + '"');
   TrainRun run(job_);
-  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{}) << run.psctl().Err();
+  ASSERT_EQ(run.WaitForEnd(kTorchPatience), ProcessEnd{}) << run.psctl().Err();
   run.ExpectExactLedger();
   const Output compared = RunToEnd(
       {.program = python_,
@@ -221,7 +236,7 @@ TEST_F(TorchTest, OneWorkerInBspWithSgdHasTheBitsOfPlainPyTorch) {
             run.Root() + "/model.safetensors"},
        .directory = folder_.path(),
        .output_stem = folder_ / "compare"},
-      kRunPatience);
+      kTorchPatience);
   EXPECT_EQ(compared.end, ProcessEnd{}) << compared.out << compared.err;
 }
 
@@ -230,11 +245,12 @@ TEST_F(TorchTest, WorkersWithLocalStepsAreKilledAndEverySampleCountsOnce) {
   job_.Drop("optimizer").Set("workers", R"([{"count": 2, "step_ms": 10}])");
   SetTorch('"' + (folder_ / "local.pt") + '"');
   TrainRun run(job_, {.is_replacing = true});
-  const auto training = run.WaitForSamples(640);
+  const auto training = run.WaitFor(
+      [](const proto::JobStatus& status) { return status.samples_counted >= 640; }, kTorchPatience);
   ASSERT_TRUE(training.has_value()) << run.psctl().Err();
   ASSERT_FALSE(Alive(*training).empty());
   ::kill(static_cast<pid_t>(Alive(*training)[0].pid), SIGKILL);
-  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{}) << run.psctl().Err();
+  ASSERT_EQ(run.WaitForEnd(kTorchPatience), ProcessEnd{}) << run.psctl().Err();
   run.ExpectExactLedger();
   EXPECT_GT(run.Summary()["test_accuracy"].number(), 0.8);
 }

@@ -81,7 +81,8 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
        "switch_momentum_factor, gradient_dtype; did "
        "you mean \"epochs\"?"},
       {WithLine(R"("trian": {})"),
-       "job.json:2:1: unknown field \"trian\"; allowed: name, model, data, optimizer, outer, "
+       "job.json:2:1: unknown field \"trian\"; allowed: name, model, data, worker, optimizer, "
+       "outer, "
        "train, exchange, "
        "servers, workers, faults, fleet, checkpoint, launch, run, goal, provisioner; did "
        "you mean "
@@ -93,7 +94,8 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
        "mean "
        "\"minibatch\"?"},
       {WithLine(R"("lr": 1)"),
-       "job.json:2:1: unknown field \"lr\"; allowed: name, model, data, optimizer, outer, train, "
+       "job.json:2:1: unknown field \"lr\"; allowed: name, model, data, worker, optimizer, outer, "
+       "train, "
        "exchange, "
        "servers, workers, faults, fleet, checkpoint, launch, run, goal, provisioner; did you mean "
        "\"optimizer.lr\"?"},
@@ -328,29 +330,29 @@ TEST(JobConfigErrorTest, WhatIsOfOurOwnWorkersIsRefusedBesideAProgram) {
   };
   ExpectErrors({
       {with(R"(, "model": {"name": "mlp"})"),
-       "job.json:1:69: model is for workers of our own, and worker.program is given; allowed: one "
+       "job.json:1:71: model is for workers of our own, and worker.program is given; allowed: one "
        "of the two"},
       {with(R"(, "data": {"directory": "."})"),
-       "job.json:1:68: data is for workers of our own, and worker.program is given; allowed in "
+       "job.json:1:70: data is for workers of our own, and worker.program is given; allowed in "
        "data "
        "with a program: train_samples and test_samples, its data are its own"},
       {with(R"(, "optimizer": {"clip_norm": 1})"),
-       "job.json:1:87: optimizer.clip_norm is for workers of our own, and worker.program is given; "
+       "job.json:1:89: optimizer.clip_norm is for workers of our own, and worker.program is given; "
        "clip in the program, before its step"},
       {with(R"(, "train": {"micro_batch": 8})"),
-       "job.json:1:85: train.micro_batch is for workers of our own, and worker.program is given; "
+       "job.json:1:87: train.micro_batch is for workers of our own, and worker.program is given; "
        "accumulate in the program"},
       {with(R"(, "train": {"precision": "bf16"})"),
-       "job.json:1:83: train.precision is for workers of our own, and worker.program is given; "
+       "job.json:1:85: train.precision is for workers of our own, and worker.program is given; "
        "multiply as you like in the program"},
       {with(R"(, "train": {"gradient_dtype": "bf16"})"),
-       "job.json:1:88: train.gradient_dtype is for workers of our own, and worker.program is "
+       "job.json:1:90: train.gradient_dtype is for workers of our own, and worker.program is "
        "given; "
        "allowed: \"exchange\": {\"push\": \"bf16\"}"},
       {R"({"name": "a", "worker": {"program": []}, "workers": [{}]})",
        "job.json:1:1: model is missing; allowed: an object"},
       {R"({"name": "a", "worker": {"program": [""]}, "workers": [{}]})",
-       "job.json:1:37: worker.program[0] has 0 bytes; allowed: 1 to 4096"},
+       "job.json:1:38: worker.program[0] has 0 bytes; allowed: 1 to 4096"},
   });
 }
 

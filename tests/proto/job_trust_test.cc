@@ -45,6 +45,8 @@ TEST(JobTrustTest, EveryTextThatStartsSomethingOrNamesAPlaceIsAskedAbout) {
   EXPECT_THAT(
       paths,
       UnorderedElementsAre(
+          "worker.program[0]",
+          "worker.directory",
           "servers.launcher",
           "servers.hosts[0].host",
           "servers.sbatch",

@@ -175,17 +175,11 @@ void ScriptWorker::Post(std::function<void()> fn) {
   }
 }
 
-proto::DatasetFingerprint ScriptWorker::data() const {
-  proto::DatasetFingerprint data;
-  data.train_count = description_.train_samples;
-  data.test_count = description_.test_samples;
-  return data;
-}
-
-/// What the job says is what the first program said, unless a person did.
+/// The job may use fewer than there are. Whether others have as many is for the coordinator to see,
+/// which compares what workers tell of their data.
 Status ScriptWorker::CheckData(const proto::JobConfig& config) const {
   const auto check = [](const char* what, uint64_t own, uint64_t job) {
-    return own == job ? Status::Ok()
+    return own >= job ? Status::Ok()
                       : Status::InvalidArgument(fmt::format(
                             "this program has {} {} samples, and the job {} (data.{}_samples); "
                             "have it read the same data on all machines",
@@ -194,7 +188,9 @@ Status ScriptWorker::CheckData(const proto::JobConfig& config) const {
                             job,
                             what));
   };
-  PS_TRY(check("train", description_.train_samples, config.data.train_samples));
+  if (description_.train_samples > 0) {  // else the job's number is all that is known
+    PS_TRY(check("train", description_.train_samples, config.data.train_samples));
+  }
   return check("test", description_.test_samples, config.data.test_samples);
 }
 
@@ -217,7 +213,8 @@ Result<client::WorkerSettings> ScriptWorker::Configure(const proto::JoinReply& r
     settings_.tensor_encodings.push_back(
         proto::PushEncodingOf(proto::PushEncodingOf(config), tensor.rule));
   }
-  settings_.data = data();
+  settings_.data.train_count = description_.train_samples;
+  settings_.data.test_count = description_.test_samples;
   settings_.device = device_;
   has_error_feedback_ = proto::HasErrorFeedback(config);
   emulated_ = emulation::MakeDevice(double{reply.slowdown}, emulation_.step_least);
@@ -230,7 +227,13 @@ Result<client::WorkerSettings> ScriptWorker::Configure(const proto::JoinReply& r
       std::max<uint64_t>(uint64_t{config.servers.queue_mib} << 20, 2 * model_bytes));
   StartTicking(settings_.timing);
   const std::lock_guard lock(mutex_);
-  seat_ = {reply.worker.value, reply.threads, config.train.seed, reply.device, reply.config_json};
+  seat_ = {
+      reply.worker.value,
+      reply.threads,
+      config.train.seed,
+      config.data.train_samples,
+      reply.device,
+      reply.config_json};
   return settings_;
 }
 

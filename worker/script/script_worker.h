@@ -72,13 +72,13 @@ class ScriptWorker final : public WorkerShell {
   struct Seat {
     uint32_t worker = 0;
     uint32_t threads = 1;
-    uint64_t order_seed = 0;  // of the order in which samples are visited
-    std::string device;       // as in the job file
+    uint64_t order_seed = 0;     // of the order in which samples are visited
+    uint64_t train_samples = 0;  // that are visited, of those that there are
+    std::string device;          // as in the job file
     std::string config_json;
   };
 
   Seat seat() const;
-  proto::DatasetFingerprint data() const;
 
   /// It was told to go and finishes what it has.
   bool is_leaving() const { return is_leaving_; }

@@ -40,6 +40,7 @@ struct spotps_worker {
   std::unique_ptr<ps::LogSink> sink;
   std::unique_ptr<ps::Logger> log;
   std::unique_ptr<ScriptWorker> worker;
+  uint32_t tensor_count = 0;
   bool has_task = false;
   bool has_ended = false;
   ScriptWorker::Seat seat;  // of the last task
@@ -76,6 +77,18 @@ bool HasTask(const spotps_worker* worker, bool is_train) {
     worker->error = "there is no such task in hand; take one with spotps_next first";
   }
   return has;
+}
+
+/// Whether there is such a tensor, too.
+bool HasTensor(const spotps_worker* worker, bool is_train, uint32_t tensor) {
+  if (!HasTask(worker, is_train)) {
+    return false;
+  }
+  if (tensor >= worker->tensor_count) {
+    worker->error = fmt::format("tensor {} of {}", tensor, worker->tensor_count);
+    return false;
+  }
+  return true;
 }
 
 /// The flags that ps_worker was started with.
@@ -134,6 +147,7 @@ void Begin(spotps_worker* worker) {
   worker->options.on_named = [log = worker->log.get()](const std::string& name) {
     log->Rename(name);
   };
+  worker->tensor_count = static_cast<uint32_t>(worker->description.tensors.size());
   worker->values.clear();
   worker->worker = std::make_unique<ScriptWorker>(
       worker->options, std::move(worker->description), worker->log.get());
@@ -298,15 +312,15 @@ int32_t spotps_next(spotps_worker* worker, int32_t timeout_ms, spotps_task* task
 }
 
 const float* spotps_values(const spotps_worker* worker, uint32_t tensor) {
-  return HasTask(worker, false) ? worker->worker->Values(tensor).data() : nullptr;
+  return HasTensor(worker, false, tensor) ? worker->worker->Values(tensor).data() : nullptr;
 }
 
 float* spotps_gradient(spotps_worker* worker, uint32_t tensor) {
-  return HasTask(worker, true) ? worker->worker->Gradient(tensor).data() : nullptr;
+  return HasTensor(worker, true, tensor) ? worker->worker->Gradient(tensor).data() : nullptr;
 }
 
 int32_t spotps_ready(spotps_worker* worker, uint32_t tensor) {
-  if (!HasTask(worker, true)) {
+  if (!HasTensor(worker, true, tensor)) {
     return SPOTPS_ERROR;
   }
   worker->worker->TensorReady(tensor);
@@ -338,11 +352,12 @@ int32_t spotps_order(
   if (!HasTask(worker, false)) {
     return SPOTPS_ERROR;
   }
-  const uint64_t count = worker->worker->data().train_count;
+  const ScriptWorker::Seat seat = worker->worker->seat();
+  const uint64_t count = seat.train_samples;
   if (begin > end || end > count) {
     return Fail(worker, fmt::format("places {} to {} of {} training samples", begin, end, count));
   }
-  const ps::worker::EpochOrder order(worker->worker->seat().order_seed, epoch, count);
+  const ps::worker::EpochOrder order(seat.order_seed, epoch, count);
   for (uint64_t place = begin; place < end; ++place) {
     *out++ = order.SampleAt(place);
   }

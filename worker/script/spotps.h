@@ -58,15 +58,17 @@ enum {
 enum { SPOTPS_TRAIN = 0, SPOTPS_EVALUATE = 1 };
 
 typedef struct {
-  int32_t kind;       /* SPOTPS_TRAIN, SPOTPS_EVALUATE */
-  uint32_t epoch;     /* from 0 */
-  uint64_t step;      /* of this worker; train */
-  uint64_t begin;     /* samples [begin, end): places in the epoch's order (spotps_order), or */
-  uint64_t end;       /*   numbers of test samples */
+  int32_t kind;   /* SPOTPS_TRAIN, SPOTPS_EVALUATE */
+  uint32_t epoch; /* from 0 */
+  uint64_t step;  /* of this worker, from 1; train */
+  /* Samples [begin, end): places in the epoch's order (spotps_order), or numbers of test samples.
+   */
+  uint64_t begin;
+  uint64_t end;
   uint32_t minibatch; /* train: of so many samples, the last one of fewer */
-  uint32_t
-      local_steps; /* train: above 1: train on so many minibatches by yourself, then push what */
-                   /*   the values at the start are more than those at the end */
+  /* train: above 1: train on so many minibatches by yourself, then push what the values at the
+   * start are more than those at the end. */
+  uint32_t local_steps;
   uint64_t samples_done; /* of the whole job, about, when it begins: for schedules */
 } spotps_task;
 
@@ -136,7 +138,8 @@ SPOTPS_API int32_t
 spotps_finish(spotps_worker* worker, double loss_sum, uint64_t correct, uint64_t samples);
 
 /* Which training samples are at places [begin, end) of the epoch's order: `out` gets end - begin
- * numbers below what spotps_samples said. All workers get the same. */
+ * numbers below data.train_samples of the job, at most what spotps_samples said. All workers get
+ * the same. */
 SPOTPS_API int32_t spotps_order(
     const spotps_worker* worker, uint32_t epoch, uint64_t begin, uint64_t end, uint64_t* out);
 
