@@ -304,7 +304,7 @@ class Client final : public net::EndpointHandler {
         pull.is_evaluation = true;
         endpoint_.Send(server.peer, step_, std::move(pull));
       } else {
-        server.link->BeginPush({step_, LeaseId(1), 0, 1, gradient_, false});
+        server.link->BeginPush({step_, LeaseId(1), 0, 1, 1, gradient_, false});
         server.link->TensorReady(0, SystemTime().Now(), &endpoint_);
       }
     }
