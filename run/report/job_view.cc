@@ -12,6 +12,7 @@
 #include "ps/proto/job/optimizer_rules.h"
 #include "ps/proto/timing.h"
 #include "worker/model/norm_batches.h"
+#include "worker/script/script_start.h"
 
 namespace ps::run {
 namespace {
@@ -52,6 +53,24 @@ std::string LeftOutText(const std::vector<std::string>& names) {
     text += (text.empty() ? "" : ", ") + Printable(name);
   }
   return text + ": left out, since files that are called so tell people of the data";
+}
+
+/// What ps_worker is told where a program computes, for a shell; empty: nothing.
+std::string ProgramFlags(const proto::WorkerConfig& worker) {
+  if (worker.program.empty()) {
+    return "";
+  }
+  const auto quoted = [](const std::string& text) {
+    std::string word = "'";
+    for (const char c : text) {
+      word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    }
+    return word + "'";
+  };
+  return fmt::format(
+      " --program {} --directory {}",
+      quoted(worker::PrintWords(worker.program)),
+      quoted(worker.directory));
 }
 
 std::string ServerCommand(
@@ -269,7 +288,8 @@ std::string RenderHandStart(const proto::JobConfig& config, const HandStart& sta
     }
   }
   if (!has_workers) {
-    text += "  ps_worker " + common + "   (as many as there are to be, now or later)\n";
+    text += "  ps_worker " + common + ProgramFlags(config.worker) +
+            "   (as many as there are to be, now or later)\n";
   }
   const Result<HostPort> coordinator = ParseHostPort(start.coordinator);
   if (coordinator.ok() && IsLoopback(coordinator->host)) {

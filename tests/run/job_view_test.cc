@@ -47,6 +47,15 @@ TEST(JobViewTest, EveryCommandThatIsToBeTypedElsewhereIsSaid) {
       AllOf(Not(HasSubstr("ps_server")), HasSubstr("ps_worker")));
 }
 
+TEST(JobViewTest, WorkersByHandOfAProgramAreToldWhichOne) {
+  proto::JobConfig config = JobStartedByHand();
+  config.worker = {{"python3", "it's.py"}, "/home/me"};
+  EXPECT_THAT(
+      RenderHandStart(config, {"10.0.0.1:4711", "/run/token", ""}),
+      HasSubstr(
+          R"(--token-file token --program '["python3","it'\''s.py"]' --directory '/home/me')"));
+}
+
 TEST(JobViewTest, ADiskThatIsTooSmallForTheRunIsTold) {
   proto::JobConfig config;
   config.optimizer.kind = proto::OptimizerKind::kAdam;
