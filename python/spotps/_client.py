@@ -28,6 +28,7 @@ class Task:
     minibatch: int
     local_steps: int
     samples_done: int  # of the whole job, about, when it begins
+    is_local: bool  # train by yourself, then push the difference
 
     @property
     def samples(self) -> int:
@@ -137,6 +138,7 @@ class Client:
                     task.minibatch,
                     task.local_steps,
                     task.samples_done,
+                    task.is_local != 0,
                 )
 
     def _memory(self, address: Optional[int], tensor: int) -> Any:

@@ -23,6 +23,7 @@ class CTask(ctypes.Structure):
         ("minibatch", ctypes.c_uint32),
         ("local_steps", ctypes.c_uint32),
         ("samples_done", ctypes.c_uint64),
+        ("is_local", ctypes.c_int32),
     ]
 
 

@@ -368,7 +368,7 @@ class Worker:
         self._samples_given = 0
         self._losses.clear()
         self._correct = 0
-        is_local = task.local_steps > 1
+        is_local = task.is_local
         size = task.minibatch if is_local else -(-task.samples // self._accumulate)
         at = task.begin
         while at < task.end:
@@ -392,7 +392,7 @@ class Worker:
             data.foresee((task.epoch, begin, end), lambda: client.order(task.epoch, begin, end))
 
     def _finish(self, client: Client, task: Task) -> None:
-        if task.local_steps > 1:
+        if task.is_local:
             self._push_difference(client, task)
         elif self._steps_made == 0:
             # A GradScaler has left the step out, or the script has: its samples count all the same.
@@ -402,7 +402,7 @@ class Worker:
         loss_sum = 0.0
         for value, samples in self._losses:
             loss_sum += float(value) * samples
-        done = self._samples_given if task.local_steps > 1 else 0
+        done = self._samples_given if task.is_local else 0
         client.finish(loss_sum, self._correct, done)
 
     def _refuse_without_loss(self) -> None:
@@ -472,7 +472,7 @@ class Worker:
             self._client is not None
             and task is not None
             and not task.is_evaluation
-            and task.local_steps == 1
+            and not task.is_local
         )
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:

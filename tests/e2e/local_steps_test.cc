@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <string>
@@ -65,6 +66,30 @@ TEST_P(LocalStepsTest, AKilledWorkerCostsItsStepAndANoticeWhatItHasNotDoneOfIt) 
       EXPECT_NE(std::fmod(row["samples_counted"].number(), 40 * 32), 0) << "a part of a step";
     }
   }
+}
+
+TEST_P(LocalStepsTest, PeopleChangeWhatStepsHaveWhileTheyAreMade) {
+  TrainRun run(LocalJob());
+  ASSERT_TRUE(run.WaitFor([](const proto::JobStatus& status) { return status.steps_counted > 1; })
+                  .has_value());
+  const Output refused = Psctl({"set", "train.minibatch=16", run.Root()});
+  EXPECT_NE(refused.end, ProcessEnd{});
+  EXPECT_THAT(refused.err, testing::HasSubstr("can't change while the job trains"));
+  const Output set =
+      Psctl({"set", "exchange.push=int8", "exchange.pull=bf16", "train.local_steps=4", run.Root()});
+  EXPECT_EQ(set.end, ProcessEnd{}) << set.err;
+  // Steps of 6.4 s, then of 0.2 s: so many come of the new ones alone.
+  const auto changed = run.WaitFor([](const proto::JobStatus& status) {
+    return status.steps.changes == 1 && status.steps_counted > 40;
+  });
+  ASSERT_TRUE(changed.has_value());
+  EXPECT_EQ(changed->steps.in_force.local_steps, 4U);
+  EXPECT_TRUE(std::ranges::any_of(changed->workers, [](const proto::WorkerRow& row) {
+    return row.stats.times.held_back > 0;
+  })) << "int8 loses something";
+  const Json summary = StopCleanly(&run);
+  EXPECT_EQ(summary["exchange"]["push"].text(), "int8");
+  EXPECT_EQ(summary["exchange"]["local_steps"].number(), 4);
 }
 
 INSTANTIATE_TEST_SUITE_P(

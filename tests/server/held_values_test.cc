@@ -82,7 +82,6 @@ struct Mirror {
 class HeldValuesTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    rig_.settings.pull_encoding = kInEight;
     rig_.settings.frame_bytes = kChunkElements / 2 * sizeof(float);
     for (TensorSpec& tensor : rig_.setup.tensors) {
       tensor.shape = {2 * kChunkElements};
@@ -121,11 +120,18 @@ class HeldValuesTest : public ::testing::Test {
     ASSERT_EQ(rig_.Take<proto::PushReply>().size(), 1U);
   }
 
-  void Pull(uint64_t incarnation, Mirror* mirror, bool is_evaluation = false) {
+  proto::PullRequest PullAll(uint64_t incarnation) const {
     proto::PullRequest pull = rig_.PullAll(incarnation);
+    pull.encoding = kInEight;
+    return pull;
+  }
+
+  void Pull(uint64_t incarnation, Mirror* mirror, bool is_evaluation = false) {
+    proto::PullRequest pull = PullAll(incarnation);
     pull.held = mirror->Held();
     pull.held_life = rig_.setup.life;
     pull.is_evaluation = is_evaluation;
+    pull.encoding = is_evaluation ? codec::Encoding() : kInEight;
     rig_.Pull(pull, ++request_);
     TakeAll(mirror);
   }
@@ -189,7 +195,7 @@ TEST_F(HeldValuesTest, ADifferenceMayFollowOneThatIsOnItsWay) {
   const std::vector<proto::ChunkVersion> held = mirror.Held();
   for (int i = 0; i < 3; ++i) {  // the worker asks before the answer has come
     Train(0.01F);
-    proto::PullRequest pull = rig_.PullAll(1);
+    proto::PullRequest pull = PullAll(1);
     pull.held = held;
     pull.held_life = rig_.setup.life;
     rig_.Pull(pull, ++request_);
@@ -208,7 +214,7 @@ TEST_F(HeldValuesTest, WhoSaysThatItHoldsNothingGetsValues) {
   Pull(1, &mirror);
   EXPECT_EQ(mirror.newest, kRoundedValue);
   Train(0.01F);
-  proto::PullRequest pull = rig_.PullAll(1);
+  proto::PullRequest pull = PullAll(1);
   pull.held = mirror.Held();
   pull.held_life = rig_.setup.life + 1;
   rig_.Pull(pull, ++request_);
@@ -228,7 +234,7 @@ TEST_F(HeldValuesTest, AnotherConnectionBeginsWithValues) {
   EXPECT_EQ(mirror.newest, kRoundedValue);
   // One that the shard does not know to be over.
   Train(0.01F);
-  proto::PullRequest pull = rig_.PullAll(1);
+  proto::PullRequest pull = PullAll(1);
   pull.held = mirror.Held();
   pull.held_life = rig_.setup.life;
   rig_.core.OnMessage(PeerOf(7), ++request_, pull, rig_.now, &rig_.sent);

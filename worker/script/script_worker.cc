@@ -83,7 +83,7 @@ void ScriptWorker::Encode(uint32_t tensor) {
 }
 
 void ScriptWorker::TensorReady(uint32_t tensor) {
-  if (in_hand_->is_ready[tensor] || in_hand_->task.local_steps > 1) {
+  if (in_hand_->is_ready[tensor] || in_hand_->task.is_local) {
     return;
   }
   Encode(tensor);
@@ -109,6 +109,7 @@ void ScriptWorker::Finish(client::ComputeResult result) {
       Encode(tensor);
     }
     EndMinibatch();
+    result.held_back = encoder_ ? encoder_->TakeHeldBack() : 0;
   }
   result.seconds = Seconds(SystemTime().Now() - in_hand_->began);
   in_hand_.reset();
@@ -212,7 +213,9 @@ Result<client::WorkerSettings> ScriptWorker::Configure(const proto::JoinReply& r
   for (const TensorSpec& tensor : description_.tensors) {
     settings_.tensor_encodings.push_back(
         proto::PushEncodingOf(proto::PushEncodingOf(config), tensor.rule));
+    settings_.tensor_rules.push_back(tensor.rule);
   }
+  settings_.steps = proto::StepSettingsOf(config);
   settings_.data.train_count = description_.train_samples;
   settings_.data.test_count = description_.test_samples;
   settings_.device = device_;
@@ -241,6 +244,11 @@ Status ScriptWorker::Prepare(const client::ChunkLayout& layout, size_t gradients
   tensors_.reset();  // there may not be room for both
   PS_ASSIGN(tensors_, client::HostTensors::Make(layout, gradients));
   encoder_.emplace(layout, settings_.frame_bytes, has_error_feedback_);
+  return Status::Ok();
+}
+
+Status ScriptWorker::ChangeEncodings(const client::ChunkLayout& layout, bool has_feedback) {
+  encoder_->Change(layout, has_feedback);
   return Status::Ok();
 }
 

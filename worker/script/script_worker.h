@@ -98,6 +98,7 @@ class ScriptWorker final : public WorkerShell {
   // client::WorkerHost.
   Result<client::WorkerSettings> Configure(const proto::JoinReply& reply) override;
   Status Prepare(const client::ChunkLayout& layout, size_t gradients) override;
+  Status ChangeEncodings(const client::ChunkLayout& layout, bool has_feedback) override;
   void TakeChunk(const client::PullIntake::Fresh& fresh) override;
   Result<client::GradientLoan> StartCompute(const client::ComputeTask& task) override;
 

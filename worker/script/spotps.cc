@@ -307,7 +307,8 @@ int32_t spotps_next(spotps_worker* worker, int32_t timeout_ms, spotps_task* task
       given.end,
       given.minibatch,
       given.local_steps,
-      given.samples_done};
+      given.samples_done,
+      given.is_local ? 1 : 0};
   return SPOTPS_TASK;
 }
 

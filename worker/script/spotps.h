@@ -65,11 +65,12 @@ typedef struct {
    */
   uint64_t begin;
   uint64_t end;
-  uint32_t minibatch; /* train: of so many samples, the last one of fewer */
-  /* train: above 1: train on so many minibatches by yourself, then push what the values at the
-   * start are more than those at the end. */
-  uint32_t local_steps;
+  uint32_t minibatch;    /* train: of so many samples, the last one of fewer */
+  uint32_t local_steps;  /* train, is_local: minibatches, at most */
   uint64_t samples_done; /* of the whole job, about, when it begins: for schedules */
+  /* train: not 0: train on the minibatches by yourself, one or more, then push what the values at
+   * the start are more than those at the end. */
+  int32_t is_local;
 } spotps_task;
 
 /* SPOTPS_ABI of the library. */
