@@ -56,15 +56,25 @@ Result<proto::JobConfig> WithLocalSteps(proto::JobConfig config, uint32_t local_
 }
 
 proto::ExchangeScheme SchemeOf(const proto::JobConfig& config) {
-  return {static_cast<int>(config.train.local_steps), config.exchange.push, config.exchange.pull};
+  const bool is_chosen = config.exchange.push == proto::kAutoWord;
+  return {
+      static_cast<int>(config.train.local_steps),
+      is_chosen ? "f32" : config.exchange.push,
+      config.exchange.pull};
+}
+
+proto::ExchangeScheme SchemeOf(const proto::StepSettings& settings) {
+  return {static_cast<int>(settings.local_steps), settings.push.ToText(), settings.pull.ToText()};
 }
 
 Result<proto::JobConfig> WithScheme(proto::JobConfig config, const proto::ExchangeScheme& scheme) {
-  const auto local_steps = static_cast<uint32_t>(scheme.local_steps);
-  if (local_steps != config.train.local_steps) {
-    PS_ASSIGN(config, WithLocalSteps(std::move(config), local_steps));
+  const proto::ExchangeScheme own = SchemeOf(config);
+  if (scheme.local_steps != own.local_steps) {
+    PS_ASSIGN(config, WithLocalSteps(std::move(config), static_cast<uint32_t>(scheme.local_steps)));
   }
-  config.exchange.push = scheme.push;
+  if (scheme.push != own.push) {
+    config.exchange.push = scheme.push;
+  }
   config.exchange.pull = scheme.pull;
   return config;
 }

@@ -26,8 +26,10 @@ double MinibatchesOf(const proto::WorkerStats& stats, uint32_t minibatch, uint32
 /// kInvalidArgument (a step would have too many samples).
 Result<proto::JobConfig> WithLocalSteps(proto::JobConfig config, uint32_t local_steps);
 
-/// How a job exchanges.
+/// How a job exchanges; where that is chosen while it trains, how it begins.
 proto::ExchangeScheme SchemeOf(const proto::JobConfig& config);
+/// How the steps of a run exchange now.
+proto::ExchangeScheme SchemeOf(const proto::StepSettings& settings);
 
 /// The job with another exchange. Errors: as WithLocalSteps.
 Result<proto::JobConfig> WithScheme(proto::JobConfig config, const proto::ExchangeScheme& scheme);

@@ -68,6 +68,7 @@ void RunProfiler::Observe(const proto::JobStatus& status) {
     return;  // not yet, or the end, in which workers leave one by one
   }
   now_s_ = status.elapsed_s;
+  has_steady_exchange_ = has_steady_exchange_ && status.steps.changes == 0;
   std::vector<uint64_t> present;
   for (const proto::WorkerRow& row : status.workers) {
     if (row.incarnation == Incarnation()) {
@@ -290,10 +291,13 @@ proto::JobProfile RunProfiler::Profile() const {
   profile.model_fingerprint = fingerprint_;
   profile.parameter_bytes = parameter_bytes_;
   profile.local_steps = static_cast<int>(local_steps_);
-  profile.push = exchange_.push;
+  profile.push = exchange_.push == proto::kAutoWord ? "f32" : exchange_.push;
   profile.pull = exchange_.pull;
-  AddTraffic(&profile);
   AddWorkers(&profile);
+  if (!has_steady_exchange_) {
+    return profile;  // speeds, bytes and losses are of several exchanges
+  }
+  AddTraffic(&profile);
   proto::FleetSample fleet = Fleet();
   // A curve belongs to a fleet: with several its points can't be told apart.
   if (!fleet.workers.empty() && has_steady_fleet_) {

@@ -22,7 +22,8 @@ namespace ps::provisioner {
 ///
 /// With train.local_steps a step of the run is one exchange; what the profile counts are its
 /// minibatches. With local_steps_by_speed workers exchange after different numbers of them, which
-/// no fleet's speed can say: of several workers there is none then.
+/// no fleet's speed can say: of several workers there is none then. Where the exchange was changed
+/// while the run trained (psctl set, `auto`), only what minibatches take is told.
 class RunProfiler {
  public:
   /// `seats[i]` is the group of the worker in seat i; later seats are like the last one.
@@ -97,6 +98,7 @@ class RunProfiler {
   const std::vector<proto::WorkerGroup> seats_;
   const uint32_t local_steps_;
   const proto::ExchangeConfig exchange_;
+  bool has_steady_exchange_ = true;
   const bool is_by_speed_;
   std::map<uint64_t, Worker> workers_;  // by incarnation; of the gone ones the newest
   std::vector<uint64_t> present_;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "provisioner/profile/local_steps.h"
 #include "ps/base/text.h"
 #include "ps/proto/messages.h"
 #include "run/planning/goal_policy.h"
@@ -119,9 +120,10 @@ Result<std::unique_ptr<SimulatedGoal>> SimulatedGoal::Make(
   plan.catalog_path = command.catalog_path;
   plan.loss = static_cast<double>(config.goal.loss);
   plan.market = "both";
-  plan.local_steps = static_cast<int>(config.train.local_steps);
-  plan.push = config.exchange.push;
-  plan.pull = config.exchange.pull;
+  const proto::ExchangeScheme scheme = provisioner::SchemeOf(config);
+  plan.local_steps = scheme.local_steps;
+  plan.push = scheme.push;
+  plan.pull = scheme.pull;
   PS_TRY(run::PreparePlanning(plan, &goal.planning_));
   const provisioner::PlanProblem& problem = goal.planning_.problem;
   if (problem.loss == nullptr) {

@@ -117,9 +117,9 @@ Status PreparePreview(
   common.catalog_path =
       !command.catalog_path.empty() || !has_goal ? command.catalog_path : config.goal.catalog;
   common.market = "both";
-  common.local_steps = static_cast<int>(config.train.local_steps);
-  common.push = config.exchange.push;
-  common.pull = config.exchange.pull;
+  common.local_steps = facts.scheme.local_steps;
+  common.push = facts.scheme.push;
+  common.pull = facts.scheme.pull;
   common.confidence = config.goal.confidence;
   const double loss = has_goal ? config.goal.loss : config.run.stop_at_loss;
   if (loss > 0 && facts.loss > loss) {

@@ -88,9 +88,10 @@ Result<PlanCommand> FillFromFacts(
     const PlanCommand& command, const RunFacts& facts, const proto::JobConfig& config) {
   PlanCommand filled = command;
   filled.detect_s = config.fleet.max_detect_s;
-  filled.common.local_steps = static_cast<int>(config.train.local_steps);  // it keeps them
-  filled.common.push = config.exchange.push;
-  filled.common.pull = config.exchange.pull;
+  // It keeps its exchange.
+  filled.common.local_steps = facts.scheme.local_steps;
+  filled.common.push = facts.scheme.push;
+  filled.common.pull = facts.scheme.pull;
   const bool has_goal = config.goal.loss > 0;
   if (filled.common.profile_path == kDefaultProfile && has_goal) {
     filled.common.profile_path = config.goal.profile;

@@ -117,6 +117,7 @@ RunFacts FactsOf(const proto::JobStatus& status, const proto::JobConfig& config)
   facts.loss = status.train_loss;
   facts.steps = provisioner::MinibatchesCounted(status, config.train.local_steps);
   facts.seconds = status.elapsed_s;
+  facts.scheme = provisioner::SchemeOf(status.steps.in_force);
   facts.samples_per_s = status.samples_per_s;
   for (const proto::FleetRow& row : status.fleet) {
     if (row.present > 0) {
@@ -146,6 +147,7 @@ Result<RunFacts> FactsOfEnded(
     facts.steps = samples / MeanMinibatch(config);
   }
   PS_ASSIGN(facts.seconds, NumberIn(root, path, "elapsed_s"));
+  facts.scheme = provisioner::SchemeOf(config);
   facts.done_by = FleetOf(config);
   facts.server_hosts = static_cast<int>(std::max<uint32_t>(config.servers.count, 1));
   return facts;

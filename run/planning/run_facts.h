@@ -26,6 +26,7 @@ struct RunFacts {
   std::vector<provisioner::TypeCount> held_by_age;
   std::vector<provisioner::TypeCount> done_by;  // the fleet that made most of the steps
   int server_hosts = 1;
+  proto::ExchangeScheme scheme;  // of its steps now
 };
 
 /// Facts of a run that goes on. For a type there are at most kAgesPerType ages, each the mean of

@@ -66,6 +66,9 @@ TEST(LocalStepsTest, AnExchangeIsLocalStepsAndEncodings) {
   EXPECT_EQ(SchemeOf(*changed), (proto::ExchangeScheme{8, "int8", "bf16"}));
   EXPECT_FALSE(changed->train.overlap);
   EXPECT_TRUE(WithScheme(job, {1, "int8", "f32"})->train.overlap) << "only bits are fewer";
+  job.exchange.push = proto::kAutoWord;
+  EXPECT_EQ(SchemeOf(job).push, "f32") << "it begins with that";
+  EXPECT_EQ(WithScheme(job, SchemeOf(job))->exchange.push, proto::kAutoWord) << "it stays chosen";
 }
 
 }  // namespace

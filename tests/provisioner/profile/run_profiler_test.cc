@@ -211,6 +211,24 @@ TEST_F(RunProfileTest, ALossCurveHasItsFleetAndNoMoreThanOne) {
   EXPECT_NEAR(profiler.Profile().fleets[0].steps_per_s, 4, 0.05);
 }
 
+TEST_F(RunProfileTest, WhereTheExchangeWasChangedOnlyMinibatchesAreTold) {
+  proto::ExchangeConfig chosen;
+  chosen.push = proto::kAutoWord;
+  RunProfiler profiler("job", TensorsOfRun(), {}, {}, chosen);
+  Watch(0, 10, 2, &profiler);
+  EXPECT_EQ(profiler.Profile().push, "f32") << "what it begins with";
+  EXPECT_EQ(profiler.Profile().fleets.size(), 1U);
+  proto::JobStatus changed = At(10, 2);
+  changed.steps.changes = 1;
+  profiler.Observe(changed);
+  Watch(11, 20, 2, &profiler);
+  const proto::JobProfile profile = profiler.Profile();
+  EXPECT_THAT(profile.fleets, IsEmpty());
+  EXPECT_THAT(profile.losses, IsEmpty());
+  EXPECT_EQ(profile.push_bytes, 0);
+  EXPECT_EQ(profile.workers.size(), 2U);
+}
+
 TEST_F(RunProfileTest, ALongRunIsMeasuredLikeAShortOneAndKeepsNoMore) {
   RunProfiler profiler = Make();
   Watch(0, 400, 2, &profiler);
