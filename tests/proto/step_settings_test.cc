@@ -100,7 +100,7 @@ TEST(StepSettingsTest, WhatCanNotChangeIsRefusedWithWhatToDoInstead) {
   EXPECT_THAT(ErrorOf(job, {{"servers.count", "2"}}), HasSubstr("psctl scale"));
   EXPECT_THAT(ErrorOf(job, {{"exchange.psuh", "int8"}}), HasSubstr("did you mean \"push\"?"));
   EXPECT_THAT(ErrorOf(job, {{"exchange.push", "topk:0.9"}}), HasSubstr("no share"));
-  EXPECT_THAT(ErrorOf(job, {{"exchange.pull", "int4"}}), HasSubstr("one of f32, bf16"));
+  EXPECT_THAT(ErrorOf(job, {{"exchange.pull", "topk:0.1"}}), HasSubstr("one of f32, bf16"));
   EXPECT_THAT(ErrorOf(job, {{"train.local_steps", "0"}}), HasSubstr("or \"auto\""));
   EXPECT_THAT(ErrorOf(job, {{"train.local_steps", "10001"}}), HasSubstr("allowed"));
   EXPECT_THAT(ErrorOf(job, {{"train.local_steps", "1"}}), HasSubstr("allowed: 2 or more"));
