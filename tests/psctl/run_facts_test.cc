@@ -179,8 +179,9 @@ TEST_F(RunFactsTest, MeasuredStepsTakeThePlaceOfTheProfiles) {
 
 TEST_F(RunFactsTest, OfStepsWithSeveralMinibatchesTheMinibatchesCount) {
   proto::JobConfig config = ResNetConfig();
-  config.train.local_steps = 10;
+  config.train.local_steps = 8;
   proto::JobStatus status = ResNetStatus();
+  status.steps.in_force.local_steps = 10;  // changed while it trains
   AddWorker("g3.16xlarge", 2048, 200, 16, &status);
   proto::WorkerRow& row = status.workers.back();
   row.stats.samples = 200 * 10 * 2048 - 4096;  // a round was cut short
@@ -198,7 +199,7 @@ TEST_F(RunFactsTest, OfStepsWithSeveralMinibatchesTheMinibatchesCount) {
   EXPECT_NEAR(ended->steps, 1998 * 2048 / 1408.0, 1e-6);
   const auto filled = run::FillFromFacts({}, run::FactsOf(status, config), config);
   ASSERT_TRUE(filled.ok()) << filled.status();
-  EXPECT_EQ(filled->common.local_steps, 10) << "a run keeps them";
+  EXPECT_EQ(filled->common.local_steps, 10) << "a run keeps what it has";
 }
 
 // The decision of figure 9, from what a live run says.
