@@ -120,10 +120,10 @@ struct PullRequest {
 
 /// Values of some chunks; several frames may answer one pull. The request id is the pull's
 /// (or the fused push's). Payload: values, chunks or parts back to back, each encoded by itself,
-/// all in one encoding: that of the pull, or f32. Where a pull asks for int8 or int4, frames of that
-/// encoding have differences, to what the frame `base` has brought of that part; all others have
-/// values, f32 or bf16. A difference whose base is not what the worker holds is not used: the worker
-/// asks anew, without the chunk in `held`, and gets its value.
+/// all in one encoding: that of the pull, or f32. Where a pull asks for int8 or int4, frames so
+/// encoded have differences, to what the frame `base` has brought of that part, and all others have
+/// values, f32 or bf16. A difference whose base is not what the worker holds is not used: it asks
+/// anew, without the chunk in `held`, and gets its value.
 struct PullReply {
   struct Chunk {
     ChunkKey key;

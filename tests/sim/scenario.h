@@ -55,7 +55,7 @@ enum class Sabotage : uint8_t {
   kDoubledResidual,    // workers add what encoding has held back twice
   kDoubledDifference,  // workers add each difference twice
   kAnyBase,            // they add it to whatever they hold
-  kStepsOfBefore,    // workers push by the local steps that the run began with
+  kStepsOfBefore,      // workers push by the local steps that the run began with
 };
 
 /// What a simulated run is and what happens to it. Everything follows from it, seed included.
