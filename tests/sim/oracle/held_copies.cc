@@ -83,7 +83,9 @@ std::string HeldCopies::TakePart(
     std::span<const float> value) {
   std::vector<Copy>& copies = copies_[place];
   Copy next{reply.number, chunk.version, Decoded(reply.encoding, bytes, chunk.element_count)};
-  if (!copies.empty() && reply.number <= copies.back().number) {
+  // Frames have no number until the worker pulls to train: the first one may be for an evaluation.
+  const bool is_numbered = reply.number != 0;
+  if (is_numbered && !copies.empty() && reply.number <= copies.back().number) {
     return "its number does not grow";
   }
   if (chunk.base == 0) {

@@ -665,10 +665,9 @@ void Oracle::OnPullRequest(int node, const proto::PullRequest& pull) {
   }
 }
 
-/// Looks at frames that have a number.
 void Oracle::TakeCopies(const Process& process, Incarnation to, const proto::PullReply& reply) {
   const Life& life = *process.life;
-  if (reply.number == 0 || reply.life != life.number) {
+  if (reply.life != life.number) {
     return;
   }
   const std::string wrong = held_copies_.Take(
