@@ -57,7 +57,11 @@ bool IsNear(
 
 std::string HeldCopies::Take(
     LifeId life, Incarnation to, const proto::PullReply& reply, const ValueOf& value_of) {
-  std::span<const std::byte> rest = reply.payload.bytes();
+  std::vector<std::byte> payload;
+  for (const std::span<const std::byte> part : reply.payload.parts) {
+    payload.insert(payload.end(), part.begin(), part.end());
+  }
+  std::span<const std::byte> rest = payload;
   for (const proto::PullReply::Chunk& chunk : reply.chunks) {
     const auto bytes = rest.first(reply.encoding.SizeOf(chunk.element_count));
     rest = rest.subspan(bytes.size());
