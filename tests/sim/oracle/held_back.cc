@@ -28,4 +28,10 @@ void HeldBack::Take(
   }
 }
 
+void HeldBack::OnResume(Incarnation inherited_max) {
+  residuals_.clear();
+  std::erase_if(
+      arrives_, [&](const auto& entry) { return entry.first.first.first > inherited_max; });
+}
+
 }  // namespace ps::sim

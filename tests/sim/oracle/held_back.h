@@ -28,6 +28,10 @@ class HeldBack {
       std::span<const float> gradient,
       const proto::StepSettings& settings);
 
+  /// A run that is resumed gives numbers of incarnations again that were given after its
+  /// checkpoint: these are other workers, which hold nothing back.
+  void OnResume(Incarnation inherited_max);
+
   /// Requires: it was taken.
   const std::vector<float>& ArrivesOf(Incarnation worker, Step step, ChunkKey key) const {
     return arrives_.at({{worker, step}, key});

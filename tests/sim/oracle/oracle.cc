@@ -572,17 +572,19 @@ void Oracle::AfterCommit(int node, const proto::CommitRound& commit) {
   }
   const std::vector<float> rates = {RateAt(process.life->samples_before, 1)};
   for (const auto& [key, history] : parameters.history) {
-    // One step on the union of the contributions' samples.
+    // One step on the union of the contributions' samples. The gradient of one worker alone is
+    // taken as it is: weighing it would round what is no integer.
+    const bool is_alone = commit.contributions.size() == 1;
     std::vector<float> mean(places_.at(key).count);
     for (const auto& c : commit.contributions) {
       const std::vector<float> gradient = ArrivesOf({c.incarnation, c.step}, key);
       for (size_t i = 0; i < mean.size(); ++i) {
-        mean[i] += static_cast<float>(c.samples) * gradient[i];
+        mean[i] += (is_alone ? 1 : static_cast<float>(c.samples)) * gradient[i];
       }
       ever_applied_[{c.incarnation, c.step}].insert(key);
     }
     for (float& value : mean) {
-      value /= total;
+      value /= is_alone ? 1 : total;
     }
     if (!commit.contributions.empty()) {
       Update(process.life, key, mean, rates);
