@@ -10,6 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "tests/sim/oracle/held_back.h"
+
 namespace ps::sim {
 namespace {
 
@@ -232,6 +234,20 @@ TEST_F(OracleMoveTest, ClocksThatCameFromALifeThatIsOverAreNotKnown) {
   }
   oracle_.OnPullReply(kOther, kAhead);
   EXPECT_THAT(oracle_.violations(), IsEmpty());
+}
+
+/// After a resume numbers come again that were given after the checkpoint.
+TEST(HeldBackTest, WhoGetsANumberAgainHoldsNothingBack) {
+  const proto::StepSettings settings{codec::ParseEncoding("topk:0.25").value()};
+  constexpr float kGradient[] = {4, 3, 2, 1};
+  HeldBack held(1024);
+  held.Take(kAhead, 1, kMoved, kGradient, settings);
+  EXPECT_THAT(held.ArrivesOf(kAhead, 1, kMoved), ElementsAre(4, 0, 0, 0));
+  held.Take(kAhead, 2, kMoved, kGradient, settings);
+  EXPECT_THAT(held.ArrivesOf(kAhead, 2, kMoved), ElementsAre(0, 6, 0, 0)) << "3 were held back";
+  held.OnResume(Incarnation());
+  held.Take(kAhead, 1, kMoved, kGradient, settings);
+  EXPECT_THAT(held.ArrivesOf(kAhead, 1, kMoved), ElementsAre(4, 0, 0, 0));
 }
 
 }  // namespace
