@@ -180,12 +180,15 @@ void AppliedSteps::TakeAll(const OfferedSteps& offer, Member* member) {
   member->restored = is_complete ? std::vector<size_t>() : ahead;
   member->restored_samples = is_complete ? 0 : there.next_samples;
   member->intake = Intake();
+  // What was said last is of a step of chunks that were here before.
+  const bool is_rejected = there.is_rejected && !is_complete;
+  member->last_outcome = is_rejected        ? proto::PushOutcome::kRejected
+                         : rounds_.is_bsp() ? proto::PushOutcome::kStaged
+                                            : proto::PushOutcome::kApplied;
   if (is_complete) {
     SettleStaged(member);
   } else if (rounds_.is_bsp()) {
     member->last_round = there.round;
-    member->last_outcome =
-        there.is_rejected ? proto::PushOutcome::kRejected : proto::PushOutcome::kStaged;
   }
 }
 
@@ -215,6 +218,7 @@ void AppliedSteps::TakeSome(const OfferedSteps& offer, Member* member) {
     if (newest > member->last_step + 1) {
       // An earlier life had the steps that are missing here; the newest is the one under way.
       member->last_step = newest - 1;
+      member->last_outcome = proto::PushOutcome::kApplied;
       restored.clear();
     }
     const std::vector<size_t> have = with(newest);

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "tests/server/shard_tables.h"
 
 namespace ps::server {
@@ -75,6 +77,34 @@ TEST_F(AppliedStepsTest, WhatIsNotWholeOfAChunkThatLeavesComesAnewElsewhere) {
   EXPECT_THAT(tables_.steps.AheadIn({0, 1}, tables_.MemberOf(1)), ElementsAre(true, false));
   tables_.steps.DropOpenSteps();
   EXPECT_FALSE(tables_.steps.HasStep(Incarnation(1), 1, kFirst));
+}
+
+/// What was said of an earlier step, when other chunks were here, says nothing of one that comes.
+TEST_F(AppliedStepsTest, AStepThatIsCompleteByAMoveIsNotRejectedForAnEarlierOne) {
+  proto::PushRequest push =
+      tables_.Frame(1, 1, {kFirst, kSecond, kThird}, std::numeric_limits<float>::quiet_NaN());
+  tables_.pushes.OnPush(tables_.From(PeerOf(0)), push);
+  ASSERT_EQ(tables_.MemberOf(1).last_outcome, proto::PushOutcome::kRejected);
+  proto::ChunksOffer offer;
+  for (const ChunkKey key : {kFirst, kSecond, kThird}) {
+    offer.chunks.push_back({key, 5, {Incarnation(1)}});
+  }
+  proto::OfferedMember member;
+  member.incarnation = Incarnation(1);
+  member.last_step = 4;
+  offer.members = {member};
+  tables_.steps.Take(OfferedSteps(offer, tables_.store), true);
+  EXPECT_EQ(tables_.MemberOf(1).last_step, 5U);
+  EXPECT_EQ(tables_.MemberOf(1).last_outcome, proto::PushOutcome::kApplied);
+  // One that was rejected where the chunks come from still is.
+  member.is_rejected = true;
+  offer.members = {member};
+  for (auto& chunk : offer.chunks) {
+    chunk.ahead.clear();
+  }
+  tables_.steps.Take(OfferedSteps(offer, tables_.store), true);
+  EXPECT_EQ(tables_.MemberOf(1).last_step, 4U);
+  EXPECT_EQ(tables_.MemberOf(1).last_outcome, proto::PushOutcome::kRejected);
 }
 
 }  // namespace
