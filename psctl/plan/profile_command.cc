@@ -11,7 +11,6 @@
 #include <string_view>
 #include <utility>
 
-#include "provisioner/model/exchange.h"
 #include "provisioner/model/profile_fit.h"
 #include "provisioner/profile/exchange_penalty.h"
 #include "provisioner/profile/fingerprint.h"
@@ -105,29 +104,16 @@ Result<std::vector<int>> StepsToCompare(
   return steps.empty() ? std::vector<int>{static_cast<int>(job.train.local_steps)} : steps;
 }
 
-/// The encodings of a flag, or else the job's own.
-Result<std::vector<std::string>> EncodingsToCompare(
-    const std::string& flag, const std::vector<std::string>& given, const std::string& own) {
-  std::vector<std::string> encodings;
-  PS_ASSIGN(const std::vector<std::string> texts, run::ParseTypes(flag, given));
-  for (const std::string& text : texts) {
-    const Result<std::string> encoding = provisioner::EncodingName(text);
-    if (!encoding.ok()) {
-      return Status(encoding.status()).Annotate(flag);
-    }
-    encodings.push_back(*encoding);
-  }
-  return encodings.empty() ? std::vector<std::string>{own} : encodings;
-}
-
 /// What the flags name, each with each, behind the job's own; nothing where they name no other.
 /// Errors: kInvalidArgument, also for what no job may have.
 Result<std::vector<proto::ExchangeScheme>> SchemesToCompare(
     const ProfileCommand& command, const proto::JobConfig& job) {
   const proto::ExchangeScheme own = provisioner::SchemeOf(job);
   PS_ASSIGN(const std::vector<int> steps, StepsToCompare(command, job));
-  PS_ASSIGN(const auto pushes, EncodingsToCompare("--push", command.push, own.push));
-  PS_ASSIGN(const auto pulls, EncodingsToCompare("--pull", command.pull, own.pull));
+  PS_ASSIGN(std::vector<std::string> pushes, run::ParseEncodings("--push", command.push));
+  PS_ASSIGN(std::vector<std::string> pulls, run::ParseEncodings("--pull", command.pull));
+  pushes = pushes.empty() ? std::vector<std::string>{own.push} : pushes;
+  pulls = pulls.empty() ? std::vector<std::string>{own.pull} : pulls;
   std::vector<proto::ExchangeScheme> schemes = {own};
   for (const int some : steps) {
     for (const std::string& push : pushes) {

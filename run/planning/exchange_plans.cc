@@ -6,14 +6,13 @@
 #include <cmath>
 #include <limits>
 #include <set>
-#include <string_view>
 #include <utility>
 
-#include "provisioner/model/exchange.h"
 #include "provisioner/planner/fleet_judge.h"
 #include "provisioner/profile/exchange_penalty.h"
 #include "provisioner/profile/local_steps.h"
 #include "ps/base/text.h"
+#include "run/planning/plan_arguments.h"
 
 namespace ps::run {
 namespace {
@@ -152,24 +151,7 @@ Result<std::vector<int>> StepsToTry(const PlanCommand& command, const Planning& 
   return std::vector<int>(wanted.begin(), wanted.upper_bound(most));
 }
 
-/// The encodings of a flag, one or several.
-Result<std::vector<std::string>> EncodingsOf(const std::string& flag, const std::string& given) {
-  std::vector<std::string> encodings;
-  for (std::string_view rest = given; !rest.empty();) {
-    const std::string_view text = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(text.size() + 1, rest.size()));
-    const Result<std::string> encoding = provisioner::EncodingName(text);
-    if (!encoding.ok()) {
-      return Status(encoding.status()).Annotate(flag);
-    }
-    if (std::ranges::find(encodings, *encoding) == encodings.end()) {
-      encodings.push_back(*encoding);
-    }
-  }
-  return encodings;
-}
-
-/// Encodings are the job's or the command's only ones: then no penalty has to be known of them.
+/// Nothing is to be chosen between encodings, so their penalty may be unknown.
 bool HasOnePair(const PlanCommand& command) {
   return command.pushes.size() <= 1 && command.pulls.size() <= 1;
 }
@@ -187,7 +169,7 @@ bool IsKnown(
           provisioner::PenaltyOf(profile, only_steps, planning.mode));
 }
 
-/// Why exchanges are not looked at, and what would tell of them. "": none is.
+/// Which exchanges are left out since their penalty is unknown, and how to measure it. Empty: none.
 std::string LeftOutText(
     const Planning& planning,
     const std::vector<proto::ExchangeScheme>& known,
@@ -234,8 +216,12 @@ std::string LeftOutText(
 }  // namespace
 
 Result<PlanCommand> WithEncodingsGiven(PlanCommand command) {
-  PS_ASSIGN(command.pushes, EncodingsOf("--push", command.common.push));
-  PS_ASSIGN(command.pulls, EncodingsOf("--pull", command.common.pull));
+  const auto given = [](const char* flag,
+                        const std::string& text) -> Result<std::vector<std::string>> {
+    return text.empty() ? std::vector<std::string>() : ParseEncodings(flag, {text});
+  };
+  PS_ASSIGN(command.pushes, given("--push", command.common.push));
+  PS_ASSIGN(command.pulls, given("--pull", command.common.pull));
   if (!HasOnePair(command) && command.strategy != "exact") {
     return Status::InvalidArgument(fmt::format(
         "several encodings to choose among are of the strategy exact; {} plans with one each",

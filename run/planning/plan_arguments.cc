@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "provisioner/model/exchange.h"
 #include "ps/base/text.h"
 
 namespace ps::run {
@@ -171,6 +172,21 @@ Result<std::vector<std::string>> ParseTypes(
     types.push_back(std::move(item));
   }
   return types;
+}
+
+Result<std::vector<std::string>> ParseEncodings(
+    const std::string& flag, const std::vector<std::string>& texts) {
+  std::vector<std::string> encodings;
+  for (const std::string& item : Split(texts)) {
+    Result<std::string> encoding = provisioner::EncodingName(item);
+    if (!encoding.ok()) {
+      return Status(encoding.status()).Annotate(flag);
+    }
+    if (std::ranges::find(encodings, *encoding) == encodings.end()) {
+      encodings.push_back(*std::move(encoding));
+    }
+  }
+  return encodings;
 }
 
 Result<std::vector<provisioner::ServerRange>> ParseServerRanges(

@@ -27,6 +27,10 @@ Result<std::vector<provisioner::TypeCount>> ParseHeld(
 Result<std::vector<std::string>> ParseTypes(
     const std::string& flag, const std::vector<std::string>& texts);
 
+/// "int8,topk:0.01", several times, as a job names them. One that comes twice counts once.
+Result<std::vector<std::string>> ParseEncodings(
+    const std::string& flag, const std::vector<std::string>& texts);
+
 /// "m5.xlarge=1..4", "m5.xlarge=2", "m5.xlarge" (1), several times.
 Result<std::vector<provisioner::ServerRange>> ParseServerRanges(
     const std::string& flag, const std::vector<std::string>& texts);

@@ -25,15 +25,14 @@ trap finish EXIT
 cd "$folder"
 ln -s "$root/configs" configs
 
-# The page's commands take the one job that is running; here others may run beside it, so they are
-# given the newest run of this folder.
+# The page's commands take the one job that is running; here others may run beside it, so all that
+# look at a run are given the newest of this folder.
 mkdir tools
 cat > tools/psctl << PSCTL
 #!/usr/bin/env bash
 case "\$1" in
-  attach | mode | notice | scale | status | stop | top | why)
-    set -- "\$@" "\$(find "$folder/runs" -mindepth 1 -maxdepth 1 | sort | tail -n 1)"
-    ;;
+  resume | train) ;;
+  *) set -- "\$@" "\$(find "$folder/runs" -mindepth 1 -maxdepth 1 | sort | tail -n 1)" ;;
 esac
 exec "$bin/psctl" "\$@"
 PSCTL

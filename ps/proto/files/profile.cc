@@ -167,7 +167,7 @@ std::string SchemeText(const proto::ExchangeScheme& scheme, const proto::Exchang
   const bool has_other_push = scheme.push != usual.push;
   const bool has_other_pull = scheme.pull != usual.pull;
   if (scheme.local_steps != usual.local_steps || (!has_other_push && !has_other_pull)) {
-    parts.push_back(fmt::format("{} local steps", scheme.local_steps));
+    parts.push_back(Plural(static_cast<uint64_t>(scheme.local_steps), "local step"));
   }
   if (has_other_push) {
     parts.push_back("push " + scheme.push);

@@ -103,7 +103,7 @@ TEST(ExchangePenaltyTest, AProfileOfEncodingsKnowsItsOwn) {
 
 TEST(ExchangePenaltyTest, ATextNamesWhatDiffers) {
   const proto::ExchangeScheme usual;
-  EXPECT_EQ(proto::SchemeText(usual, usual), "1 local steps");
+  EXPECT_EQ(proto::SchemeText(usual, usual), "1 local step");
   EXPECT_EQ(proto::SchemeText({8, "f32", "f32"}, usual), "8 local steps");
   EXPECT_EQ(proto::SchemeText({1, "int8", "f32"}, usual), "push int8");
   EXPECT_EQ(proto::SchemeText({8, "int8", "bf16"}, usual), "8 local steps, push int8, pull bf16");
