@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the three programs and makes the Debian package of them: build/release/spotps_*.deb
+# Builds the programs, and makes the Debian package of them and the wheel of the Python package:
+# build/release/spotps_*.deb and spotps-*.whl.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -10,6 +11,7 @@ command -v dpkg-shlibdeps > /dev/null ||
 say "package: building release in build/release"
 # For all architectures: scripts/test.sh leaves two of them in the cache of the same build.
 configure release -DPS_TESTS=OFF -UPS_CUDA_ARCHITECTURES
-build release psctl ps_agent ps_coordinator ps_server ps_worker >&2
+build release psctl ps_agent ps_coordinator ps_server ps_worker spotps >&2
 (cd "$ROOT/build/release" && cpack -G DEB) >&2
 ls "$ROOT"/build/release/spotps_*.deb
+"$ROOT/scripts/wheel.sh" "$ROOT/build/release/bin" "$ROOT/build/release"

@@ -29,7 +29,9 @@ TEST_NEEDS=(
   "zlib1g-dev"
   "clang-format-14"
   "iproute2"
+  "python3-pip"
   "python3-venv"
+  "python3-wheel"
   "openssh-server"
   "slurm-wlm"
   "munge"
@@ -203,19 +205,20 @@ choose_packages() {
   done
 }
 
-# A Python of the tests' own with moto, a server that speaks the protocol of S3, and the reference
-# implementation of safetensors. Without them, where the Python index can't be reached, tests skip.
+# A Python of the tests' own with moto, a server that speaks the protocol of S3, the reference
+# implementation of safetensors, and two checkers of Python. Without them, where the Python index
+# can't be reached, tests skip.
 install_python() {
   local venv="$ROOT/build/venv"
-  if [[ -x "$venv/bin/python3" ]] && [[ -e "$venv/has-safetensors" ]]; then
+  if [[ -x "$venv/bin/python3" ]] && [[ -e "$venv/has-linters" ]]; then
     return 0
   fi
-  say "setup: installing moto and safetensors in build/venv"
+  say "setup: installing moto, safetensors, ruff and mypy in build/venv"
   local output
   if ! output="$({ /usr/bin/python3 -m venv "$venv" &&
     "$venv/bin/pip" install --disable-pip-version-check --timeout 20 --retries 1 \
-      "moto[s3]" flask flask-cors boto3 safetensors numpy &&
-    touch "$venv/has-safetensors"; } 2>&1)"; then
+      "moto[s3]" flask flask-cors boto3 safetensors numpy ruff mypy &&
+    touch "$venv/has-linters"; } 2>&1)"; then
     rm -rf "$venv"
     tail -n 3 <<< "$output" >&2
     say "setup: they can't be had from the Python index, so their tests will skip"

@@ -39,7 +39,8 @@ loss_function = nn.CrossEntropyLoss()
 
 def test(images: torch.Tensor, labels: torch.Tensor):
     out = model(images)
-    return nn.functional.cross_entropy(out, labels, reduction="sum"), (out.argmax(1) == labels).sum()
+    loss = nn.functional.cross_entropy(out, labels, reduction="sum")
+    return loss, (out.argmax(1) == labels).sum()
 
 
 worker = spotps.Worker(model, optimizer)

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 from spotps._client import Client, Error, Task
 
 if TYPE_CHECKING:
+    from spotps._data import Range
     from spotps._worker import Worker
 
-__all__ = ["Client", "Error", "Task", "Worker"]
+__all__ = ["Client", "Error", "Range", "Task", "Worker"]
 __version__ = "0.1.0"
 
 
@@ -30,4 +31,8 @@ def __getattr__(name: str) -> Any:
         from spotps._worker import Worker
 
         return Worker
+    if name == "Range":
+        from spotps._data import Range
+
+        return Range
     raise AttributeError(f"module 'spotps' has no attribute {name!r}")

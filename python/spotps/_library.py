@@ -4,7 +4,7 @@ import ctypes
 import os
 import shutil
 from pathlib import Path
-from typing import Iterator, Optional
+from typing import TYPE_CHECKING, Any, Iterator, Optional
 
 ABI = 1
 
@@ -102,6 +102,11 @@ class Library:
             function.restype = result
             function.argtypes = arguments
             setattr(self, name, function)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
 
 
 def load() -> "tuple[Optional[Library], str]":

@@ -2,172 +2,16 @@
 
 import atexit
 import sys
-from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
-from torch.utils.data import TensorDataset, default_collate
 
 from spotps._client import Client, Error, Task
+from spotps._data import Collate, Data, Key, Range, collated
+from spotps._model import ModelTensor, optimizer_of, tensors_of
 
-_BATCH_NORMS = (torch.nn.modules.batchnorm._BatchNorm,)  # also InstanceNorm's statistics
 _DEFAULT_BATCH = 64
-_WRAPPERS = ("DistributedDataParallel", "FullyShardedDataParallel", "DataParallel")
-
-
-class _Tensor:
-    """A tensor of the model: where it is, and what is pushed for it."""
-
-    def __init__(self, name: str, tensor: torch.Tensor, rate: float, decays: bool) -> None:
-        self.name = name
-        self.tensor = tensor
-        self.rate = rate  # 0: its gradient is pushed; else an observation is averaged
-        self.decays = decays
-
-
-def _plain(name: str) -> str:
-    return name.replace("_orig_mod.", "")  # of torch.compile
-
-
-def _tensors_of(
-    model: torch.nn.Module, optimizer: torch.optim.Optimizer
-) -> List[_Tensor]:
-    """In the order of the model. Tied tensors count once."""
-    for module in model.modules():
-        name = type(module).__name__
-        if name in _WRAPPERS or name.startswith("FSDP"):
-            raise Error(
-                f"the model is wrapped in {name}, which spreads it over processes by itself; give "
-                "spotps.Worker the plain model, one a process"
-            )
-    trained: Dict[int, bool] = {}
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            trained[id(parameter)] = group.get("weight_decay", 0) > 0
-    tensors: List[_Tensor] = []
-    for name, parameter in model.named_parameters():
-        if not parameter.requires_grad or id(parameter) not in trained:
-            tensors.append(_Tensor(_plain(name), parameter, 1.0, False))  # frozen: stays as it is
-        else:
-            tensors.append(_Tensor(_plain(name), parameter, 0.0, trained[id(parameter)]))
-    known = {id(item.tensor) for item in tensors}
-    if any(key not in known for key in trained):
-        raise Error(
-            "the optimizer has parameters that the model doesn't; make it of model.parameters()"
-        )
-    momenta: Dict[int, float] = {}
-    for module in model.modules():
-        if isinstance(module, _BATCH_NORMS):
-            for buffer in module.buffers(recurse=False):
-                momenta[id(buffer)] = 0.1 if module.momentum is None else float(module.momentum)
-    kept = {_plain(name) for name in model.state_dict()}
-    for name, buffer in model.named_buffers():
-        name = _plain(name)
-        if name not in kept or name.endswith("num_batches_tracked"):
-            continue  # the module makes it again
-        if buffer.dtype != torch.float32:
-            print(f"spotps: buffer {name} is {buffer.dtype} and stays on each worker", file=sys.stderr)
-            continue
-        tensors.append(_Tensor(name, buffer, momenta.get(id(buffer), 1.0), False))
-    for item in tensors:
-        _check(item)
-    return tensors
-
-
-def _check(item: _Tensor) -> None:
-    tensor = item.tensor
-    if type(tensor).__name__ == "DTensor" or hasattr(tensor, "placements"):
-        raise Error(
-            f"{item.name} is a DTensor, spread over processes; spotps takes whole tensors, one "
-            "model a process"
-        )
-    if tensor.dtype != torch.float32:
-        raise Error(
-            f"{item.name} is {tensor.dtype}; spotps takes float32 parameters (autocast may compute "
-            "in less)"
-        )
-    if tensor.layout != torch.strided or tensor.device.type not in ("cpu", "cuda"):
-        raise Error(
-            f"{item.name} is {tensor.layout} on {tensor.device}; spotps takes dense tensors on a "
-            "CPU or a CUDA device"
-        )
-    if tensor.numel() == 0:
-        raise Error(f"{item.name} has no elements; leave it out of the model")
-
-
-def _optimizer_of(optimizer: torch.optim.Optimizer) -> Optional[Dict[str, Any]]:
-    """As the job file has it; None: the servers have none like it."""
-    group = optimizer.param_groups[0]
-    for other in optimizer.param_groups[1:]:
-        if any(
-            other.get(key) != group.get(key)
-            for key in ("lr", "momentum", "betas", "eps", "alpha", "nesterov")
-        ):
-            return None
-    decay = max(g.get("weight_decay", 0) for g in optimizer.param_groups)
-    kind = type(optimizer).__name__.lower()
-    if group.get("amsgrad") or group.get("maximize") or group.get("centered"):
-        return None
-    out: Dict[str, Any] = {"kind": kind, "lr": float(group["lr"])}
-    if kind == "sgd":
-        if group["dampening"] != 0:
-            return None
-        out.update(momentum=group["momentum"], nesterov=group["nesterov"], weight_decay=decay)
-    elif kind in ("adam", "adamw"):
-        beta1, beta2 = group["betas"]
-        out.update(beta1=beta1, beta2=beta2, epsilon=group["eps"], weight_decay=decay)
-    elif kind == "rmsprop":
-        out.update(
-            alpha=group["alpha"],
-            momentum=group["momentum"],
-            epsilon=group["eps"],
-            weight_decay=decay,
-        )
-    elif kind == "adagrad":
-        if group["lr_decay"] != 0 or group["initial_accumulator_value"] != 0 or decay != 0:
-            return None
-        out.update(epsilon=group["eps"])
-    else:
-        return None
-    for key in ("momentum", "nesterov", "weight_decay"):
-        if not out.get(key):
-            out.pop(key, None)  # the job's own default, where its kind has the field at all
-    return out
-
-
-def _collate(dataset: Any, indices: List[int], collate: Optional[Callable[[Any], Any]]) -> Any:
-    if collate is None and isinstance(dataset, TensorDataset):
-        return [tensor[torch.as_tensor(indices)] for tensor in dataset.tensors]
-    if hasattr(dataset, "__getitems__"):
-        samples = dataset.__getitems__(indices)
-    else:
-        samples = [dataset[index] for index in indices]
-    return (collate or default_collate)(samples)
-
-
-class _Data:
-    """A data set and how batches of it are made; threads fetch what will probably be next."""
-
-    def __init__(
-        self, dataset: Any, collate: Optional[Callable[[Any], Any]], num_workers: int
-    ) -> None:
-        self.dataset = dataset
-        self.collate = collate
-        self.pool = ThreadPoolExecutor(num_workers) if num_workers > 0 else None
-        self.ahead: Dict[Tuple[int, int, int], "Future[Any]"] = {}
-
-    def fetch(self, key: Tuple[int, int, int], indices: List[int]) -> Any:
-        found = self.ahead.pop(key, None)
-        if found is not None:
-            return found.result()
-        return _collate(self.dataset, indices, self.collate)
-
-    def foresee(self, key: Tuple[int, int, int], indices: Callable[[], List[int]]) -> None:
-        if self.pool is None or key in self.ahead:
-            return
-        if len(self.ahead) >= 4:  # guesses that did not come true
-            self.ahead.clear()
-        self.ahead[key] = self.pool.submit(_collate, self.dataset, indices(), self.collate)
 
 
 class Worker:
@@ -205,7 +49,7 @@ class Worker:
         self._optimizer = optimizer
         self._accumulate = accumulate
         self._wanted_steps = local_steps
-        self._tensors = _tensors_of(model, optimizer)
+        self._tensors = tensors_of(model, optimizer)
         self._client = Client.open()
         self._task: Optional[Task] = None
         self._stashed: List[Tuple[torch.Tensor, torch.Tensor]] = []
@@ -215,6 +59,7 @@ class Worker:
         self._losses: List[Tuple[Any, int]] = []
         self._correct = 0
         self._batch_samples = 0
+        self._next: Optional[Key] = None
         self._has_loss = False
         self._evaluation: Optional[Tuple[Callable[..., Any], Any, int]] = None
         self._job: Dict[str, Any] = {}
@@ -247,7 +92,7 @@ class Worker:
         if self._task is None or not self._job:
             return 0.0
         total = self._job["data"]["train_samples"] * self._job["train"]["epochs"]
-        return min(self._task.samples_done / max(total, 1), 1.0)
+        return min(float(self._task.samples_done / max(total, 1)), 1.0)
 
     @property
     def notice(self) -> bool:
@@ -283,30 +128,52 @@ class Worker:
         batch_size: Optional[int] = None,
         *,
         num_workers: int = 0,
-        collate_fn: Optional[Callable[[Any], Any]] = None,
+        collate_fn: Collate = None,
         epochs: int = 1,
     ) -> Iterator[Any]:
         """Batches of `dataset`, which is map-style (len and []), until the job is over: all of its
-        epochs. What a batch has is for the job to say; a sample counts once its gradient has reached
-        the servers.
+        epochs. What a batch has is for the job to say; a sample counts once its gradient has
+        reached the servers.
 
         batch_size   samples; of a job it has to be its minibatch, or None
         num_workers  threads that fetch the next batches; 0: none
         collate_fn   as a DataLoader's
         epochs       without a job: passes over the data
         """
-        data = _Data(dataset, collate_fn, num_workers)
+        data = Data(dataset, collate_fn, num_workers)
+        return self._batches(data, self.ranges(len(data), batch_size, epochs=epochs))
+
+    def ranges(
+        self, samples: int, batch_size: Optional[int] = None, *, epochs: int = 1
+    ) -> Iterator[Range]:
+        """Which samples the batches have, for a script that reads them itself: a stream that can
+        seek, files, a generator of examples. One range is one batch: `loader` without the reading.
+
+        samples      how many there are. Read those of `Range.samples`; what is best read in
+                     its own order may take the places [Range.begin, Range.end) for numbers of
+                     samples: each comes once an epoch as well
+        """
+        if samples < 1:
+            raise Error(f"worker.ranges has {samples} samples; allowed: 1 or more")
         if self._client is None:
-            return self._loop_alone(data, batch_size or _DEFAULT_BATCH, epochs)
-        return self._loop(data, batch_size)
+            return self._ranges_alone(samples, batch_size or _DEFAULT_BATCH, epochs)
+        return self._ranges(samples, batch_size)
 
     # -- the loop --------------------------------------------------------------------------------
 
-    def _loop(self, data: _Data, batch_size: Optional[int]) -> Iterator[Any]:
+    def _batches(self, data: Data, ranges: Iterator[Range]) -> Iterator[Any]:
+        for current in ranges:
+            batch = data.fetch(current)
+            client, key = self._client, self._next
+            if client is not None and key is not None:
+                data.foresee(key, partial(client.order, *key))
+            yield batch
+
+    def _ranges(self, samples: int, batch_size: Optional[int]) -> Iterator[Range]:
         client = self._client
         assert client is not None
         if not self._is_over and self._task is None:
-            self._declare(client, len(data.dataset))
+            self._declare(client, samples)
         while not self._is_over:
             task = client.next()
             if task is None:
@@ -321,7 +188,7 @@ class Worker:
             else:
                 if task.step == 1:
                     self._check_batch(batch_size, task.minibatch)
-                yield from self._run_task(client, task, data)
+                yield from self._run_task(client, task)
 
     def _declare(self, client: Client, samples: int) -> None:
         first = []  # lives until the first next()
@@ -338,7 +205,7 @@ class Worker:
         client._keep.append(first)
         tests = 0 if self._evaluation is None else len(self._evaluation[1])
         client.set_samples(samples, tests)
-        own = _optimizer_of(self._optimizer)
+        own = optimizer_of(self._optimizer)
         if own is not None:
             client.set_optimizer(own)
         if self._wanted_steps is not None:
@@ -363,7 +230,7 @@ class Worker:
                 "(train.minibatch); make the product of the first two equal, or leave batch_size out"
             )
 
-    def _run_task(self, client: Client, task: Task, data: _Data) -> Iterator[Any]:
+    def _run_task(self, client: Client, task: Task) -> Iterator[Range]:
         self._steps_made = 0
         self._samples_given = 0
         self._losses.clear()
@@ -374,22 +241,20 @@ class Worker:
         while at < task.end:
             end = min(at + size, task.end)
             self._batches_left = 0 if is_local else -(-(task.end - end) // size)
-            key = (task.epoch, at, end)
-            batch = data.fetch(key, client.order(*key))
-            self._foresee(client, task, data, end, size)
+            self._next = self._key_after(task, end, size)
             self._batch_samples = end - at
-            yield batch
+            yield Range(task.epoch, at, end, client.order(task.epoch, at, end))
             self._samples_given += end - at
             at = end
             if is_local and at < task.end and client.local_step(self._batch_samples):
                 break  # this worker is taken back: what is done is handed over
         self._finish(client, task)
 
-    def _foresee(self, client: Client, task: Task, data: _Data, begin: int, size: int) -> None:
+    def _key_after(self, task: Task, begin: int, size: int) -> Optional[Key]:
+        """The batch that will probably be next, if this worker gets it."""
         total = int(self._job["data"]["train_samples"])
         end = min(begin + size, task.end if begin < task.end else total)
-        if begin < end:
-            data.foresee((task.epoch, begin, end), lambda: client.order(task.epoch, begin, end))
+        return (task.epoch, begin, end) if begin < end else None
 
     def _finish(self, client: Client, task: Task) -> None:
         if task.is_local:
@@ -455,7 +320,7 @@ class Worker:
 
     @staticmethod
     def _observe(
-        client: Client, number: int, item: _Tensor, out: torch.Tensor, rate: float
+        client: Client, number: int, item: ModelTensor, out: torch.Tensor, rate: float
     ) -> None:
         """What moves the servers' value, where this worker's began, to where it is: value += rate *
         (observation - value)."""
@@ -518,7 +383,7 @@ class Worker:
         loss_sum, correct = 0.0, 0
         with torch.no_grad():
             for at in range(begin, end, size):
-                batch = _collate(dataset, list(range(at, min(at + size, end))), None)
+                batch = collated(dataset, list(range(at, min(at + size, end))), None)
                 parts = batch if isinstance(batch, (list, tuple)) else (batch,)
                 loss, right = function(*parts)
                 loss_sum += float(loss)
@@ -536,14 +401,14 @@ class Worker:
 
     # -- without a job, and the end --------------------------------------------------------------
 
-    def _loop_alone(self, data: _Data, size: int, epochs: int) -> Iterator[Any]:
-        count = len(data.dataset)
+    def _ranges_alone(self, count: int, size: int, epochs: int) -> Iterator[Range]:
         for epoch in range(epochs):
             order = torch.randperm(count).tolist()
             for at in range(0, count, size):
-                self._batch_samples = min(size, count - at)
+                end = min(at + size, count)
+                self._batch_samples = end - at
                 self._losses.clear()
-                yield data.fetch((epoch, at, at + size), order[at : at + size])
+                yield Range(epoch, at, end, order[at:end])
             if self._evaluation is not None:
                 tests = len(self._evaluation[1])
                 loss_sum, correct = self._evaluate(0, tests)

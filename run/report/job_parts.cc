@@ -6,6 +6,7 @@
 #include "ps/coordinator/state/placement.h"
 #include "ps/proto/job/job_limits.h"
 #include "worker/model/norm_batches.h"
+#include "worker/script/description.h"
 
 namespace ps::run {
 namespace {
@@ -28,8 +29,15 @@ Status CheckLimits(const proto::JobConfig& config, const worker::Model& model) {
 
 Result<JobParts> PartsOfScript(const proto::JobConfig& config) {
   JobParts parts;
-  const std::string& known = config.model.from;
-  PS_ASSIGN(parts.script, known.empty() ? ScriptParts::Ask(config) : ScriptParts::Read(known));
+  const std::string& from = config.model.from;
+  bool is_known = false;
+  if (!from.empty()) {
+    PS_ASSIGN(is_known, worker::HasDescription(from).Annotate("model.from"));
+  }
+  PS_ASSIGN(parts.script, is_known ? ScriptParts::Read(from) : ScriptParts::Ask(config));
+  if (!from.empty() && !is_known) {
+    PS_TRY(parts.script->TakeValuesFrom(from));
+  }
   PS_ASSIGN(const proto::JobConfig complete, parts.script->Complete(config));
   parts.data.train_count = complete.data.train_samples;
   parts.data.test_count = complete.data.test_samples;

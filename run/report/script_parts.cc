@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -20,6 +21,7 @@
 #include "ps/base/file.h"
 #include "ps/base/text.h"
 #include "ps/base/time.h"
+#include "ps/coordinator/checkpoints/model_file.h"
 #include "ps/json/json_reader.h"
 #include "worker/script/script_start.h"
 
@@ -29,6 +31,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kPollMillis = 20;
+constexpr int64_t kPartElements = int64_t{1} << 20;  // of a tensor, in memory at once
 constexpr size_t kLogBytesMax = size_t{16} << 10;
 
 /// The end of what the program printed, as lines below a sentence.
@@ -196,11 +199,39 @@ Result<ScriptParts> ScriptParts::Read(const std::string& path) {
   return parts;
 }
 
+Status ScriptParts::TakeValuesFrom(const std::string& model_file) {
+  PS_ASSIGN(
+      const auto source,
+      coordinator::ModelFileSource::Open(model_file, description_.tensors).Annotate("model.from"));
+  PS_TRY(source->CheckValues().Annotate("model.from"));
+  values_from_ = model_file;
+  return Status::Ok();
+}
+
 Status ScriptParts::KeepAs(const std::string& path) const {
+  if (!values_from_.empty()) {
+    return KeepValuesAs(path);
+  }
   std::error_code error;
   fs::copy_file(file_, path, fs::copy_options::overwrite_existing, error);
   return error ? Status::Io(fmt::format("cannot write {}: {}", path, error.message()))
                : Status::Ok();
+}
+
+Status ScriptParts::KeepValuesAs(const std::string& path) const {
+  PS_ASSIGN(
+      const auto source, coordinator::ModelFileSource::Open(values_from_, description_.tensors));
+  PS_ASSIGN(checkpoint::SafetensorsWriter writer, worker::CreateDescription(path, description_));
+  std::vector<float> part;
+  for (uint32_t tensor = 0; tensor < description_.tensors.size(); ++tensor) {
+    const int64_t elements = description_.tensors[tensor].element_count();
+    for (int64_t begin = 0; begin < elements; begin += kPartElements) {
+      part.resize(static_cast<size_t>(std::min(kPartElements, elements - begin)));
+      PS_TRY(source->Read(tensor, begin, part).Annotate("model.from"));
+      PS_TRY(writer.Write(tensor, begin, part));
+    }
+  }
+  return writer.Finish();
 }
 
 Result<proto::JobConfig> ScriptParts::Complete(const proto::JobConfig& config) const {

@@ -22,7 +22,12 @@ class ScriptParts {
 
   const worker::Description& description() const { return description_; }
 
-  /// Copies the file. Errors: kIo with the path.
+  /// The first values are those of a model file, in place of the program's own. Errors: those of
+  /// ModelFileSource, which begin with model.from.
+  Status TakeValuesFrom(const std::string& model_file);
+
+  /// Leaves a copy of the file there, with the values that were taken. Errors: kIo with the path;
+  /// those of the model file.
   Status KeepAs(const std::string& path) const;
 
   /// The job with what it leaves to the program: the numbers of samples, the folder as an absolute
@@ -37,10 +42,12 @@ class ScriptParts {
  private:
   class Folder;
 
+  Status KeepValuesAs(const std::string& path) const;
   Result<proto::OptimizerConfig> OwnOptimizer(const proto::JobConfig& config) const;
 
   worker::Description description_;
   std::string file_;
+  std::string values_from_;               // empty: of file_
   std::shared_ptr<const Folder> folder_;  // of the file, goes with the last copy; null: it stays
 };
 

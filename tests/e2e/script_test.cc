@@ -113,6 +113,65 @@ TEST_F(ScriptTest, AJobMayUseFewerSamplesThanAProgramHas) {
   ExpectLearned(run);
 }
 
+/// A worker, a server and the coordinator are killed by turns, and the program has no line for it.
+TEST_F(ScriptTest, EveryKindOfProcessIsKilledByTurnsAndEverySampleCountsOnce) {
+  SetPython(R"(, "0.01")");
+  job_.SetEndless()
+      .Set("fleet", R"({"max_detect_s": 1})")
+      .Set("servers", R"({"count": 2})")
+      .Set("checkpoint", R"({"every_s": 0.3})");
+  TrainRun run(job_, {.is_replacing = true});
+  auto before = run.WaitFor([](const proto::JobStatus& status) {
+    return status.checkpoints.newest > 0 && status.samples_counted >= 400;
+  });
+  ASSERT_TRUE(before.has_value()) << run.psctl().Err();
+  ::kill(static_cast<pid_t>(Alive(*before)[0].pid), SIGKILL);
+  before = run.WaitFor([](const proto::JobStatus& status) {
+    return status.revocations_unnoticed == 1 && Alive(status).size() == 2;
+  });
+  ASSERT_TRUE(before.has_value()) << "no worker came in its place";
+  ::kill(static_cast<pid_t>(before->shards[1].pid), SIGKILL);
+  const auto after = run.WaitFor([&](const proto::JobStatus& status) {
+    return status.shards[1].state == proto::ShardRowState::kReady &&
+           status.shards[1].pid != before->shards[1].pid;
+  });
+  ASSERT_TRUE(after.has_value()) << "no server came in its place";
+  ASSERT_TRUE(run.WaitForSamples(after->samples_counted + 400)) << "training does not go on";
+  const auto coordinator = static_cast<pid_t>(run.CoordinatorPid());
+  ::kill(coordinator, SIGKILL);
+  ASSERT_TRUE(
+      WaitUntil([&] { return run.CoordinatorPid() > 0 && run.CoordinatorPid() != coordinator; }));
+  const auto last = run.WaitFor([](const proto::JobStatus&) { return true; });
+  ASSERT_TRUE(last.has_value());
+  ASSERT_TRUE(run.WaitForSamples(last->samples_counted + 400)) << "training does not go on";
+  StopCleanly(&run);
+}
+
+TEST_F(ScriptTest, AProgramBeginsWithTheModelOfAnotherRun) {
+  SetC();
+  TrainRun first(job_);
+  ASSERT_EQ(first.WaitForEnd(), ProcessEnd{}) << first.psctl().Err();
+  const std::string model = first.Root() + "/model.safetensors";
+  TemporaryFolder folder;
+  Job next = job_.CopyIn(folder.path());
+  next.Set("optimizer", R"({"kind": "sgd", "lr": 1e-9})")
+      .Set("train", R"({"epochs": 1, "minibatch": 20})")
+      .Set("model", R"({"from": ")" + model + R"("})");
+  TrainRun second(next);
+  ASSERT_EQ(second.WaitForEnd(), ProcessEnd{}) << second.psctl().Err();
+  const std::vector<float> learned = ModelOf(first, 3);
+  const std::vector<float> kept = ModelOf(second, 3);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_NEAR(kept[i], learned[i], 1e-5);
+  }
+  // Another model than the file's is refused before anything starts.
+  next.Set("worker", R"({"program": [")" + std::string(PS_LINEAR) + R"(", "3"]})");
+  next.Write();
+  EXPECT_THAT(
+      Psctl({"check", next.path()}).err,
+      AllOf(HasSubstr("model.from"), HasSubstr("weight"), HasSubstr("[2]"), HasSubstr("[5]")));
+}
+
 TEST_F(ScriptTest, AProgramIsDrainedAndHandsOverWhatItHas) {
   SetPython(R"(, "0.01")");
   job_.SetEndless();

@@ -16,11 +16,11 @@ if int(torch.__version__.split(".")[0]) < 2:
     print(f"SKIP: PyTorch {torch.__version__} has no hooks of optimizers; 2.0 has")
     sys.exit(77)
 
-from spotps import _worker
+from spotps import _model
 
 
 def tensors(model, optimizer=None):
-    return _worker._tensors_of(model, optimizer or torch.optim.SGD(model.parameters(), lr=0.1))
+    return _model.tensors_of(model, optimizer or torch.optim.SGD(model.parameters(), lr=0.1))
 
 
 class TensorsTest(unittest.TestCase):
@@ -86,7 +86,7 @@ class TensorsTest(unittest.TestCase):
 
 class OptimizerTest(unittest.TestCase):
     def job(self, make):
-        return _worker._optimizer_of(make(nn.Linear(2, 2).parameters()))
+        return _model.optimizer_of(make(nn.Linear(2, 2).parameters()))
 
     def test_those_that_the_servers_have_are_told_as_the_job_has_them(self):
         o = torch.optim
@@ -132,6 +132,30 @@ class AloneTest(unittest.TestCase):
         self.assertEqual(seen, 2000)
         self.assertAlmostEqual(model.weight.item(), 3, places=2)
         self.assertAlmostEqual(model.bias.item(), 1, places=2)
+
+    def test_a_script_that_reads_by_itself_gets_ranges_of_samples(self):
+        model = nn.Linear(1, 1)
+        worker = spotps.Worker(model, torch.optim.SGD(model.parameters(), lr=0.1))
+        epochs = {0: [], 1: []}
+        for r in worker.ranges(10, 4, epochs=2):
+            self.assertEqual(len(r), len(r.samples))
+            self.assertEqual(r.samples, r.samples[: r.end - r.begin])
+            epochs[r.epoch] += r.samples
+        for seen in epochs.values():
+            self.assertEqual(sorted(seen), list(range(10)))
+        self.assertNotEqual(epochs[0], epochs[1])
+        with self.assertRaisesRegex(spotps.Error, "0 samples; allowed: 1 or more"):
+            worker.ranges(0)
+
+    def test_a_data_set_without_places_is_refused_with_the_remedy(self):
+        class Stream(torch.utils.data.IterableDataset):
+            def __iter__(self):
+                return iter([])
+
+        model = nn.Linear(1, 1)
+        worker = spotps.Worker(model, torch.optim.SGD(model.parameters(), lr=0.1))
+        with self.assertRaisesRegex(spotps.Error, "Stream.* has no len.*worker.ranges"):
+            worker.loader(Stream())
 
     def test_arguments_that_make_no_sense_are_refused(self):
         model = nn.Linear(1, 1)

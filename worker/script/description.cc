@@ -94,15 +94,18 @@ std::string TensorText(const TensorSpec& tensor) {
 
 }  // namespace
 
+Result<checkpoint::SafetensorsWriter> CreateDescription(
+    const std::string& path, const Description& description) {
+  return checkpoint::SafetensorsWriter::Create(
+      path,
+      description.tensors,
+      checkpoint::ElementType::kF32,
+      {{"format", "pt"}, {kKey, Print(description)}});
+}
+
 Status WriteDescription(
     const std::string& path, const Description& description, std::span<const float* const> values) {
-  PS_ASSIGN(
-      checkpoint::SafetensorsWriter writer,
-      checkpoint::SafetensorsWriter::Create(
-          path,
-          description.tensors,
-          checkpoint::ElementType::kF32,
-          {{"format", "pt"}, {kKey, Print(description)}}));
+  PS_ASSIGN(checkpoint::SafetensorsWriter writer, CreateDescription(path, description));
   for (size_t i = 0; i < values.size(); ++i) {
     const auto count = static_cast<size_t>(description.tensors[i].element_count());
     PS_TRY(writer.Write(i, 0, {values[i], count}));
@@ -110,13 +113,15 @@ Status WriteDescription(
   return writer.Finish();
 }
 
+Result<bool> HasDescription(const std::string& path) {
+  PS_ASSIGN(const checkpoint::SafetensorsReader reader, checkpoint::SafetensorsReader::Open(path));
+  return reader.header().metadata.contains(kKey);
+}
+
 Result<Description> ReadDescription(const std::string& path) {
   const auto odd = [&path](std::string_view why) {
-    return Status::InvalidArgument(fmt::format(
-        "{} {}; allowed: a file that the job's program wrote itself (a script loads other values "
-        "by itself, before it makes its worker)",
-        path,
-        why));
+    return Status::InvalidArgument(
+        fmt::format("{} {}; allowed: a file that the job's program wrote itself", path, why));
   };
   PS_ASSIGN(const checkpoint::SafetensorsReader reader, checkpoint::SafetensorsReader::Open(path));
   const auto& metadata = reader.header().metadata;

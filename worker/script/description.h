@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/model/safetensors.h"
 #include "ps/base/status.h"
 #include "ps/base/tensor_spec.h"
 
@@ -21,11 +22,19 @@ struct Description {
   std::string optimizer_json;
 };
 
-/// Leaves the description and the initial values as a safetensors file, whose metadata have what
-/// that format has no place for. `values`: one pointer a tensor, to all its elements. Errors: kIo
-/// with the path, kCorruption naming the tensor and element that is NaN or infinite.
+/// A safetensors file for the description and the initial values of its tensors, which the caller
+/// writes; its metadata have what that format has no place for. Errors: kIo with the path.
+Result<checkpoint::SafetensorsWriter> CreateDescription(
+    const std::string& path, const Description& description);
+
+/// The same, with the values. `values`: one pointer a tensor, to all its elements. Errors: also
+/// kCorruption naming the tensor and element that is NaN or infinite.
 Status WriteDescription(
     const std::string& path, const Description& description, std::span<const float* const> values);
+
+/// Whether the file has a description, of any version, besides tensors. Errors: those of
+/// SafetensorsReader::Open.
+Result<bool> HasDescription(const std::string& path);
 
 /// Errors: those of SafetensorsReader::Open; kInvalidArgument with the path when the file is no
 /// description, or one of another version.

@@ -72,7 +72,7 @@ Status Script(const JobInFile& job) {
             "{} is for workers of our own, and worker.program is given; {}", path, instead));
   };
   ModelConfig no_model;
-  no_model.from = config.model.from;  // psctl's, of what the program has described
+  no_model.from = config.model.from;  // its values, or psctl's file of what it has described
   if (config.model != no_model) {
     return mine("model", "allowed: one of the two");
   }

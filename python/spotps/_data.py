@@ -1,0 +1,70 @@
+"""Which samples a batch has, and how it is fetched."""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import torch
+from torch.utils.data import TensorDataset, default_collate
+
+from spotps._client import Error
+
+Collate = Optional[Callable[[Any], Any]]
+Key = Tuple[int, int, int]  # epoch, begin, end
+
+_GUESSES_MAX = 4  # batches that are fetched ahead
+
+
+@dataclass(frozen=True)
+class Range:
+    """The samples of one batch. Each place of an epoch is given to one batch, and counts once."""
+
+    epoch: int  # from 0
+    begin: int  # places [begin, end) in the epoch's order
+    end: int
+    samples: List[int]  # which samples are there: numbers from 0, in another order each epoch
+
+    def __len__(self) -> int:
+        return self.end - self.begin
+
+
+def collated(dataset: Any, samples: List[int], collate: Collate) -> Any:
+    """The batch of these samples."""
+    if collate is None and isinstance(dataset, TensorDataset):
+        return [tensor[torch.as_tensor(samples)] for tensor in dataset.tensors]
+    if hasattr(dataset, "__getitems__"):
+        items = dataset.__getitems__(samples)
+    else:
+        items = [dataset[sample] for sample in samples]
+    return (collate or default_collate)(items)
+
+
+class Data:
+    """A data set and how batches of it are made; threads fetch what will probably be next."""
+
+    def __init__(self, dataset: Any, collate: Collate, num_workers: int) -> None:
+        if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
+            raise Error(
+                f"the data set ({type(dataset).__name__}) has no len and [], so no batch of chosen "
+                "samples can be fetched; read them yourself: for r in worker.ranges(samples)"
+            )
+        self._dataset = dataset
+        self._collate = collate
+        self._pool = ThreadPoolExecutor(num_workers) if num_workers > 0 else None
+        self._ahead: Dict[Key, "Future[Any]"] = {}
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def fetch(self, of: Range) -> Any:
+        found = self._ahead.pop((of.epoch, of.begin, of.end), None)
+        if found is not None:
+            return found.result()
+        return collated(self._dataset, of.samples, self._collate)
+
+    def foresee(self, key: Key, samples: Callable[[], List[int]]) -> None:
+        if self._pool is None or key in self._ahead:
+            return
+        if len(self._ahead) >= _GUESSES_MAX:  # they did not come true
+            self._ahead.clear()
+        self._ahead[key] = self._pool.submit(collated, self._dataset, samples(), self._collate)

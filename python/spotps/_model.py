@@ -1,0 +1,134 @@
+"""What a PyTorch model and its optimizer are for the job's servers."""
+
+import sys
+from typing import Any, Dict, List, Optional
+
+import torch
+
+from spotps._client import Error
+
+_BATCH_NORMS = (torch.nn.modules.batchnorm._BatchNorm,)  # also InstanceNorm's statistics
+_WRAPPERS = ("DistributedDataParallel", "FullyShardedDataParallel", "DataParallel")
+
+
+class ModelTensor:
+    """A tensor of the model: where it is, and what is pushed for it."""
+
+    def __init__(self, name: str, tensor: torch.Tensor, rate: float, decays: bool) -> None:
+        self.name = name
+        self.tensor = tensor
+        self.rate = rate  # 0: its gradient is pushed; else an observation is averaged
+        self.decays = decays
+
+
+def _plain(name: str) -> str:
+    return name.replace("_orig_mod.", "")  # of torch.compile
+
+
+def tensors_of(
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer
+) -> List[ModelTensor]:
+    """In the order of the model. Tied tensors count once."""
+    for module in model.modules():
+        name = type(module).__name__
+        if name in _WRAPPERS or name.startswith("FSDP"):
+            raise Error(
+                f"the model is wrapped in {name}, which spreads it over processes by itself; give "
+                "spotps.Worker the plain model, one a process"
+            )
+    trained: Dict[int, bool] = {}
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            trained[id(parameter)] = group.get("weight_decay", 0) > 0
+    tensors: List[ModelTensor] = []
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad or id(parameter) not in trained:
+            # Frozen: it stays as it is.
+            tensors.append(ModelTensor(_plain(name), parameter, 1.0, False))
+        else:
+            tensors.append(ModelTensor(_plain(name), parameter, 0.0, trained[id(parameter)]))
+    known = {id(item.tensor) for item in tensors}
+    if any(key not in known for key in trained):
+        raise Error(
+            "the optimizer has parameters that the model doesn't; make it of model.parameters()"
+        )
+    momenta: Dict[int, float] = {}
+    for module in model.modules():
+        if isinstance(module, _BATCH_NORMS):
+            for buffer in module.buffers(recurse=False):
+                momenta[id(buffer)] = 0.1 if module.momentum is None else float(module.momentum)
+    kept = {_plain(name) for name in model.state_dict()}
+    for name, buffer in model.named_buffers():
+        name = _plain(name)
+        if name not in kept or name.endswith("num_batches_tracked"):
+            continue  # the module makes it again
+        if buffer.dtype != torch.float32:
+            print(
+                f"spotps: buffer {name} is {buffer.dtype} and stays on each worker", file=sys.stderr
+            )
+            continue
+        tensors.append(ModelTensor(name, buffer, momenta.get(id(buffer), 1.0), False))
+    for item in tensors:
+        _check(item)
+    return tensors
+
+
+def _check(item: ModelTensor) -> None:
+    tensor = item.tensor
+    if type(tensor).__name__ == "DTensor" or hasattr(tensor, "placements"):
+        raise Error(
+            f"{item.name} is a DTensor, spread over processes; spotps takes whole tensors, one "
+            "model a process"
+        )
+    if tensor.dtype != torch.float32:
+        raise Error(
+            f"{item.name} is {tensor.dtype}; spotps takes float32 parameters (autocast may compute "
+            "in less)"
+        )
+    if tensor.layout != torch.strided or tensor.device.type not in ("cpu", "cuda"):
+        raise Error(
+            f"{item.name} is {tensor.layout} on {tensor.device}; spotps takes dense tensors on a "
+            "CPU or a CUDA device"
+        )
+    if tensor.numel() == 0:
+        raise Error(f"{item.name} has no elements; leave it out of the model")
+
+
+def optimizer_of(optimizer: torch.optim.Optimizer) -> Optional[Dict[str, Any]]:
+    """As the job file has it; None: the servers have none like it."""
+    group = optimizer.param_groups[0]
+    for other in optimizer.param_groups[1:]:
+        if any(
+            other.get(key) != group.get(key)
+            for key in ("lr", "momentum", "betas", "eps", "alpha", "nesterov")
+        ):
+            return None
+    decay = max(g.get("weight_decay", 0) for g in optimizer.param_groups)
+    kind = type(optimizer).__name__.lower()
+    if group.get("amsgrad") or group.get("maximize") or group.get("centered"):
+        return None
+    out: Dict[str, Any] = {"kind": kind, "lr": float(group["lr"])}
+    if kind == "sgd":
+        if group["dampening"] != 0:
+            return None
+        out.update(momentum=group["momentum"], nesterov=group["nesterov"], weight_decay=decay)
+    elif kind in ("adam", "adamw"):
+        beta1, beta2 = group["betas"]
+        out.update(beta1=beta1, beta2=beta2, epsilon=group["eps"], weight_decay=decay)
+    elif kind == "rmsprop":
+        out.update(
+            alpha=group["alpha"],
+            momentum=group["momentum"],
+            epsilon=group["eps"],
+            weight_decay=decay,
+        )
+    elif kind == "adagrad":
+        if group["lr_decay"] != 0 or group["initial_accumulator_value"] != 0 or decay != 0:
+            return None
+        out.update(epsilon=group["eps"])
+    else:
+        return None
+    for key in ("momentum", "nesterov", "weight_decay"):
+        if not out.get(key):
+            out.pop(key, None)  # the job's own default, where its kind has the field at all
+    return out
