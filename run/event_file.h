@@ -9,7 +9,7 @@ namespace ps::run {
 
 /// One value of a plot, as TensorBoard names it: "train/loss".
 struct Scalar {
-  std::string_view tag;
+  std::string tag;
   float value = 0;
 };
 

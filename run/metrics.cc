@@ -84,6 +84,11 @@ std::string MetricsToJson(
   json.Field("round", status.round);
   json.Field("workers_alive", CountWorkers(status));
   AddCounters(status, &json);
+  json.BeginObject("figures");
+  for (const proto::Figure& figure : status.figures) {
+    json.Field(figure.name, figure.value);
+  }
+  json.EndObject();
   json.BeginList("workers");
   for (const proto::WorkerRow& row : status.workers) {
     if (row.is_gone()) {
@@ -110,9 +115,9 @@ std::string MetricsToJson(
 
 std::vector<Scalar> ScalarsOf(const proto::JobStatus& status, const MetricsPoint& point) {
   std::vector<Scalar> scalars;
-  const auto add = [&scalars](std::string_view tag, const std::optional<double>& value) {
+  const auto add = [&scalars](std::string tag, const std::optional<double>& value) {
     if (value) {
-      scalars.push_back({tag, static_cast<float>(*value)});
+      scalars.push_back({std::move(tag), static_cast<float>(*value)});
     }
   };
   add("train/loss", point.train_loss);
@@ -122,6 +127,9 @@ std::vector<Scalar> ScalarsOf(const proto::JobStatus& status, const MetricsPoint
   add("train/staleness_steps", point.staleness_steps);
   add("fleet/samples_per_s", point.samples_per_s);
   add("fleet/workers", static_cast<double>(CountWorkers(status)));
+  for (const proto::Figure& figure : status.figures) {
+    add("script/" + figure.name, figure.value);
+  }
   return scalars;
 }
 

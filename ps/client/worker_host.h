@@ -117,6 +117,9 @@ class WorkerHost {
   /// can fetch them meanwhile. Nothing counts before StartCompute.
   virtual void OnSamplesAhead(const SamplesAhead& /*next*/) {}
 
+  /// What the worker's program tells of its training, at each heartbeat; at most kFiguresMax.
+  virtual std::vector<proto::Figure> Figures() { return {}; }
+
   /// The core is finished: OK at the job's end, kRevoked after a notice, else why it can't go on.
   virtual void Exit(const Status& status) = 0;
 };

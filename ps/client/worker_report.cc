@@ -25,6 +25,7 @@ void WorkerCore::SendHeartbeat(TimePoint now, proto::Outbox* out) {
   beat.placement = links_.placement();
   beat.is_at_risk = is_at_risk_;
   beat.minibatches = times_.minibatches();
+  beat.figures = host_.Figures();
   coordinator_.Send(std::move(beat), out);
 }
 

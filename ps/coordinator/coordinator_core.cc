@@ -243,6 +243,7 @@ void CoordinatorCore::OnHeartbeat(const Call& call, const proto::WorkerHeartbeat
   member->state = message.state;
   member->waits = message.waits;
   member->waits.resize(std::min(member->waits.size(), kWaitsPerPeerMax));
+  member->figures = message.figures;
   member->last_heartbeat = call.now;
   if (message.is_at_risk != member->record->is_at_risk) {
     parts_->job.membership.Edit(*member).is_at_risk = message.is_at_risk;

@@ -3,11 +3,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "ps/base/text.h"
 #include "ps/coordinator/job_journal.h"
 #include "ps/coordinator/wait_report.h"
+#include "ps/proto/limits.h"
 
 namespace ps::coordinator {
 namespace {
@@ -321,6 +323,31 @@ void StatusReport::AddShardRows(proto::JobStatus* status) const {
   }
 }
 
+/// Members that come and go have each the same weight.
+std::vector<proto::Figure> StatusReport::Figures() const {
+  struct Sum {
+    double value = 0;
+    int count = 0;
+  };
+
+  std::map<std::string, Sum> sums;
+  for (const auto& [incarnation, member] : job_->membership.members()) {
+    for (const proto::Figure& figure : member.figures) {
+      if (!std::isfinite(figure.value)) {
+        continue;
+      }
+      sums[figure.name].value += figure.value;
+      ++sums[figure.name].count;
+    }
+  }
+  std::vector<proto::Figure> figures;
+  for (const auto& [name, sum] : sums) {
+    figures.push_back({name, sum.value / sum.count});
+  }
+  figures.resize(std::min(figures.size(), proto::kFiguresMax));
+  return figures;
+}
+
 proto::JobStatus StatusReport::TotalsAt(TimePoint now) const {
   const SampleLedger& ledger = job_->ledger;
   const proto::JobCounters& counters = job_->state.counters;
@@ -336,6 +363,7 @@ proto::JobStatus StatusReport::TotalsAt(TimePoint now) const {
   status.model_problem = job_->state.model.problem;
   status.modes = job_->ModesNow();
   status.steps = job_->StepsNow();
+  status.figures = Figures();
   status.mode = status.modes.in_force.mode;
   status.epochs = ledger.epochs();
   status.samples_total = ledger.samples_total();

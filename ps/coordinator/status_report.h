@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "ps/coordinator/checkpoints/checkpoint_desk.h"
 #include "ps/coordinator/state/job.h"
@@ -17,7 +18,7 @@ class StatusReport {
 
   /// Everything. Cost: members x shards.
   proto::JobStatus At(TimePoint now) const;
-  /// Without workers, shards and waits. Cost: epochs.
+  /// Without workers, shards and waits. Cost: epochs, and members with figures.
   proto::JobStatus TotalsAt(TimePoint now) const;
 
  private:
@@ -34,6 +35,7 @@ class StatusReport {
   std::string Detail(TimePoint now) const;
   proto::WorkerRow RowOf(const MemberRecord& member, const Shown& at_shards) const;
   void AddWorkerRows(TimePoint now, proto::JobStatus* status) const;
+  std::vector<proto::Figure> Figures() const;
   void AddShardRows(proto::JobStatus* status) const;
   std::string Failures() const;
   std::string NextStart(TimePoint now) const;

@@ -37,6 +37,8 @@ inline constexpr size_t kAddressBytesMax = 200;
 
 // Lists of a report. An encoder leaves out what is beyond them.
 inline constexpr size_t kWaitsPerPeerMax = 64;  // of one heartbeat
+inline constexpr size_t kFiguresMax = 16;       // of one heartbeat, and of a status
+inline constexpr size_t kFigureNameBytesMax = 64;
 
 // Lists of a status, and the texts of its waits.
 inline constexpr size_t kStatusWorkersMax = 4352;  // with some that have left

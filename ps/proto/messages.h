@@ -429,6 +429,14 @@ struct WorkerStats {
   WorkerTimes times;
 };
 
+/// What a worker's program tells of its training besides the loss: "accuracy", "perplexity".
+struct Figure {
+  std::string name;
+  double value = 0;
+
+  friend bool operator==(const Figure&, const Figure&) = default;
+};
+
 enum class WorkerState : uint8_t { kJoining = 0, kComputing = 1, kWaiting = 2, kDraining = 3 };
 
 struct WorkerHeartbeat {
@@ -439,6 +447,7 @@ struct WorkerHeartbeat {
   uint64_t placement = 0;    // the newest that it knows
   bool is_at_risk = false;   // its provider advises to move: the machine may go soon
   uint64_t minibatches = 0;  // computed in local steps, those of the step under way included
+  std::vector<Figure> figures;
 };
 
 /// Answer to both heartbeats.
@@ -604,6 +613,7 @@ struct JobStatus {
   ModesStatus modes;
   bool has_diverged = false;  // training has
   StepsStatus steps;
+  std::vector<Figure> figures;  // the means over the members that tell them, in order of the names
 };
 
 struct StatusRequest {};

@@ -114,6 +114,9 @@ std::string RenderHead(const proto::JobStatus& status) {
       status.steps_counted == 0 ? "no step yet"
                                 : "loss " + run::FormatLoss(status.train_loss) + ", accuracy " +
                                       FormatPercent(status.train_accuracy));
+  if (!status.figures.empty()) {
+    pairs.emplace_back("figures", run::FormatFigures(status.figures));
+  }
   if (!status.evaluations.empty()) {
     const proto::EvaluationRow& last = status.evaluations.back();
     pairs.emplace_back(

@@ -118,6 +118,9 @@ Lines Head(const TopSnapshot& snapshot, size_t width) {
        Sparkline(snapshot.losses, std::min(kSparkWidth, width / 4)),
        has_step ? "accuracy " + FormatPercent(status.train_accuracy) : "",
        test}));
+  if (!status.figures.empty()) {
+    lines.push_back(run::FormatFigures(status.figures));
+  }
   lines.push_back(JoinParts(
       {FormatRate(status.samples_per_s) + " samples/s",
        "workers " + run::WorkersText(status),

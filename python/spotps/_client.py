@@ -192,6 +192,11 @@ class Client:
         )
         return seat.value, threads.value
 
+    def figure(self, name: str, value: float) -> None:
+        """A figure of the training for psctl, metrics and TensorBoard, which show the mean over the
+        workers. At most 16 names."""
+        self._check(self._lib.figure(self._handle, name.encode(), value))
+
     def log(self, event: str, text: str) -> None:
         """A line of the worker's log."""
         self._check(self._lib.log(self._handle, event.encode(), text.encode()))

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterator, Optional
 
-ABI = 1
+ABI = 2
 
 ERROR, OK, TASK, WAIT, END, NO_JOB, DESCRIBED = -1, 0, 1, 2, 3, 4, 5
 GRADIENT, AVERAGE = 0, 1
@@ -71,6 +71,7 @@ _FUNCTIONS = {
         ctypes.c_int32,
         [_WORKER, ctypes.POINTER(ctypes.c_uint32), ctypes.POINTER(ctypes.c_uint32)],
     ),
+    "figure": (ctypes.c_int32, [_WORKER, ctypes.c_char_p, ctypes.c_double]),
     "log": (ctypes.c_int32, [_WORKER, ctypes.c_char_p, ctypes.c_char_p]),
     "notice": (ctypes.c_int32, [_WORKER]),
     "leave": (ctypes.c_int32, [_WORKER, ctypes.c_char_p, ctypes.c_int32]),

@@ -56,7 +56,9 @@ def tensors_of(
     for module in model.modules():
         if isinstance(module, _BATCH_NORMS):
             for buffer in module.buffers(recurse=False):
-                momenta[id(buffer)] = 0.1 if module.momentum is None else float(module.momentum)
+                # Without a momentum it is a mean over all batches; at 0 it stays as it is.
+                momentum = 0.1 if module.momentum is None else float(module.momentum)
+                momenta[id(buffer)] = momentum or 1.0
     kept = {_plain(name) for name in model.state_dict()}
     for name, buffer in model.named_buffers():
         name = _plain(name)

@@ -101,16 +101,25 @@ class Worker:
 
     def log(self, *, loss: Any = None, correct: Any = None, **figures: Any) -> None:
         """What the last batch came to. `loss`: the mean over its samples, a number or a tensor;
-        `correct`: how many were right. Before the next batch. Other figures go to the log."""
+        `correct`: how many were right. Before the next batch. Other figures are numbers, too: psctl
+        top and status, metrics and TensorBoard show their means over the workers; other values go
+        to the worker's log."""
         if loss is not None:
             self._has_loss = True
             value = loss.detach() if isinstance(loss, torch.Tensor) else float(loss)
             self._losses.append((value, self._batch_samples))
         if correct is not None:
             self._correct += int(correct)
-        if figures and self._client is not None:
-            text = " ".join(f"{key}={value}" for key, value in figures.items())
-            self._client.log("script_figures", text)
+        if self._client is None:
+            return
+        texts = []
+        for key, value in figures.items():
+            try:
+                self._client.figure(key, float(value))
+            except (TypeError, ValueError):
+                texts.append(f"{key}={value}")
+        if texts:
+            self._client.log("script_figures", " ".join(texts))
 
     def evaluate(
         self, function: Callable[..., Tuple[Any, Any]], dataset: Any, batch_size: int = 256

@@ -93,4 +93,13 @@ std::string FormatLoss(double loss) {
   return std::abs(loss) < 10'000 ? FormatFixed(loss, 4) : fmt::format("{:.3g}", loss);
 }
 
+std::string FormatFigures(std::span<const proto::Figure> figures) {
+  std::string text;
+  for (const proto::Figure& figure : figures) {
+    text +=
+        fmt::format("{}{} {:.4g}", text.empty() ? "" : ", ", Printable(figure.name), figure.value);
+  }
+  return text;
+}
+
 }  // namespace ps::run

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
+
+#include "ps/proto/messages.h"
 
 namespace ps::run {
 
@@ -40,5 +43,8 @@ std::string RenderPairs(const std::vector<std::pair<std::string, std::string>>& 
 
 /// "0.4725", "62.8103", of 10,000 and more "7.76e+08"; "nan" and "inf" as they are.
 std::string FormatLoss(double loss);
+
+/// "grad norm 1.25, perplexity 48.2"; empty: there are none.
+std::string FormatFigures(std::span<const proto::Figure> figures);
 
 }  // namespace ps::run

@@ -1,11 +1,16 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
+#include "ps/proto/limits.h"
 #include "tests/coordinator/harness.h"
 
 namespace ps::coordinator {
 namespace {
+
+using ::testing::ElementsAre;
 
 bool HasWait(
     const proto::JobStatus& status,
@@ -125,6 +130,34 @@ TEST(StatusTest, WaitsOfWorkersAndShardsArePassedOnAndGrowOld) {
   const proto::JobStatus status = harness.status();
   ASSERT_TRUE(HasWait(status, "w0", "shard 1", "pull"));
   EXPECT_DOUBLE_EQ(status.waits[0].since_s, 3.0);
+}
+
+TEST(StatusTest, FiguresAreTheMeansOverTheMembersThatTellThem) {
+  Harness harness;
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  harness.AskAll(&workers);
+  EXPECT_TRUE(harness.status().figures.empty());
+  const auto tell = [&](size_t worker, std::vector<proto::Figure> figures) {
+    proto::WorkerHeartbeat beat;
+    beat.incarnation = workers[worker].incarnation;
+    beat.figures = std::move(figures);
+    harness.Give(workers[worker].peer, beat);
+  };
+  tell(0, {{"norm", 1}, {"perplexity", 40}});
+  tell(1, {{"norm", 2}, {"odd", std::numeric_limits<double>::quiet_NaN()}});
+  EXPECT_THAT(
+      harness.status().figures,
+      ElementsAre(proto::Figure{"norm", 1.5}, proto::Figure{"perplexity", 40}));
+  tell(1, {{"norm", 4}});
+  EXPECT_EQ(harness.status().figures[0].value, 2.5) << "the newest of each";
+  harness.Exit(ProcessKind::kWorker, 0, 1000, "killed by signal 9");
+  EXPECT_THAT(harness.status().figures, ElementsAre(proto::Figure{"norm", 4}));
+  std::vector<proto::Figure> many;
+  for (size_t i = 0; i < proto::kFiguresMax + 5; ++i) {
+    many.push_back({"figure " + std::to_string(i), 1});
+  }
+  tell(1, many);
+  EXPECT_EQ(harness.status().figures.size(), proto::kFiguresMax);
 }
 
 TEST(StatusTest, AnybodyWithTheControlRoleMayAsk) {

@@ -180,6 +180,13 @@ TEST_F(ScriptTest, AProgramIsDrainedAndHandsOverWhatItHas) {
   ASSERT_EQ(Psctl({"drain", "0", run.Root()}).end, ProcessEnd{});
   EXPECT_TRUE(
       run.WaitFor([](const proto::JobStatus& status) { return Alive(status).size() == 1; }));
+  const auto told = run.WaitFor([](const proto::JobStatus& status) {
+    return !status.figures.empty() && status.figures[0].value > 0;
+  });
+  ASSERT_TRUE(told.has_value());
+  EXPECT_EQ(told->figures[0].name, "share right");
+  EXPECT_LE(told->figures[0].value, 1);
+  EXPECT_THAT(Psctl({"status", run.Root()}).out, HasSubstr("figures      share right "));
   const Json summary = StopCleanly(&run);
   EXPECT_EQ(summary["steps_lost"].number(), 0);
 }

@@ -36,7 +36,7 @@ constexpr size_t MemberCount() {
 template <typename T>
 auto Members(T& v) {
   constexpr size_t kCount = MemberCount<std::remove_const_t<T>>();
-  static_assert(kCount <= 43, "add a line");
+  static_assert(kCount <= 44, "add a line");
 #define PS_TIE(count, ...)           \
   if constexpr (kCount == (count)) { \
     auto& [__VA_ARGS__] = v;         \
@@ -105,6 +105,8 @@ auto Members(T& v) {
               z, A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P, Q)
   else PS_TIE(43, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y,
               z, A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P, Q, R)
+  else PS_TIE(44, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y,
+              z, A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P, Q, R, S)
   // clang-format on
 #undef PS_TIE
 }

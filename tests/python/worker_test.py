@@ -39,6 +39,10 @@ class TensorsTest(unittest.TestCase):
             },
         )
 
+    def test_statistics_that_do_not_move_are_averaged_and_no_gradient(self):
+        found = {item.name: item.rate for item in tensors(nn.BatchNorm1d(3, momentum=0.0))}
+        self.assertEqual(found["running_mean"], 1.0)
+
     def test_tied_weights_count_once(self):
         model = nn.ModuleDict({"a": nn.Linear(2, 2, bias=False), "b": nn.Linear(2, 2, bias=False)})
         model["b"].weight = model["a"].weight

@@ -25,8 +25,8 @@ std::string LineOf(const proto::JobStatus& status) {
   return MetricsToJson(status, MetricsMeter().Measure(status), kNow);
 }
 
-std::vector<std::string_view> TagsOf(const proto::JobStatus& status) {
-  std::vector<std::string_view> tags;
+std::vector<std::string> TagsOf(const proto::JobStatus& status) {
+  std::vector<std::string> tags;
   for (const Scalar& scalar : ScalarsOf(status, MetricsMeter().Measure(status))) {
     tags.push_back(scalar.tag);
   }
@@ -51,6 +51,15 @@ TEST(MetricsTest, WhatIsNotKnownYetIsNullAndNotZero) {
                 R"("test_accuracy":null,"test_epoch":null,"lr":null,"staleness_steps":null,)"
                 R"("samples_per_s":null,)"));
   EXPECT_THAT(TagsOf({}), ElementsAre("fleet/workers"));
+}
+
+TEST(MetricsTest, WhatAScriptTellsOfItsTrainingIsInBothFiles) {
+  proto::JobStatus status = MakeStatus();
+  status.figures = {{"grad norm", 1.25}, {"perplexity", 48}};
+  EXPECT_THAT(LineOf(status), HasSubstr(R"("figures":{"grad norm":1.25,"perplexity":48},)"));
+  EXPECT_THAT(TagsOf(status), Contains("script/grad norm"));
+  EXPECT_THAT(TagsOf(status), Contains("script/perplexity"));
+  EXPECT_THAT(LineOf(MakeStatus()), HasSubstr(R"("figures":{},)"));
 }
 
 TEST(MetricsTest, TheGoneHaveNoRateAndNoRow) {

@@ -471,7 +471,10 @@ void Cluster::JudgeAnswers() {
 void Cluster::CheckModel() {
   const proto::JobStatus status = coordinator_.core().StatusAt(coordinator_.Now());
   if (status.model_file.empty()) {
-    const bool may_be_lost = faults_.may_lose_server() || faults_.has_damaged();
+    // Once training is over nobody takes the place of a server that stands still.
+    const Duration detect = proto::Timing::Of(SimulatedJob(scenario_)).server_detect;
+    const bool has_stalled = faults_.stalled_until() > queue_.Now() - detect;
+    const bool may_be_lost = faults_.may_lose_server() || faults_.has_damaged() || has_stalled;
     if (!may_be_lost && !is_stopped_ && has_all_servers_) {
       violations_.push_back("no model was left: " + status.model_problem);
     }

@@ -539,6 +539,7 @@ void Faults::StallServer() {
   }
   const Duration detect = proto::Timing::Of(SimulatedJob(*world_.scenario)).server_detect;
   const Duration how_long = FromSeconds(Seconds(detect) * (0.9 + world_.random->Unit()));
+  stalled_until_ = std::max(stalled_until_, world_.queue->Now() + how_long);
   world_.log->Info("stalled", {{"node", process->node}, {"seconds", Seconds(how_long)}});
   world_.servers->Pause(*process, how_long);
 }
@@ -553,8 +554,7 @@ std::string Faults::SomeDatabase() {
 }
 
 void Faults::FillDisk() {
-  const std::string directory = SomeDatabase();
-  full_disks_.insert(directory);
+  const std::string directory = *full_disks_.insert(SomeDatabase()).first;
   const auto how_long = std::chrono::milliseconds(1 + world_.random->Below(1000));
   world_.log->Info("disk_full", {{"directory", directory}, {"seconds", Seconds(how_long)}});
   world_.queue->After(how_long, [this, directory] { full_disks_.erase(directory); });

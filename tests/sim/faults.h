@@ -69,6 +69,9 @@ class Faults {
   /// A server was paused for so long that it may be taken for lost.
   bool may_lose_server() const { return may_lose_server_; }
 
+  /// Until when a server stands still that is given up meanwhile.
+  TimePoint stalled_until() const { return stalled_until_; }
+
   /// A worker stood still for ever before it had joined: it may have been the only one.
   bool may_lack_workers() const { return may_lack_workers_; }
 
@@ -153,6 +156,7 @@ class Faults {
   const World world_;
   Armed armed_;
   bool may_lose_server_ = false;
+  TimePoint stalled_until_{};
   bool may_lack_workers_ = false;
   bool has_checkpoint_ = false;
   bool has_damaged_ = false;

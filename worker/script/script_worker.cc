@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ps/proto/exchange.h"
+#include "ps/proto/limits.h"
 
 namespace ps::worker {
 namespace {
@@ -120,6 +121,29 @@ void ScriptWorker::Finish(client::ComputeResult result) {
       core().OnEvaluated(task.session, result, SystemTime().Now(), outbox());
     }
   });
+}
+
+bool ScriptWorker::Tell(const std::string& name, double value) {
+  const std::lock_guard lock(mutex_);
+  if (figures_.size() >= proto::kFiguresMax && !figures_.contains(name)) {
+    return false;
+  }
+  Told& told = figures_[name];
+  told.sum += value;
+  ++told.count;
+  return true;
+}
+
+std::vector<proto::Figure> ScriptWorker::Figures() {
+  const std::lock_guard lock(mutex_);
+  std::vector<proto::Figure> figures;
+  for (auto& [name, told] : figures_) {
+    if (told.count > 0) {
+      told = {.last_mean = told.sum / static_cast<double>(told.count)};
+    }
+    figures.push_back({name, told.last_mean});
+  }
+  return figures;
 }
 
 void ScriptWorker::Leave(const std::string& why, Duration limit) {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -64,6 +65,10 @@ class ScriptWorker final : public WorkerShell {
   /// samples, the first ones; 0: all. `seconds` of the result are filled in.
   void Finish(client::ComputeResult result);
 
+  /// A figure of the training (proto::Figure), finite. False: it has told of kFiguresMax others.
+  /// Requires: its name is one of proto::kFigureNameBytesMax.
+  bool Tell(const std::string& name, double value);
+
   /// The program ends: the task in hand is dropped, the rest handed over. Waits until that is done,
   /// at most `limit`. Also where nothing was started.
   void Leave(const std::string& why, Duration limit);
@@ -87,6 +92,13 @@ class ScriptWorker final : public WorkerShell {
   Status outcome() const;
 
  private:
+  /// What was told of a figure since the last heartbeat.
+  struct Told {
+    double sum = 0;
+    uint64_t count = 0;
+    double last_mean = 0;  // told at an earlier heartbeat, while there is nothing new
+  };
+
   struct InHand {
     client::ComputeTask task;
     std::span<const float> values;
@@ -101,6 +113,8 @@ class ScriptWorker final : public WorkerShell {
   Status ChangeEncodings(const client::ChunkLayout& layout, bool has_feedback) override;
   void TakeChunk(const client::PullIntake::Fresh& fresh) override;
   Result<client::GradientLoan> StartCompute(const client::ComputeTask& task) override;
+
+  std::vector<proto::Figure> Figures() override;
 
   void EndStepEarly(Step step) override { early_end_ = step; }
 
@@ -142,6 +156,7 @@ class ScriptWorker final : public WorkerShell {
   // Guarded by mutex_.
   std::optional<InHand> pending_;
   Seat seat_;
+  std::map<std::string, Told> figures_;
   bool is_over_ = false;
   Status outcome_;
 };

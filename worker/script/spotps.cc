@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -383,6 +384,22 @@ int32_t spotps_seat(spotps_worker* worker, uint32_t* seat, uint32_t* threads) {
   }
   *seat = worker->seat.worker;
   *threads = worker->seat.threads;
+  return SPOTPS_OK;
+}
+
+int32_t spotps_figure(spotps_worker* worker, const char* name, double value) {
+  if (!IsOwn(worker)) {
+    return SPOTPS_ERROR;
+  }
+  const std::string text = name;
+  if (text.empty() || text.size() > ps::proto::kFigureNameBytesMax) {
+    return Fail(worker, "a figure's name is empty or too long; allowed: 1 to 64 bytes");
+  }
+  if (worker->worker != nullptr && std::isfinite(value) && !worker->worker->Tell(text, value)) {
+    return Fail(
+        worker,
+        fmt::format("figure {} is one too many; allowed: {} names", text, ps::proto::kFiguresMax));
+  }
   return SPOTPS_OK;
 }
 

@@ -34,7 +34,7 @@ extern "C" {
 #define SPOTPS_API __attribute__((visibility("default")))
 
 /* Grows when anything here changes. A library takes programs of its own number alone. */
-#define SPOTPS_ABI 1
+#define SPOTPS_ABI 2
 
 typedef struct spotps_worker spotps_worker;
 
@@ -151,6 +151,13 @@ SPOTPS_API const char* spotps_job(spotps_worker* worker);
 SPOTPS_API const char* spotps_job_device(spotps_worker* worker);
 /* Its seat, and how many threads it is to compute with. */
 SPOTPS_API int32_t spotps_seat(spotps_worker* worker, uint32_t* seat, uint32_t* threads);
+
+/* A figure of the training for people to look at, besides the loss: psctl top and status, metrics
+ * and TensorBoard show the mean over the workers, and each worker's is the mean of what it has told
+ * since its last heartbeat. `name`: 1 to 64 bytes; at most 16 of them. A value that is NaN or
+ * infinite is left out. Valid from the first spotps_next on; before, and without a job, nothing
+ * happens. */
+SPOTPS_API int32_t spotps_figure(spotps_worker* worker, const char* name, double value);
 
 /* A line for the worker's log. */
 SPOTPS_API int32_t spotps_log(spotps_worker* worker, const char* event, const char* text);

@@ -35,6 +35,7 @@ struct Member {
   uint64_t join_request_id = 0;
   proto::WorkerState state = proto::WorkerState::kJoining;
   std::vector<proto::Wait> waits;
+  std::vector<proto::Figure> figures;
   bool wants_lease = false;
   uint64_t lease_request_id = 0;
   TimePoint wants_since{};

@@ -228,7 +228,8 @@ auto ListFields(M& m, auto&& list) {
       Field<"events">(m.events),
       Field<"modes">(m.modes),
       Field<"has_diverged">(m.has_diverged),
-      Field<"steps">(m.steps));
+      Field<"steps">(m.steps),
+      First<"figures", kFiguresMax>(m.figures));
 }
 
 template <MaybeConst<StatusRequest> M>

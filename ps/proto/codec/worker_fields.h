@@ -53,6 +53,11 @@ auto ListFields(M& m, auto&& list) {
       Field<"steps_dropped">(m.steps_dropped));
 }
 
+template <MaybeConst<Figure> M>
+auto ListFields(M& m, auto&& list) {
+  return list(Text<"name", kFigureNameBytesMax>(m.name), Field<"value">(m.value));
+}
+
 template <MaybeConst<JoinRequest> M>
 auto ListFields(M& m, auto&& list) {
   return list(
@@ -213,7 +218,8 @@ auto ListFields(M& m, auto&& list) {
       Field<"placement">(m.placement),
       Field<"is_at_risk">(m.is_at_risk),
       Field<"minibatches">(m.minibatches),
-      Field<"times">(m.stats.times));
+      Field<"times">(m.stats.times),
+      First<"figures", kFiguresMax>(m.figures));
 }
 
 template <MaybeConst<HeartbeatReply> M>

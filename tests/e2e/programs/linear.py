@@ -44,6 +44,7 @@ def main():
             sums = [sums[0] + error * x0, sums[1] + error * x1, sums[2] + error]
         if not task.is_evaluation:
             count = len(numbers)
+            client.figure("share right", correct / count)
             client.gradient(weight)[:] = [sums[0] / count, sums[1] / count]
             client.gradient(bias)[:] = [sums[2] / count]
             time.sleep(pause)

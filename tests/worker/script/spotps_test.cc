@@ -54,7 +54,7 @@ TEST_F(SpotpsTest, AProgramOfAnotherVersionIsRefused) {
   EXPECT_EQ(spotps_open(SPOTPS_ABI + 1, &worker_), SPOTPS_ERROR);
   EXPECT_EQ(worker_, nullptr);
   EXPECT_THAT(
-      spotps_error(nullptr), HasSubstr("was made for version 2 of libspotps, and this one is 1"));
+      spotps_error(nullptr), HasSubstr("was made for version 3 of libspotps, and this one is 2"));
 }
 
 TEST_F(SpotpsTest, AnEnvironmentThatIsNoneIsRefusedBeforeAnythingConnects) {
