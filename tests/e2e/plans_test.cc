@@ -122,7 +122,7 @@ TEST_F(PlanTest, AProfileIsMeasuredPlannedWithAndRefinedByEveryLaterRunOfItsJob)
             "--seconds",
             "3",
             "--curve-seconds",
-            "2",
+            "3",
             "--curve-repeats",
             "1"},
        .directory = job_.folder(),

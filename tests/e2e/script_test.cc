@@ -8,10 +8,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "tests/e2e/support/elsewhere.h"
 #include "tests/e2e/support/train_run.h"
 
 namespace ps::e2e {
@@ -254,6 +256,41 @@ TEST_F(ScriptTest, ARunOfAProgramIsResumedFromItsCheckpoint) {
   EXPECT_EQ((*summary)["samples_counted"].number(), 24000);
 }
 
+class ScriptElsewhereTest : public ElsewhereTest {
+ protected:
+  void UseProgram() {
+    job_.Drop("model").Drop("data").Set("optimizer", R"({"kind": "sgd", "lr": 0.1})");
+    job_.SetEndless().Set("worker", R"({"program": [")" + std::string(PS_LINEAR) + R"("]})");
+  }
+};
+
+TEST_F(ScriptElsewhereTest, AProgramOverSshIsReplacedOnAnotherHost) {
+  Open("sshd.sh");
+  if (IsSkipped()) {
+    return;
+  }
+  UseSsh();
+  UseProgram();
+  TrainRun run(job_, options_);
+  const proto::WorkerRow worker = AwaitWorker(&run);
+  ::kill(SshdOf(worker.pid), SIGKILL);
+  ExpectReplacedAndStop(&run, worker.pid);
+}
+
+TEST_F(ScriptElsewhereTest, AProgramInAJobOfSlurmIsReplacedByAnotherJob) {
+  Open("slurm.sh");
+  if (IsSkipped()) {
+    return;
+  }
+  UseSlurm();
+  UseProgram();
+  TrainRun run(job_, options_);
+  const proto::WorkerRow worker = AwaitWorker(&run);
+  Shell(
+      folder_, "squeue --noheader --format='%i %j' | awk '/-worker0-/ {print $1}' | xargs scancel");
+  ExpectReplacedAndStop(&run, worker.pid);
+}
+
 /// To import PyTorch takes seconds, and minutes on a machine that does much else.
 constexpr Duration kTorchPatience = std::chrono::minutes(8);
 
@@ -319,6 +356,51 @@ TEST_F(TorchTest, WorkersWithLocalStepsAreKilledAndEverySampleCountsOnce) {
   ASSERT_EQ(run.WaitForEnd(kTorchPatience), ProcessEnd{}) << run.psctl().Err();
   run.ExpectExactLedger();
   EXPECT_GT(run.Summary()["test_accuracy"].number(), 0.8);
+}
+
+/// Each of configs/pytorch, with little data. fine_tune.py needs a package besides PyTorch.
+TEST_F(TorchTest, TheExamplesTrain) {
+  const Output package = RunToEnd(
+      {.program = "/usr/bin/env",
+       .arguments = {python_, "-c", "import importlib.util as i; assert i.find_spec('torchcrepe')"},
+       .output_stem = folder_ / "package"},
+      kTorchPatience);
+
+  const struct {
+    std::string script;
+    std::string words;
+    bool is_there;
+  } examples[] = {
+      {"fashion_mnist", "", true},
+      {"small_gpt", R"(, "--width", "32", "--depth", "1")", true},
+      {"fine_tune", "", package.end.code == 0}};
+
+  for (const auto& [script, words, is_there] : examples) {
+    if (!is_there) {
+      continue;
+    }
+    const Output output = RunToEnd(
+        {.program = "psctl",
+         .arguments =
+             {"train",
+              "configs/pytorch/" + script + ".json",
+              "--json",
+              "--set",
+              R"(worker={"directory": "configs/pytorch", "program": [")" + python_ + R"(", ")" +
+                  script + R"(.py")" + words + "]}",
+              "data.train_samples=640",
+              "data.test_samples=64",
+              "fleet.join_timeout_s=400",
+              "run.directory=" + job_.runs()},
+         .directory = std::filesystem::current_path().string(),
+         .output_stem = folder_ / script},
+        kTorchPatience);
+    ASSERT_EQ(output.end, ProcessEnd{}) << script << ": " << output.err;
+    const auto summary = Json::Parse(output.out);
+    ASSERT_TRUE(summary.has_value()) << script << ": " << output.out;
+    EXPECT_EQ((*summary)["samples_counted"].number(), 640 * (*summary)["epochs"].number())
+        << script;
+  }
 }
 
 }  // namespace
