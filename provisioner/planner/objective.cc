@@ -135,11 +135,14 @@ Infeasible TooDear(const PlanProblem& problem) {
   }
   Infeasible why;
   why.usd_per_hour_min = usd;
-  why.reason = fmt::format(
-      "an hour may cost {:.4g} USD, and that of the cheapest fleet ({}) costs {:.4g}",
-      problem.goal.usd_per_hour_max,
-      fleet,
-      usd);
+  why.reason =
+      fleet.empty()
+          ? "the quotas have no room for one worker and its servers"
+          : fmt::format(
+                "an hour may cost {:.4g} USD, and that of the cheapest fleet ({}) costs {:.4g}",
+                problem.goal.usd_per_hour_max,
+                fleet,
+                usd);
   return why;
 }
 

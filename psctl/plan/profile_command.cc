@@ -24,7 +24,7 @@
 #include "psctl/view/profile_view.h"
 #include "run/planning/plan_arguments.h"
 #include "run/planning/planning_files.h"
-#include "run/report/job_parts.h"
+#include "run/planning/prepared_job.h"
 #include "run/report/tables.h"
 
 namespace ps::psctl {
@@ -293,27 +293,28 @@ int RunProfile(const ProfileCommand& command, const run::Console& console) {
   if (!config.ok()) {
     return run::Misuse(console, config.status());
   }
-  const auto schemes = SchemesToCompare(command, *config);
+  const Result<run::PreparedJob> job =
+      run::PrepareJob(*config, command.job_path, command.overrides, "");
+  if (!job.ok()) {
+    return run::Misuse(console, job.status());
+  }
+  const auto schemes = SchemesToCompare(command, job->config);
   if (!schemes.ok()) {
     return run::Misuse(console, schemes.status());
   }
-  if (command.is_instrumented && config->train.local_steps > 1) {
+  if (command.is_instrumented && job->config.train.local_steps > 1) {
     return run::Misuse(
         console,
         Status::InvalidArgument(fmt::format(
             "--instrument compares models of a step whose tensors travel as they are ready; with "
             "train.local_steps {} they travel when the last minibatch is done: leave it out, or "
             "--set train.local_steps=1",
-            config->train.local_steps)));
-  }
-  const Result<run::JobParts> parts = run::LoadParts(*config, command.job_path, command.overrides);
-  if (!parts.ok()) {
-    return run::Misuse(console, parts.status());
+            job->config.train.local_steps)));
   }
   const int minibatch_max =
-      static_cast<int>(std::min<uint64_t>(kMinibatchMax, parts->data.train_count));
+      static_cast<int>(std::min<uint64_t>(kMinibatchMax, job->parts.data.train_count));
   const Result<proto::JobProfile> measured =
-      Measurement(command, console).All(*config, minibatch_max);
+      Measurement(command, console).All(job->config, minibatch_max);
   if (!measured.ok()) {
     return run::Fail(console, measured.status());
   }
@@ -335,7 +336,7 @@ int RunProfile(const ProfileCommand& command, const run::Console& console) {
   if (command.is_instrumented) {
     proto::JobProfile own = *measured;  // without the fleets of an older profile
     own.queue = update->profile.queue;
-    text += RenderProbes(own, ExchangeKindOf(*config)) + "\n";
+    text += RenderProbes(own, ExchangeKindOf(job->config)) + "\n";
   }
   console.out(text + "written to " + command.output + "\n");
   return run::kExitOk;

@@ -16,8 +16,8 @@
 #include "ps/proto/job/job_config.h"
 #include "run/planning/plan_arguments.h"
 #include "run/planning/planning_files.h"
+#include "run/planning/prepared_job.h"
 #include "run/planning/price_age.h"
-#include "run/report/job_parts.h"
 
 namespace ps::run {
 namespace {
@@ -30,9 +30,10 @@ constexpr int kAnswers = 4;  // the chosen plan and the next best
 Status UseJob(const std::string& job_path, Planning* planning) {
   const proto::JobProfile& profile = planning->profile;
   std::vector<std::string>* const notes = &planning->notes;
-  PS_ASSIGN(const proto::JobConfig config, proto::LoadJobConfig(job_path));
-  PS_ASSIGN(const JobParts parts, LoadParts(config, job_path));
-  const std::string fingerprint = provisioner::ModelFingerprint(parts.model.tensors);
+  PS_ASSIGN(const proto::JobConfig written, proto::LoadJobConfig(job_path));
+  PS_ASSIGN(const PreparedJob job, PrepareJob(written, job_path, {}, ""));
+  const proto::JobConfig& config = job.config;
+  const std::string fingerprint = provisioner::ModelFingerprint(job.parts.model.tensors);
   if (fingerprint != profile.model_fingerprint) {
     return Status::InvalidArgument(fmt::format(
         "the profile is of another model than {}: {}, fingerprint '{}' against '{}'; profile this "

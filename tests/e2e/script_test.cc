@@ -21,6 +21,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 /// No data of ours are needed.
 class ScriptTest : public E2eTest {
@@ -254,6 +255,40 @@ TEST_F(ScriptTest, ARunOfAProgramIsResumedFromItsCheckpoint) {
   const auto summary = Json::Parse(resumed.out);
   ASSERT_TRUE(summary.has_value()) << resumed.out;
   EXPECT_EQ((*summary)["samples_counted"].number(), 24000);
+}
+
+/// What the job leaves to the program counts in a profile and in a plan, too.
+TEST_F(ScriptTest, AProgramIsProfiledPlannedAndRunByThePlan) {
+  SetC();
+  job_.Set("workers", R"([{"count": 2, "step_ms": 10}])")
+      .Set("servers", R"({"count": 1})")
+      .Set("fleet", R"({"max_detect_s": 1})");
+  job_.Write();
+  const std::string profile = folder_ / "profile.json";
+  const std::string plan = folder_ / "plan.json";
+  const Output profiled =
+      Psctl({"profile", job_.path(), "-o", profile, "--seconds", "3", "--curve-seconds", "0"});
+  ASSERT_EQ(profiled.end, ProcessEnd{}) << profiled.err;
+  const Output planned = Psctl(
+      {"plan",
+       job_.path(),
+       "--profile",
+       profile,
+       "--catalog",
+       std::filesystem::absolute("configs/catalog/this_machine.json").string(),
+       "--quota",
+       "local=4",
+       "--objective",
+       "throughput-per-hour",
+       "--price-per-hour",
+       "100",
+       "-o",
+       plan});
+  ASSERT_EQ(planned.end, ProcessEnd{}) << planned.err;
+  EXPECT_THAT(planned.out + planned.err, Not(HasSubstr("trains otherwise")));
+  TrainRun run(job_, {.arguments = {"--plan", plan}});
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{}) << run.psctl().Err();
+  run.ExpectExactLedger();
 }
 
 class ScriptElsewhereTest : public ElsewhereTest {
