@@ -19,7 +19,7 @@ uint64_t LeastOf(const std::string& name) {
   }
   const bool is_needed = name == "shards" || name == "shards_per_server" || name == "workers" ||
                          name == "epochs" || name == "chunk_kib" || name == "frame_kib" ||
-                         name == "checkpoint_keep";
+                         name == "local_steps" || name == "checkpoint_keep";
   return is_needed ? 1 : 0;
 }
 
@@ -46,8 +46,27 @@ std::vector<T> SmallerThan(const std::string& name, T value) {
   }
 }
 
-/// Every scenario that is smaller than this one in one field.
-std::vector<Scenario> SmallerThan(const Scenario& scenario) {
+/// The kind of its first failure; empty when it breaks nothing.
+std::string KindOfFailure(Scenario scenario) {
+  scenario.log_detail = LogDetail::kNone;
+  const Outcome outcome = Simulate(scenario);
+  return outcome.ok() ? "" : KindOf(FirstFailure(outcome));
+}
+
+/// `scenario` under the first of some seeds that has a failure of the kind.
+std::optional<Scenario> FindFailing(Scenario scenario, const std::string& kind, uint32_t seeds) {
+  for (uint32_t i = 0; i < seeds; ++i) {
+    if (KindOfFailure(scenario) == kind) {
+      return scenario;
+    }
+    ++scenario.seed;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<Scenario> SmallerScenarios(const Scenario& scenario) {
   std::vector<Scenario> all;
   size_t field = 0;
   ForEachField(scenario, [&](const std::string& name, const auto& value) {
@@ -74,32 +93,12 @@ std::vector<Scenario> SmallerThan(const Scenario& scenario) {
   return all;
 }
 
-/// The kind of its first failure; empty when it breaks nothing.
-std::string KindOfFailure(Scenario scenario) {
-  scenario.log_detail = LogDetail::kNone;
-  const Outcome outcome = Simulate(scenario);
-  return outcome.ok() ? "" : KindOf(FirstFailure(outcome));
-}
-
-/// `scenario` under the first of some seeds that has a failure of the kind.
-std::optional<Scenario> FindFailing(Scenario scenario, const std::string& kind, uint32_t seeds) {
-  for (uint32_t i = 0; i < seeds; ++i) {
-    if (KindOfFailure(scenario) == kind) {
-      return scenario;
-    }
-    ++scenario.seed;
-  }
-  return std::nullopt;
-}
-
-}  // namespace
-
 Scenario Minimise(const Scenario& scenario, uint32_t seeds) {
   const std::string kind = KindOfFailure(scenario);
   Scenario smallest = scenario;
   for (bool is_smaller = !kind.empty(); is_smaller;) {
     is_smaller = false;
-    for (const Scenario& candidate : SmallerThan(smallest)) {
+    for (const Scenario& candidate : SmallerScenarios(smallest)) {
       if (const auto failing = FindFailing(candidate, kind, seeds); failing) {
         smallest = *failing;
         is_smaller = true;
