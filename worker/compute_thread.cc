@@ -162,6 +162,15 @@ bool ComputeThread::EndMinibatch() {
   return goes_on;
 }
 
+void ComputeThread::Encode(
+    const client::ComputeTask& task, uint32_t tensor, const TaskTensors& tensors) {
+  if (handed_over_ == task.step) {
+    encoder_->HandOver(tensor, tensors.loan);
+  } else {
+    encoder_->Encode(tensor, tensors.gradient);
+  }
+}
+
 Result<client::ComputeResult> ComputeThread::Step(
     const client::ComputeTask& task, const TaskTensors& tensors) {
   Trainer::StepWatch watch;
@@ -176,20 +185,22 @@ Result<client::ComputeResult> ComputeThread::Step(
     }
     return EndMinibatch();
   };
-  watch.on_ready = [this, &tensors, session = task.session](uint32_t tensor) {
+  watch.on_ready = [this, &tensors, &task](uint32_t tensor) {
     if (encoder_) {
-      encoder_->Encode(tensor, tensors.gradient);
+      Encode(task, tensor, tensors);
     }
     if (probe_) {
       probe_->OnReady(tensor, SystemTime().Now());
     }
-    loop_->Post([this, session, tensor] { callbacks_.on_tensor_ready(session, tensor); })
+    loop_
+        ->Post(
+            [this, session = task.session, tensor] { callbacks_.on_tensor_ready(session, tensor); })
         .Ignore("the push begins when the step is done instead");
   };
   Result<client::ComputeResult> result = trainer_->Step(task, tensors, watch);
   if (result.ok() && task.is_local && encoder_) {  // no tensor was ready before
     for (uint32_t tensor = 0; tensor < trainer_->TensorElements().size(); ++tensor) {
-      encoder_->Encode(tensor, tensors.gradient);
+      Encode(task, tensor, tensors);
     }
   }
   if (result.ok() && encoder_) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -64,6 +65,10 @@ class ComputeThread {
   void Start(const client::ComputeTask& task, const TaskTensors& tensors);
   /// As Trainer::EndEarly. Requires: a trainer is set.
   void EndEarly(ps::Step step);
+
+  /// What the encoder has kept goes with that step, as far as it is not encoded yet. Thread: any.
+  void HandOver(ps::Step step) { handed_over_ = step; }
+
   /// The task after the one under way will probably be of these samples. Requires: a trainer is
   /// set.
   void Foresee(const client::SamplesAhead& next);
@@ -78,6 +83,7 @@ class ComputeThread {
   /// A minibatch of it begins (ends). False when stopped meanwhile.
   bool BeginMinibatch(uint64_t samples);
   bool EndMinibatch();
+  void Encode(const client::ComputeTask& task, uint32_t tensor, const TaskTensors& tensors);
   /// False when stopped meanwhile.
   bool WaitFor(Duration duration);
 
@@ -92,6 +98,8 @@ class ComputeThread {
   std::vector<ParameterRange> uploads_;
   bool is_uploading_ = false;
   bool is_stopping_ = false;
+
+  std::atomic<ps::Step> handed_over_ = 0;
 
   // Set while no task is under way, read by the thread during one; handed over through mutex_.
   std::unique_ptr<Trainer> trainer_;

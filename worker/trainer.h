@@ -35,7 +35,8 @@ struct ParameterRange {
 /// Trainer::MakeBuffer has made.
 struct TaskTensors {
   std::span<const float> parameters;
-  std::span<float> gradient;  // of a train task
+  std::span<float> gradient;             // of a train task
+  client::FlatGradient* loan = nullptr;  // that has it, for what is said of its tensors
 };
 
 /// The job's arithmetic on its devices: model, data and network behind flat tensors. Thread: one at

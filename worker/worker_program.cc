@@ -222,6 +222,7 @@ Result<client::GradientLoan> WorkerProgram::StartCompute(const client::ComputeTa
   if (task.kind == proto::LeaseKind::kTrain) {
     PS_ASSIGN(gradient, tensors_->Lend());
     tensors.gradient = gradient->floats();
+    tensors.loan = gradient.get();
   }
   compute_->Start(task, tensors);
   return client::GradientLoan(std::move(gradient));
@@ -229,6 +230,10 @@ Result<client::GradientLoan> WorkerProgram::StartCompute(const client::ComputeTa
 
 void WorkerProgram::EndStepEarly(Step step) {
   compute_->EndEarly(step);
+}
+
+void WorkerProgram::HandOver(Step step) {
+  compute_->HandOver(step);
 }
 
 void WorkerProgram::OnSamplesAhead(const client::SamplesAhead& next) {

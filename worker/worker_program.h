@@ -43,6 +43,7 @@ class WorkerProgram final : public WorkerShell {
   void TakeChunk(const client::PullIntake::Fresh& fresh) override;
   Result<client::GradientLoan> StartCompute(const client::ComputeTask& task) override;
   void EndStepEarly(Step step) override;
+  void HandOver(Step step) override;
   void OnSamplesAhead(const client::SamplesAhead& next) override;
 
   // WorkerShell.

@@ -82,8 +82,7 @@ void GradientEncoder::Encode(uint32_t tensor, std::span<float> gradient) {
   const bool is_kept = its.is_kept || (has_feedback_ && its.is_lossy);
   for (const Part& part : its.parts) {
     const std::span<float> values = gradient.subspan(part.offset, part.count);
-    const std::span<float> kept =
-        is_kept ? residual_.floats().subspan(part.offset, part.count) : std::span<float>();
+    const std::span<float> kept = is_kept ? KeptOf(part) : std::span<float>();
     gradient_squares_ += is_kept ? SquaresOf(values) : 0;
     codec::Encode(
         part.encoding, values, kept, bytes.subspan(part.place, part.encoding.SizeOf(part.count)));
@@ -96,9 +95,26 @@ void GradientEncoder::Encode(uint32_t tensor, std::span<float> gradient) {
   }
 }
 
+void GradientEncoder::HandOver(uint32_t tensor, FlatGradient* gradient) {
+  Tensor& its = tensors_[tensor];
+  const bool is_lossy_and_kept = its.is_lossy && (its.is_kept || has_feedback_);
+  if (!is_lossy_and_kept) {
+    Encode(tensor, gradient->floats());  // as f32 it takes along what is kept all the same
+    return;
+  }
+  for (const Part& part : its.parts) {
+    const std::span<float> values = gradient->floats().subspan(part.offset, part.count);
+    gradient_squares_ += SquaresOf(values);
+    codec::Encode({}, values, KeptOf(part), std::as_writable_bytes(values));
+    kept_squares_ += SquaresOf(KeptOf(part));
+  }
+  gradient->SetWhole(tensor);
+  Forget(&its);
+}
+
 void GradientEncoder::Forget(Tensor* tensor) {
   for (const Part& part : tensor->parts) {
-    std::ranges::fill(residual_.floats().subspan(part.offset, part.count), 0.0F);
+    std::ranges::fill(KeptOf(part), 0.0F);
   }
   tensor->is_kept = false;
   if (!tensor->is_lossy) {

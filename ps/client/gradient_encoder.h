@@ -7,6 +7,7 @@
 
 #include "ps/base/buffer.h"
 #include "ps/client/chunk_layout.h"
+#include "ps/client/host_tensors.h"
 
 namespace ps::client {
 
@@ -26,6 +27,10 @@ class GradientEncoder {
   /// The gradient of `tensor` is final in `gradient`, a flat one of all tensors. Once a step.
   void Encode(uint32_t tensor, std::span<float> gradient);
 
+  /// The same of a tensor of the worker's last step, as far as anybody knows: it stays f32, with
+  /// all that was kept of it, and nothing of it is kept any more.
+  void HandOver(uint32_t tensor, FlatGradient* gradient);
+
   /// Norm of what is kept of the tensors encoded since the last call, as a share of the norm of
   /// their gradients; 0: nothing is kept, or something was not finite.
   double TakeHeldBack();
@@ -43,6 +48,10 @@ class GradientEncoder {
     bool is_kept = false;     // there is something of it in the residual
     bool is_lossy = false;
   };
+
+  std::span<float> KeptOf(const Part& part) {
+    return residual_.floats().subspan(part.offset, part.count);
+  }
 
   /// What is kept has gone with a gradient.
   void Forget(Tensor* tensor);

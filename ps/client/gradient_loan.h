@@ -14,10 +14,18 @@ class StepGradient {
  public:
   virtual ~StepGradient() = default;
 
-  /// Elements [begin, begin + count) of a chunk, which are a part of it, in chunk.encoding. Final
-  /// once the chunk's tensor is ready: asked again, it gives the same bytes.
+  /// Elements [begin, begin + count) of a chunk, which are a part of it, in EncodingOf(chunk).
+  /// Final once the chunk's tensor is ready: asked again, it gives the same bytes.
   virtual std::span<const std::byte> Piece(
       const ChunkLayout::Chunk& chunk, uint32_t begin, uint32_t count) const = 0;
+
+  /// The tensor is f32 whatever the layout says, since nothing of it is held back: it is of the
+  /// worker's last step. Final as Piece is.
+  virtual bool IsWhole(uint32_t /*tensor*/) const { return false; }
+
+  codec::Encoding EncodingOf(const ChunkLayout::Chunk& chunk) const {
+    return IsWhole(TensorOf(chunk.key)) ? codec::Encoding() : chunk.encoding;
+  }
 };
 
 /// Whoever holds one may read the gradient. Values that are final are not overwritten until the

@@ -9,13 +9,17 @@ namespace ps::client {
 
 std::span<const std::byte> FlatGradient::Piece(
     const ChunkLayout::Chunk& chunk, uint32_t begin, uint32_t count) const {
+  if (IsWhole(TensorOf(chunk.key))) {
+    return std::as_bytes(
+        memory_.floats().subspan(static_cast<size_t>(chunk.offset) + begin, count));
+  }
   return memory_.bytes().subspan(chunk.GradientAt(begin), chunk.encoding.SizeOf(count));
 }
 
 Result<HostTensors> HostTensors::Make(
     const ChunkLayout& layout, size_t gradients, MakeMemory make) {
   PS_ASSIGN(Buffer parameters, make(static_cast<size_t>(layout.element_count()) * sizeof(float)));
-  HostTensors tensors(std::move(parameters), std::move(make));
+  HostTensors tensors(std::move(parameters), layout.tensor_count(), std::move(make));
   for (size_t i = 0; i < gradients; ++i) {
     PS_TRY(tensors.AddGradient());
   }
@@ -43,12 +47,13 @@ Result<std::shared_ptr<FlatGradient>> HostTensors::Lend() {
     PS_TRY(AddGradient());
     free = gradients_.end() - 1;
   }
+  (*free)->Begin();
   return *free;
 }
 
 Status HostTensors::AddGradient() {
   PS_ASSIGN(Buffer memory, make_(parameters_.size()));
-  gradients_.push_back(std::make_shared<FlatGradient>(std::move(memory)));
+  gradients_.push_back(std::make_shared<FlatGradient>(std::move(memory), tensor_count_));
   return Status::Ok();
 }
 

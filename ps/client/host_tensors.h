@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -18,7 +19,7 @@ namespace ps::client {
 /// A gradient in one piece of memory, as ChunkLayout lays it out.
 class FlatGradient final : public StepGradient {
  public:
-  explicit FlatGradient(Buffer memory) : memory_(std::move(memory)) {}
+  FlatGradient(Buffer memory, size_t tensors) : memory_(std::move(memory)), is_whole_(tensors) {}
 
   /// For the arithmetic, until it has told that a tensor is ready.
   std::span<float> floats() { return memory_.floats(); }
@@ -26,8 +27,17 @@ class FlatGradient final : public StepGradient {
   std::span<const std::byte> Piece(
       const ChunkLayout::Chunk& chunk, uint32_t begin, uint32_t count) const override;
 
+  bool IsWhole(uint32_t tensor) const override { return is_whole_[tensor] != 0; }
+
+  /// The tensor stays f32. Thread: the arithmetic's, until it has told that the tensor is ready.
+  void SetWhole(uint32_t tensor) { is_whole_[tensor] = 1; }
+
+  /// It is lent anew.
+  void Begin() { is_whole_.assign(is_whole_.size(), 0); }
+
  private:
   Buffer memory_;
+  std::vector<uint8_t> is_whole_;  // by tensor, each by itself: others may be read meanwhile
 };
 
 /// What most hosts of a WorkerCore have: parameters and gradients in the host's memory, each in one
@@ -57,12 +67,13 @@ class HostTensors {
  private:
   static Result<Buffer> MakePlainMemory(size_t size_bytes) { return Buffer(size_bytes); }
 
-  HostTensors(Buffer parameters, MakeMemory make)
-      : parameters_(std::move(parameters)), make_(std::move(make)) {}
+  HostTensors(Buffer parameters, size_t tensors, MakeMemory make)
+      : parameters_(std::move(parameters)), tensor_count_(tensors), make_(std::move(make)) {}
 
   Status AddGradient();
 
   Buffer parameters_;
+  size_t tensor_count_;
   std::vector<float> scratch_;  // a difference, decoded
   std::vector<std::shared_ptr<FlatGradient>> gradients_;
   MakeMemory make_;

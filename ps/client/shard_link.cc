@@ -192,10 +192,11 @@ void ShardLink::SendReady(bool is_flush, TimePoint now, proto::Outbox* out) {
       continue;
     }
     const ChunkLayout::Chunk& chunk = chunks()[i];
-    OpenFrame& frame = frames[chunk.encoding.is_lossy() ? 1 : 0];
+    const codec::Encoding encoding = job_.gradient->EncodingOf(chunk);
+    OpenFrame& frame = frames[encoding.is_lossy() ? 1 : 0];
     // A frame is decoded to twice its size at most.
     const size_t size = std::max<size_t>(
-        chunk.encoding.SizeOf(chunk.element_count), chunk.element_count * sizeof(float) / 2);
+        encoding.SizeOf(chunk.element_count), chunk.element_count * sizeof(float) / 2);
     if (!frame.pieces.empty() && frame.bytes + size > frame_bytes_) {
       SendFrame(frame.pieces, out);
       frame = {};
@@ -232,7 +233,7 @@ void ShardLink::SendFrame(std::span<const Piece> pieces, proto::Outbox* out) {
   push.samples = job_.samples;
   push.local_steps = job_.local_steps;
   push.chunk_count = static_cast<uint32_t>(chunks().size());
-  push.encoding = chunks()[pieces.front().chunk].encoding;
+  push.encoding = job_.gradient->EncodingOf(chunks()[pieces.front().chunk]);
   for (const auto& [i, part] : pieces) {
     const ChunkLayout::Chunk& chunk = chunks()[i];
     const auto [begin, count] = parts_.At(chunk.element_count, part);

@@ -247,6 +247,12 @@ bool ShardLinks::HavePulledStep(Step step) const {
       links_, [step](const auto& entry) { return entry.second->pulled_step() >= step; });
 }
 
+uint64_t ShardLinks::bytes_pushed() const {
+  proto::WorkerStats stats;
+  AddTo(&stats);
+  return stats.bytes_pushed;
+}
+
 void ShardLinks::AddTo(proto::WorkerStats* stats) const {
   for (const auto& [shard, link] : links_) {
     stats->bytes_pushed += link->bytes_pushed();

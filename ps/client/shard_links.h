@@ -91,6 +91,8 @@ class ShardLinks {
   /// Whether the values held of each shard follow this step of the worker, or a later one.
   bool HavePulledStep(Step step) const;
 
+  /// All pushes, repeated ones included, to the shards that there are now.
+  uint64_t bytes_pushed() const;
   void AddTo(proto::WorkerStats* stats) const;
   /// `is_computing`: then nobody waits for answers.
   void AddWaits(

@@ -5,6 +5,14 @@
 #include "ps/proto/exchange.h"
 
 namespace ps::client {
+namespace {
+
+/// A step may take so many times as long as those before.
+constexpr double kStepMargin = 1.5;
+/// A push may take so many times as long as the rate of those before says.
+constexpr double kPushMargin = 1.5;
+
+}  // namespace
 
 StepPipeline::StepPipeline(
     const Session& session,
@@ -34,9 +42,11 @@ void StepPipeline::Reset() {
   computing_.reset();
   travelling_.reset();
   is_evaluating_ = false;
+  last_begins_by_.reset();
 }
 
 Status StepPipeline::Advance(bool may_begin, TimePoint now, proto::Outbox* out) {
+  GiveUpOneMore(now);
   AdvanceTravelling(may_begin, now, out);
   return AdvanceCompute(may_begin, now, out);
 }
@@ -52,6 +62,7 @@ void StepPipeline::AdvanceTravelling(bool may_begin, TimePoint now, proto::Outbo
     done.lives = pushed->lives;
     ++times_.counters().steps;
     times_.counters().samples += done.end - done.begin;
+    NotePushed(*travelling_, now);
     travelling_.reset();
     links_.EndPush();
     reports_.Add(done, now, out);
@@ -83,7 +94,23 @@ void StepPipeline::BeginTravel(bool wants_pull, TimePoint now, proto::Outbox* ou
        travelling_->gradient,
        wants_pull});
   for (const uint32_t tensor : std::exchange(travelling_->ready_tensors, {})) {
-    links_.TensorReady(tensor, now, out);
+    SendTensor(tensor, now, out);
+  }
+}
+
+void StepPipeline::SendTensor(uint32_t tensor, TimePoint now, proto::Outbox* out) {
+  if (!travelling_->sent_since) {
+    travelling_->sent_since = now;
+    travelling_->pushed_before = links_.bytes_pushed();
+  }
+  links_.TensorReady(tensor, now, out);
+}
+
+/// How fast the links are, for the worker's last push.
+void StepPipeline::NotePushed(const StepWork& work, TimePoint now) {
+  const uint64_t bytes = links_.bytes_pushed();
+  if (work.sent_since && bytes > work.pushed_before) {  // else a shard has gone, with its counter
+    times_.OnPushed(bytes - work.pushed_before, now - *work.sent_since);
   }
 }
 
@@ -99,7 +126,7 @@ void StepPipeline::OnTensorReady(uint32_t tensor, TimePoint now, proto::Outbox* 
     return;
   }
   if (travelling_ && !travelling_->is_computed) {
-    links_.TensorReady(tensor, now, out);
+    SendTensor(tensor, now, out);
   } else if (computing_) {
     computing_->ready_tensors.push_back(tensor);
   }
@@ -156,7 +183,7 @@ void StepPipeline::OnEvaluated(
 
 Status StepPipeline::AdvanceCompute(bool may_begin, TimePoint now, proto::Outbox* out) {
   LeaseQueue::Lease* const lease = leases_.Front();
-  if (!may_begin || is_host_busy_ || computing_ || lease == nullptr) {
+  if ((!may_begin && !last_begins_by_) || is_host_busy_ || computing_ || lease == nullptr) {
     return Status::Ok();
   }
   const bool is_evaluation = !lease->is_train();
@@ -236,10 +263,16 @@ Status StepPipeline::StartStep(LeaseQueue::Lease* lease, TimePoint now, proto::O
   task.is_local = lease->grant.is_local();
   task.samples_done = lease->grant.samples_done + (samples.begin - lease->grant.begin);
   times_.counters().steps_late += parameters_.IsLate(work.done.step) ? 1 : 0;
+  const bool is_last = last_begins_by_.has_value();
+  if (is_last) {
+    last_begins_by_.reset();
+    log_.Info("held_back_goes_along", {{"step", work.done.step}});
+    host_.HandOver(work.done.step);
+  }
   PS_ASSIGN(work.gradient, host_.StartCompute(task));
   computing_ = std::move(work);
   if (!travelling_ && MayTravel(*computing_)) {
-    BeginTravel(true, now, out);  // tensors leave as backward finishes them
+    BeginTravel(!is_last, now, out);  // tensors leave as backward finishes them
   }
   return Status::Ok();
 }
@@ -258,7 +291,8 @@ Status StepPipeline::StartEvaluation(const proto::LeaseGrant& grant) {
 
 bool StepPipeline::HasStepToFinish() {
   const StepWork* const dropped = is_step_dropped_ ? InHand() : nullptr;
-  return (computing_ && &*computing_ != dropped) || (travelling_ && &*travelling_ != dropped);
+  return (computing_ && &*computing_ != dropped) || (travelling_ && &*travelling_ != dropped) ||
+         last_begins_by_.has_value();
 }
 
 void StepPipeline::ShortenStepThatIsLate(TimePoint deadline, TimePoint now) {
@@ -266,7 +300,7 @@ void StepPipeline::ShortenStepThatIsLate(TimePoint deadline, TimePoint now) {
   if (work == nullptr || is_step_dropped_) {
     return;
   }
-  const Duration step = FromSeconds(1.5 * times_.step_seconds());
+  const Duration step = FromSeconds(kStepMargin * times_.step_seconds());
   const TimePoint latest = now + (deadline - now) / 2;
   const bool is_first = times_.step_seconds() == 0;  // nobody knows how long it takes
   if (work->began + step <= latest && (!work->is_local || !is_first)) {
@@ -281,7 +315,54 @@ void StepPipeline::ShortenStepThatIsLate(TimePoint deadline, TimePoint now) {
   DropStep();
 }
 
+void StepPipeline::HandOverWithLast(TimePoint deadline, TimePoint now) {
+  const double rate = times_.push_bytes_per_s();
+  if (is_step_dropped_ || is_device_lost_ || !settings_.push.is_lossy() ||
+      !settings_.has_feedback || rate == 0) {
+    return;  // nothing is held back, or nobody knows how long it would take
+  }
+  const StepWork* const work = InHand();
+  const double bytes = static_cast<double>(links_.layout().element_count()) * sizeof(float);
+  const double seconds = kPushMargin * bytes / rate;
+  const bool has_time = seconds <= Seconds(deadline - now) / 2;
+  if (has_time && (work == nullptr || !work->is_local)) {
+    last_begins_by_ = LatestOfOneMore(deadline, now);
+  }
+  if (last_begins_by_) {
+    return;
+  }
+  if (work == nullptr || !has_time) {
+    log_.Info("held_back_is_lost", {{"push_s", seconds}});
+    return;
+  }
+  log_.Info("held_back_goes_along", {{"step", work->done.step}});
+  host_.HandOver(work->done.step);
+}
+
+/// Some tensors of the step in hand are encoded already, or it travels. In bsp others wait for
+/// those who compute for the round, and a lease is one step.
+std::optional<TimePoint> StepPipeline::LatestOfOneMore(TimePoint deadline, TimePoint now) {
+  const LeaseQueue::Lease* const lease = leases_.Front();
+  if (lease == nullptr || !lease->is_train() || !lease->has_work() ||
+      lease->grant.mode == proto::Mode::kBsp) {
+    return std::nullopt;
+  }
+  const TimePoint latest =
+      now + (deadline - now) / 2 - FromSeconds(kStepMargin * times_.step_seconds());
+  // The step in hand ends before.
+  const Duration rest = InHand() == nullptr ? Duration() : FromSeconds(times_.step_seconds());
+  return now + rest < latest ? std::optional(latest) : std::nullopt;
+}
+
+void StepPipeline::GiveUpOneMore(TimePoint now) {
+  if (last_begins_by_ && now > *last_begins_by_) {
+    last_begins_by_.reset();
+    log_.Info("held_back_is_lost", {{"why", "no step began in time"}});
+  }
+}
+
 void StepPipeline::DropTask() {
+  is_device_lost_ = true;
   if (InHand() != nullptr && !is_step_dropped_) {
     DropStep();
   }

@@ -81,6 +81,10 @@ class StepPipeline {
   /// rest is for the push and the reports, ends with what is done of its local steps, or is
   /// dropped.
   void ShortenStepThatIsLate(TimePoint deadline, TimePoint now);
+  /// After that: has what encoding holds back go with the last step of a worker that leaves, if the
+  /// other half of the grace is long enough to push it as f32. That is the step in hand; in async
+  /// and ssp without local steps, and between two steps, one more of the lease, if there is time.
+  void HandOverWithLast(TimePoint deadline, TimePoint now);
   /// The device is lost with the task in hand: its arithmetic is not waited for.
   void DropTask();
 
@@ -96,6 +100,8 @@ class StepPipeline {
     bool is_local = false;                // it travels once it is computed
     std::vector<uint32_t> ready_tensors;  // until the push has begun
     TimePoint began{};
+    std::optional<TimePoint> sent_since;  // its first frame
+    uint64_t pushed_before = 0;           // bytes
   };
 
   void AdvanceTravelling(bool may_begin, TimePoint now, proto::Outbox* out);
@@ -105,6 +111,11 @@ class StepPipeline {
   Status StartStep(LeaseQueue::Lease* lease, TimePoint now, proto::Outbox* out);
   Status StartEvaluation(const proto::LeaseGrant& grant);
   bool MayTravel(const StepWork& work) const;
+  /// async, ssp: the lease has another step, which could begin until then.
+  std::optional<TimePoint> LatestOfOneMore(TimePoint deadline, TimePoint now);
+  void GiveUpOneMore(TimePoint now);
+  void SendTensor(uint32_t tensor, TimePoint now, proto::Outbox* out);
+  void NotePushed(const StepWork& work, TimePoint now);
   void BeginTravel(bool wants_pull, TimePoint now, proto::Outbox* out);
   void DropStep();
   /// The step whose arithmetic is under way, or null.
@@ -125,6 +136,8 @@ class StepPipeline {
   std::optional<StepWork> travelling_;
   bool is_evaluating_ = false;
   bool is_host_busy_ = false;
+  std::optional<TimePoint> last_begins_by_;  // leaving: one more step begins, the last
+  bool is_device_lost_ = false;
   bool is_step_dropped_ = false;  // the one in hand: its arithmetic is not waited for
 };
 

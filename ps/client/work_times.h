@@ -28,6 +28,7 @@ class WorkTimes {
     rate_samples_ = 0;
     minibatches_ = 0;
     local_samples_ = 0;
+    push_bytes_per_s_ = 0;
     waiting_for_ = WaitingFor::kNothing;
   }
 
@@ -69,6 +70,15 @@ class WorkTimes {
     ++minibatches_;
     local_samples_ += samples;
   }
+
+  /// A push of so many bytes was answered, this long after its first frame.
+  void OnPushed(uint64_t bytes, Duration took) {
+    const double rate = static_cast<double>(bytes) / std::max(Seconds(took), 1e-6);
+    push_bytes_per_s_ = push_bytes_per_s_ == 0 ? rate : 0.8 * push_bytes_per_s_ + 0.2 * rate;
+  }
+
+  /// Smoothed; 0: not known. Less than the link can where frames wait for arithmetic.
+  double push_bytes_per_s() const { return push_bytes_per_s_; }
 
   uint64_t minibatches() const { return minibatches_; }
 
@@ -120,6 +130,7 @@ class WorkTimes {
   TimePoint task_since_{};
   TimePoint waiting_since_{};  // arithmetic last ended
   double step_seconds_ = 0;
+  double push_bytes_per_s_ = 0;
   TimePoint rate_since_{};
   uint64_t rate_samples_ = 0;
   WaitingFor waiting_for_ = WaitingFor::kNothing;

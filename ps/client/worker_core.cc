@@ -296,6 +296,7 @@ void WorkerCore::OnNotice(
   }
   state_ = State::kDraining;
   steps_.ShortenStepThatIsLate(deadline, now);
+  steps_.HandOverWithLast(deadline, now);
   Advance(now, out);
 }
 

@@ -113,6 +113,11 @@ class WorkerHost {
   /// ComputeResult::samples says where it has. A host that can't goes on to its end.
   virtual void EndStepEarly(Step /*step*/) {}
 
+  /// The step under way is the worker's last, and there is time to push it as f32: what encoding
+  /// holds back goes with it, of each tensor that is not encoded yet (StepGradient::IsWhole). A
+  /// host that can't encodes on.
+  virtual void HandOver(Step /*step*/) {}
+
   /// The train task after the one under way will probably begin with these samples, so that a host
   /// can fetch them meanwhile. Nothing counts before StartCompute.
   virtual void OnSamplesAhead(const SamplesAhead& /*next*/) {}

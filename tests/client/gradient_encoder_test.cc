@@ -36,7 +36,7 @@ std::vector<float> Arrived(const ChunkLayout& layout, const StepGradient& gradie
     for (uint32_t part = 0; part < parts.CountOf(chunk.element_count); ++part) {
       const auto [begin, count] = parts.At(chunk.element_count, part);
       const Status status = codec::Decode(
-          chunk.encoding,
+          gradient.EncodingOf(chunk),
           gradient.Piece(chunk, begin, count),
           std::span(values).subspan(static_cast<size_t>(chunk.offset) + begin, count));
       PS_CHECK(status.ok()) << status;
@@ -113,16 +113,27 @@ class ChangingTest : public ::testing::Test {
   static constexpr codec::Encoding kTopk{codec::EncodingKind::kTopk, 10'000};
   static constexpr codec::Encoding kInt4{codec::EncodingKind::kInt4};
 
-  void Step() {
+  void Step() { StepThatHandsOver(0); }
+
+  /// So many tensors, those that are ready last, are handed over.
+  void StepThatHandsOver(uint32_t tensors) {
     const ChunkLayout layout = LayoutOf(encoding_);
     const auto gradient = tensors_.Lend().value();
     for (size_t i = 0; i < sum_.size(); ++i) {
       gradient->floats()[i] = static_cast<float>(i) * 0.01F;
     }
+    is_whole_.clear();
     for (uint32_t tensor = 3; tensor-- > 0;) {
-      encoder_.Encode(tensor, gradient->floats());
+      if (tensor < tensors) {
+        encoder_.HandOver(tensor, gradient.get());
+      } else {
+        encoder_.Encode(tensor, gradient->floats());
+      }
+      is_whole_.insert(is_whole_.begin(), gradient->IsWhole(tensor));
     }
-    std::ranges::transform(Arrived(layout, *gradient), sum_, sum_.begin(), std::plus<>());
+    const std::vector<float> arrived = Arrived(layout, *gradient);
+    EXPECT_EQ(arrived, Arrived(layout, *gradient)) << "sent again";
+    std::ranges::transform(arrived, sum_, sum_.begin(), std::plus<>());
     ++steps_;
   }
 
@@ -143,6 +154,7 @@ class ChangingTest : public ::testing::Test {
   GradientEncoder encoder_{LayoutOf(kTopk), kPartBytes, true};
   std::vector<double> sum_ =
       std::vector<double>(static_cast<size_t>(LayoutOf(kWhole).element_count()));
+  std::vector<bool> is_whole_;  // tensors of the newest step
   int steps_ = 0;
 };
 
@@ -181,6 +193,55 @@ TEST_F(ChangingTest, WhatIsKeptGoesWithTheFirstGradientAfterTheEndOfFeedback) {
   EXPECT_EQ(encoder_.TakeHeldBack() > 0, true) << "it was measured with that gradient";
   Step();
   EXPECT_EQ(encoder_.TakeHeldBack(), 0);
+}
+
+TEST_F(ChangingTest, WhatIsKeptGoesWithTheLastGradientWhole) {
+  for (const codec::Encoding& encoding : kEncodings) {
+    Change(encoding, true);
+    Step();
+    Step();
+    StepThatHandsOver(3);
+    ExpectAllArrived();
+    EXPECT_EQ(is_whole_, std::vector<bool>({encoding.is_lossy(), encoding.is_lossy(), false}))
+        << encoding.ToText() << ": the third tensor is f32 anyway";
+    encoder_.TakeHeldBack();
+    Change(kWhole, true);
+    Step();
+    ExpectAllArrived();
+    EXPECT_EQ(encoder_.TakeHeldBack(), 0) << "it was handed over once";
+  }
+}
+
+/// The worker was told to leave in the middle of a step, some of which has gone.
+TEST_F(ChangingTest, OfATensorThatIsEncodedAlreadyTheRestStaysKept) {
+  Step();
+  StepThatHandsOver(1);
+  EXPECT_EQ(is_whole_, std::vector<bool>({true, false, false}));
+  std::vector<double> whole(10);
+  for (size_t i = 0; i < whole.size(); ++i) {
+    whole[i] = steps_ * static_cast<double>(i) * 0.01;
+    EXPECT_NEAR(sum_[i], whole[i], 1e-5) << "element " << i << " of the first tensor";
+  }
+  Change(kWhole, true);
+  Step();
+  ExpectAllArrived();
+}
+
+TEST_F(ChangingTest, AStepAfterTheLastOneKeepsAnew) {
+  Step();
+  StepThatHandsOver(3);
+  ExpectAllArrived();
+  Step();
+  EXPECT_EQ(is_whole_, std::vector<bool>(3)) << "the memory is lent anew";
+  EXPECT_GT(encoder_.TakeHeldBack(), 0.1);
+  StepThatHandsOver(3);
+  ExpectAllArrived();
+}
+
+TEST_F(ChangingTest, WithoutFeedbackThereIsNothingToHandOver) {
+  Change(kInt4, false);
+  StepThatHandsOver(3);
+  EXPECT_EQ(is_whole_, std::vector<bool>(3));
 }
 
 TEST_F(ChangingTest, FeedbackThatBeginsLaterKeepsFromThenOn) {

@@ -35,6 +35,27 @@ TEST(HostTensorsTest, NewValuesAreCopiedToTheirPlace) {
   EXPECT_EQ(place.data(), tensors.parameters().data() + chunk.offset + 1);
 }
 
+TEST(HostTensorsTest, AWholeTensorIsF32UntilItsMemoryIsLentAnew) {
+  const ChunkLayout layout = RoundedAndWhole();
+  HostTensors tensors = HostTensors::Make(layout, 1).value();
+  const ChunkLayout::Chunk& chunk = layout.chunks()[0];
+  {
+    const auto gradient = tensors.Lend().value();
+    gradient->floats()[1] = 7;
+    EXPECT_EQ(gradient->EncodingOf(chunk), chunk.encoding);
+    EXPECT_EQ(gradient->Piece(chunk, 0, 3).size(), 6U);
+    gradient->SetWhole(0);
+    EXPECT_EQ(gradient->EncodingOf(chunk), codec::Encoding());
+    const std::span<const std::byte> piece = gradient->Piece(chunk, 1, 2);
+    ASSERT_EQ(piece.size(), 8U);
+    float value = 0;
+    std::memcpy(&value, piece.data(), sizeof(value));
+    EXPECT_EQ(value, 7);
+    EXPECT_FALSE(gradient->IsWhole(1));
+  }
+  EXPECT_FALSE(tensors.Lend().value()->IsWhole(0));
+}
+
 TEST(HostTensorsTest, RoundedValuesBecomeFloats) {
   const ChunkLayout layout = RoundedAndWhole();
   HostTensors tensors = HostTensors::Make(layout, 1).value();

@@ -80,6 +80,32 @@ TEST_F(ShardLinkTest, SmallChunksTravelTogetherAndOnlyThoseOfTheShard) {
   EXPECT_EQ(out_.sent[0].values, (std::vector<float>{32, 33, 34, 35, 0, 1, 2, 3}));
 }
 
+/// The last push of a worker: what is encoded already stays so, the rest goes as f32.
+TEST_F(ShardLinkTest, WholeTensorsTravelAsF32InFramesOfTheirOwn) {
+  constexpr codec::Encoding kInt8{codec::EncodingKind::kInt8};
+  layout_.SetEncodings(std::vector<codec::Encoding>(3, kInt8));
+  ShardLink link = MakeLink(1U << 20);
+  link.OnConnected(proto::PeerId(5), now_, &out_);
+  link.BeginPush(Job(true));
+  link.TensorReady(2, now_, &out_);
+  gradient_->SetWhole(0);
+  link.TensorReady(0, now_, &out_);
+  for (uint64_t sending = 0; sending < 2; ++sending) {
+    const auto pushes = out_.All<proto::PushRequest>();
+    ASSERT_EQ(pushes.size(), 2U) << "sending " << sending;
+    EXPECT_EQ(pushes[0].encoding, codec::Encoding());
+    ASSERT_EQ(pushes[0].chunks.size(), 1U);
+    EXPECT_EQ(pushes[0].chunks[0].key, MakeChunkKey(0, 0));
+    EXPECT_EQ(out_.sent[0].values, (std::vector<float>{0, 1, 2, 3}));
+    EXPECT_EQ(pushes[1].encoding, kInt8);
+    EXPECT_EQ(pushes[1].chunks[0].key, MakeChunkKey(2, 0));
+    EXPECT_TRUE(pushes[1].wants_pull) << "with the last";
+    EXPECT_EQ(link.bytes_pushed(), (sending + 1) * (16 + kInt8.SizeOf(4)));
+    out_.sent.clear();
+    link.OnConnected(proto::PeerId(6), now_, &out_);
+  }
+}
+
 TEST_F(ShardLinkTest, AFullFrameLeavesBeforeBackwardIsDone) {
   ShardLink link = MakeLink(16);
   link.OnConnected(proto::PeerId(5), now_, &out_);

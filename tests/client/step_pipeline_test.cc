@@ -307,5 +307,186 @@ TEST_F(ParameterGateTest, AnEvaluationIsAlwaysPulledForAndSspPullsAfterIt) {
   EXPECT_FALSE(parts_.parameters.Prepare(grant, parts_.now, &parts_.out));
 }
 
+/// Gradients travel as int8. The first step's push took a second.
+class LastPushTest : public StepPipelineTest {
+ protected:
+  LastPushTest() { parts_.leases.Reset(); }
+
+  /// A lease of so many steps.
+  void Take(const codec::Encoding& push, bool has_feedback, uint64_t steps = 2) {
+    proto::LeaseGrant grant = parts_.Grant(2, 100, 100 + 8 * steps);
+    grant.mode = mode_;
+    grant.round = mode_ == proto::Mode::kBsp ? 1 : 0;
+    grant.settings.push = push;
+    grant.settings.has_feedback = has_feedback;
+    parts_.leases.Take(grant);
+    Advance();
+    Values(3);
+    Advance();
+  }
+
+  void FinishStep(Step step) {
+    Compute();
+    parts_.now += seconds(1);
+    for (const ShardId shard : kBoth) {
+      parts_.AnswerPush(shard, step);
+      parts_.parameters.OnValues(
+          {parts_.AnswerPull(shard, static_cast<float>(3 + step)), nullptr},
+          parts_.steps.is_host_busy());
+    }
+    Advance();
+  }
+
+  /// That the whole gradient needs at that rate and half as much again, twice.
+  Duration Grace() const {
+    const auto whole = static_cast<double>(parts_.links.layout().element_count()) * sizeof(float);
+    return FromSeconds(2 * 1.5 * whole / static_cast<double>(parts_.links.bytes_pushed()));
+  }
+
+  void Leave(Duration grace) { parts_.steps.HandOverWithLast(parts_.now + grace, parts_.now); }
+
+  /// As a worker does that leaves.
+  void Go() { EXPECT_TRUE(parts_.steps.Advance(false, parts_.now, &parts_.out).ok()); }
+
+  /// The step in hand is computed and acknowledged, and its pull has come.
+  void FinishWhileLeaving(Step step) {
+    parts_.steps.OnHostFree();
+    EXPECT_TRUE(parts_.steps.OnComputed({2.0, 3, 0.5}, false, false, parts_.now, &parts_.out).ok());
+    Go();
+    for (const ShardId shard : kBoth) {
+      parts_.AnswerPush(shard, step);
+      Values(static_cast<float>(3 + step));
+    }
+    Go();
+  }
+
+  proto::Mode mode_ = proto::Mode::kAsync;
+
+  static constexpr codec::Encoding kInt8{codec::EncodingKind::kInt8};
+};
+
+TEST_F(LastPushTest, WhatIsHeldBackGoesWithTheStepInHandIfTheGraceIsLongEnough) {
+  Take(kInt8, true);
+  FinishStep(1);
+  ASSERT_EQ(parts_.host.tasks.size(), 2U);
+  EXPECT_GT(Grace(), seconds(5));
+  Leave(Grace() - milliseconds(100));
+  EXPECT_EQ(parts_.host.handed_over, 0U) << "an f32 push might not be done";
+  Leave(Grace() + milliseconds(100));
+  EXPECT_EQ(parts_.host.handed_over, 2U);
+}
+
+TEST_F(LastPushTest, WithoutAPushBeforeNobodyKnowsHowLongItTakesAndNothingIsHeldBack) {
+  Take(kInt8, true);
+  Leave(seconds(1000));
+  EXPECT_EQ(parts_.host.handed_over, 0U);
+}
+
+TEST_F(LastPushTest, WithoutFeedbackTheLastPushIsAsTheOthers) {
+  Take(kInt8, false);
+  FinishStep(1);
+  Leave(seconds(1000));
+  EXPECT_EQ(parts_.host.handed_over, 0U);
+}
+
+TEST_F(LastPushTest, AStepThatIsDroppedHandsNothingOver) {
+  Take(kInt8, true);
+  FinishStep(1);
+  parts_.steps.DropTask();
+  Leave(seconds(1000));
+  EXPECT_EQ(parts_.host.handed_over, 0U);
+}
+
+/// Some of the step in hand may be encoded already.
+TEST_F(LastPushTest, OneMoreStepOfTheLeaseTakesAlongWhatIsHeldBack) {
+  Take(kInt8, true, 4);
+  FinishStep(1);
+  Leave(seconds(1000));
+  EXPECT_EQ(parts_.host.handed_over, 0U) << "not with the step in hand";
+  FinishWhileLeaving(2);
+  ASSERT_EQ(parts_.host.tasks.size(), 3U);
+  EXPECT_EQ(parts_.host.handed_over, 3U);
+  EXPECT_TRUE(parts_.steps.HasStepToFinish());
+  FinishWhileLeaving(3);
+  EXPECT_FALSE(parts_.steps.HasStepToFinish());
+  EXPECT_EQ(parts_.host.tasks.size(), 3U) << "it was the last";
+  EXPECT_FALSE(parts_.out.All<proto::PushRequest>().back().wants_pull);
+}
+
+TEST_F(LastPushTest, BetweenTwoStepsOneMoreIsMade) {
+  Take(kInt8, true, 4);
+  Compute();
+  parts_.now += seconds(1);
+  for (const ShardId shard : kBoth) {
+    parts_.AnswerPush(shard, 1);
+  }
+  Go();
+  EXPECT_FALSE(parts_.steps.HasStepToFinish());
+  Leave(seconds(1000));
+  EXPECT_TRUE(parts_.steps.HasStepToFinish());
+  Values(4);
+  Go();
+  EXPECT_EQ(parts_.host.tasks.size(), 2U);
+  EXPECT_EQ(parts_.host.handed_over, 2U);
+}
+
+TEST_F(LastPushTest, AStepThatCannotBeginInTimeIsNotWaitedFor) {
+  Take(kInt8, true, 4);
+  Compute();
+  parts_.now += seconds(1);
+  for (const ShardId shard : kBoth) {
+    parts_.AnswerPush(shard, 1);
+  }
+  Go();
+  Leave(seconds(60));
+  parts_.now += seconds(29);
+  Go();
+  EXPECT_TRUE(parts_.steps.HasStepToFinish()) << "the pull may still come";
+  parts_.now += seconds(1);
+  Go();
+  EXPECT_FALSE(parts_.steps.HasStepToFinish());
+  Values(4);
+  Go();
+  EXPECT_EQ(parts_.host.tasks.size(), 1U);
+}
+
+TEST_F(LastPushTest, WithoutTimeForOneMoreItGoesWithTheStepInHand) {
+  Take(kInt8, true, 4);
+  FinishStep(1);
+  parts_.times.OnStepDone({1, 1, 1e6});
+  Leave(seconds(1000));
+  EXPECT_EQ(parts_.host.handed_over, 2U);
+  FinishWhileLeaving(2);
+  EXPECT_EQ(parts_.host.tasks.size(), 2U);
+}
+
+/// The others of the round wait for this one.
+TEST_F(LastPushTest, InBspItGoesWithTheStepInHand) {
+  mode_ = proto::Mode::kBsp;
+  Take(kInt8, true, 4);
+  FinishStep(1);
+  Leave(seconds(1000));
+  EXPECT_EQ(parts_.host.handed_over, 2U);
+}
+
+TEST_F(LastPushTest, WithoutADeviceNoStepBegins) {
+  Take(kInt8, true, 4);
+  FinishStep(1);
+  Compute();
+  parts_.steps.DropTask();
+  Leave(seconds(1000));
+  Go();
+  EXPECT_EQ(parts_.host.tasks.size(), 2U);
+  EXPECT_EQ(parts_.host.handed_over, 0U);
+}
+
+TEST_F(LastPushTest, AStepThatIsEncodedAlreadyHandsNothingOver) {
+  Take(kInt8, true);
+  FinishStep(1);
+  Compute();
+  Leave(seconds(1000));
+  EXPECT_EQ(parts_.host.handed_over, 0U);
+}
+
 }  // namespace
 }  // namespace ps::client

@@ -58,6 +58,8 @@ class FakeHost final : public WorkerHost {
 
   void EndStepEarly(Step step) override { ended_early = step; }
 
+  void HandOver(Step step) override { handed_over = step; }
+
   Result<GradientLoan> StartCompute(const ComputeTask& task) override {
     PS_TRY(compute_error);
     tasks.push_back(task);
@@ -92,6 +94,7 @@ class FakeHost final : public WorkerHost {
   std::vector<Incarnation> coordinator_connects;
   std::vector<ShardId> shard_connects;
   Step ended_early = 0;
+  Step handed_over = 0;
   std::vector<ComputeTask> tasks;
   std::vector<SamplesAhead> ahead;
   std::optional<HostTensors> tensors;

@@ -347,6 +347,27 @@ TEST_F(WorkerCoreTest, ANoticeWithTimeFinishesTheStepThenSaysGoodbye) {
   EXPECT_EQ(host_.exits[0].code(), StatusCode::kRevoked);
 }
 
+TEST_F(WorkerCoreTest, ANoticeHandsOverWhatIsHeldBackWithTheStepInHand) {
+  Begin(proto::Mode::kAsync, false);
+  proto::LeaseGrant grant = Grant(1, 0, 16);
+  grant.settings.push = {codec::EncodingKind::kInt8};
+  FromCoordinator(grant);
+  AnswerPull(0);
+  Compute();
+  now_ += milliseconds(100);
+  AnswerPush(1);
+  AnswerPull(1);
+  FromCoordinator(proto::StepAck{Incarnation(4), 1});
+  ASSERT_EQ(host_.tasks.size(), 2U);
+  FromCoordinator(proto::Drain{"scaled down", 60'000});
+  EXPECT_EQ(host_.handed_over, 2U);
+  Compute();
+  AnswerPush(2);
+  FromCoordinator(proto::StepAck{Incarnation(4), 2});
+  EXPECT_EQ(out_.All<proto::Goodbye>().size(), 1U);
+  EXPECT_EQ(host_.tasks.size(), 2U) << "it was the last";
+}
+
 TEST_F(WorkerCoreTest, ANoticeWithoutTimeDropsTheStep) {
   Begin(proto::Mode::kAsync, false);
   FromCoordinator(Grant(1, 0, 80));

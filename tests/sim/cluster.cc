@@ -570,6 +570,7 @@ Outcome Cluster::Run() {
   outcome.trace_hash = network_.trace_hash();
   outcome.delivered = network_.delivered();
   outcome.pushes_checked = oracle_.pushes_checked();
+  outcome.hand_overs = oracle_.hand_overs();
   outcome.virtual_time = queue_.Now() - begin;
   outcome.log = sink_.text();
   return outcome;

@@ -18,6 +18,7 @@ struct Outcome {
   uint64_t trace_hash = 0;
   uint64_t delivered = 0;
   uint64_t pushes_checked = 0;
+  uint64_t hand_overs = 0;  // last pushes with what was held back
   Duration virtual_time{};
   proto::JobStatus job;
   std::vector<std::vector<float>> model;  // that it has left, by tensor

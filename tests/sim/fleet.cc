@@ -95,6 +95,7 @@ void Fleet::Run(Process* process) {
   }
   options.settings.steps = proto::StepSettingsOf(SimulatedJob(scenario));
   options.doubles_residual = scenario.sabotage == Sabotage::kDoubledResidual;
+  options.doubles_hand_over = scenario.sabotage == Sabotage::kDoubledHandOver;
   options.doubles_differences = scenario.sabotage == Sabotage::kDoubledDifference;
   options.step_time = std::chrono::milliseconds(20 + 25 * speed);
   options.coordinator_node = world_.coordinator_node;

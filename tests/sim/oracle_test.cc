@@ -236,6 +236,19 @@ TEST_F(OracleMoveTest, ClocksThatCameFromALifeThatIsOverAreNotKnown) {
   EXPECT_THAT(oracle_.violations(), IsEmpty());
 }
 
+TEST(HeldBackTest, TheLastStepBringsAllThatWasHeldBackOnce) {
+  const proto::StepSettings settings{codec::ParseEncoding("topk:0.25").value()};
+  constexpr float kGradient[] = {4, 3, 2, 1};
+  HeldBack held(1024);
+  held.Take(kAhead, 1, kMoved, kGradient, settings);
+  held.Take(kAhead, 2, kMoved, kGradient, settings);
+  EXPECT_THAT(held.ArrivesOf(kAhead, 2, kMoved), ElementsAre(0, 6, 0, 0));
+  for (int told = 0; told < 2; ++told) {
+    held.HandOver(kAhead, 2, kMoved, kGradient);
+    EXPECT_THAT(held.ArrivesOf(kAhead, 2, kMoved), ElementsAre(4, 6, 4, 2)) << "told " << told;
+  }
+}
+
 /// After a resume numbers come again that were given after the checkpoint.
 TEST(HeldBackTest, WhoGetsANumberAgainHoldsNothingBack) {
   const proto::StepSettings settings{codec::ParseEncoding("topk:0.25").value()};

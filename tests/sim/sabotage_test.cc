@@ -138,6 +138,14 @@ Scenario HeldBackRun(uint64_t seed) {
   return scenario;
 }
 
+/// One whose workers are told to leave then.
+Scenario HandingOver(uint64_t seed) {
+  Scenario scenario = Local(seed);
+  scenario.is_held_back = true;
+  scenario.local_steps = seed % 2 == 0 ? 4 : 1;
+  return scenario;
+}
+
 /// One whose pulls are differences, some of which are lost.
 Scenario Differing(uint64_t seed) {
   Scenario scenario = Quiet(proto::Mode::kAsync);
@@ -235,6 +243,7 @@ TEST(SabotageTest, NothingIsFoundWhereNothingIsBroken) {
     ExpectOk(Paired(seed));
     ExpectOk(Failing(seed));
     ExpectOk(HeldBackRun(seed));
+    ExpectOk(HandingOver(seed));
     ExpectOk(Differing(seed));
     ExpectOk(Frozen(seed));
     ExpectOk(Full(seed));
@@ -353,6 +362,11 @@ TEST(SabotageTest, ALossThatIsNotReportedIsFound) {
 TEST(SabotageTest, AResidualThatIsAppliedTwiceIsFound) {
   EXPECT_TRUE(
       Finds(Sabotage::kDoubledResidual, "is not what the applied pushes make it", HeldBackRun));
+}
+
+TEST(SabotageTest, AResidualThatIsHandedOverTwiceIsFound) {
+  EXPECT_TRUE(
+      Finds(Sabotage::kDoubledHandOver, "is not what the applied pushes make it", HandingOver));
 }
 
 TEST(SabotageTest, ADifferenceThatIsAddedTwiceIsFound) {

@@ -50,6 +50,8 @@ constexpr uint64_t kResumes = uint64_t{0x115} << 32U;
 constexpr uint64_t kForced = uint64_t{0x126} << 32U;
 /// The same for pulls as differences.
 constexpr uint64_t kDifferences = uint64_t{0x127} << 32U;
+/// The same for gradients of which encoding holds something back.
+constexpr uint64_t kHeldBack = uint64_t{0x128} << 32U;
 /// The small tensors, rounded up.
 constexpr uint32_t kSmallTensorsKib = 5;
 
@@ -309,6 +311,7 @@ void Force(Random* random, Only only, Scenario* s) {
       s->train_samples *= 3;
       s->notices += 1 + static_cast<uint32_t>(random->Below(3));
       s->sets += static_cast<uint32_t>(random->Below(4));
+      s->is_held_back = random->Chance(0.6);
       break;
     case Only::kDifferences:
       s->model_kib = 0;
@@ -523,6 +526,8 @@ Scenario RandomScenario(uint64_t seed, Only only) {
   if (s.model_kib == 0 && differences.Chance(0.2)) {
     DrawDifferences(&differences, &s);
   }
+  Random held_back(seed ^ kHeldBack);
+  s.is_held_back = s.model_kib == 0 && held_back.Chance(0.2);
   Random forced(seed ^ kForced);
   Force(&forced, only, &s);
   return s;

@@ -53,6 +53,7 @@ enum class Sabotage : uint8_t {
   kWholeStep,          // a worker passes off a step that it has ended early as a whole one
   kSpeaksInVain,       // a coordinator wakes before it is killed, and writes nothing down
   kDoubledResidual,    // workers add what encoding has held back twice
+  kDoubledHandOver,    // and twice in the last push of one that leaves
   kDoubledDifference,  // workers add each difference twice
   kAnyBase,            // they add it to whatever they hold
   kStepsOfBefore,      // workers push by the local steps that the run began with

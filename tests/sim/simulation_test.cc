@@ -90,6 +90,37 @@ TEST(SimulationTest, WhatIsHeldBackArrivesWithLaterSteps) {
   }
 }
 
+/// Workers are told to leave, and people change what steps have, while workers and servers die.
+TEST(SimulationTest, WhatIsHeldBackGoesWithTheLastPushOfWhoLeaves) {
+  for (const proto::Mode mode : {proto::Mode::kAsync, proto::Mode::kSsp, proto::Mode::kBsp}) {
+    uint64_t hand_overs = 0;
+    for (uint64_t seed = 1; seed <= 12; ++seed) {
+      Scenario scenario = Quiet(mode);
+      scenario.seed = seed;
+      scenario.is_held_back = true;
+      scenario.chunk_kib = 3;  // in parts
+      scenario.local_steps = seed % 3 == 0 ? 4 : 1;
+      scenario.overlap = scenario.local_steps == 1 && seed % 2 == 0;
+      scenario.train_samples = 400 * scenario.local_steps;
+      scenario.several_notices = 4;
+      scenario.disturbed_for = std::chrono::seconds(1);
+      hand_overs += Simulate(scenario).hand_overs;
+      ExpectOk(scenario);
+      scenario.network.loss = 0.02;
+      scenario.network.break_connection = 0.01;
+      scenario.not_finite_every = seed % 4 == 0 ? 20 : 0;
+      scenario.checkpoint_every = std::chrono::milliseconds(200);
+      scenario.server_detect = std::chrono::milliseconds(2400);
+      scenario.server_kills = seed % 2;
+      scenario.chunk_moves = seed % 3;
+      scenario.sets = seed % 3;
+      ExpectOk(scenario);
+    }
+    EXPECT_GE(hand_overs, mode == proto::Mode::kBsp ? 5U : 10U)
+        << "mode " << static_cast<int>(mode);
+  }
+}
+
 TEST(SimulationTest, TheSameSeedGivesTheSameLog) {
   for (uint64_t seed = 900; seed < 906; ++seed) {
     const Outcome first = Simulate(RandomScenario(seed));

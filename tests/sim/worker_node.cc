@@ -143,7 +143,7 @@ Result<client::GradientLoan> WorkerNode::StartCompute(const client::ComputeTask&
   oracle_->CheckParameters(core_.incarnation(), core_.layout(), tensors_->parameters());
   PS_ASSIGN(const std::shared_ptr<client::FlatGradient> gradient, tensors_->Lend());
   PS_CHECK(tensors_->gradient_count() == gradients_) << "the core keeps what it was lent";
-  FinishTensor(task, gradient->floats(), core_.layout().tensor_count());
+  FinishTensor(task, gradient.get(), core_.layout().tensor_count());
   return client::GradientLoan(gradient);
 }
 
@@ -158,7 +158,7 @@ uint64_t WorkerNode::SamplesDone(const client::ComputeTask& task) const {
 
 /// Backward: the last tensor is ready first, each after its part of the step's time.
 void WorkerNode::FinishTensor(
-    const client::ComputeTask& task, std::span<float> gradient, size_t tensor) {
+    const client::ComputeTask& task, client::FlatGradient* gradient, size_t tensor) {
   const size_t count = core_.layout().tensor_count();
   const Duration share = options_.step_time * slowdown_ / static_cast<int64_t>(count + 1);
   Schedule(share, [this, task, gradient, tensor] {
@@ -178,7 +178,7 @@ void WorkerNode::FinishTensor(
 }
 
 void WorkerNode::FillTensor(
-    const client::ComputeTask& task, std::span<float> gradient, uint32_t tensor) {
+    const client::ComputeTask& task, client::FlatGradient* gradient, uint32_t tensor) {
   for (const client::ChunkLayout::Chunk& chunk : core_.layout().chunks()) {
     if (TensorOf(chunk.key) != tensor) {
       continue;
@@ -186,19 +186,38 @@ void WorkerNode::FillTensor(
     const ChunkGradient values(chunk.key, task.epoch, task.begin);
     const bool is_finite = oracle_->IsFinite(chunk.key, task.epoch, task.begin);
     const std::span<float> place =
-        gradient.subspan(static_cast<size_t>(chunk.offset), chunk.element_count);
+        gradient->floats().subspan(static_cast<size_t>(chunk.offset), chunk.element_count);
     for (uint32_t i = 0; i < chunk.element_count; ++i) {
       const bool is_nan = !is_finite && i + 1 == chunk.element_count;
       place[i] = is_nan ? std::numeric_limits<float>::quiet_NaN() : values.At(i);
     }
   }
   if (doubled_) {
-    doubled_->Before(tensor, gradient);
+    doubled_->Before(tensor, gradient->floats());
   }
-  encoder_->Encode(tensor, gradient);
+  Encode(task, gradient, tensor);
   if (doubled_) {
-    doubled_->After(tensor, gradient);
+    doubled_->After(tensor, gradient->floats());
   }
+}
+
+void WorkerNode::Encode(
+    const client::ComputeTask& task, client::FlatGradient* gradient, uint32_t tensor) {
+  if (handed_over_ != task.step) {
+    encoder_->Encode(tensor, gradient->floats());
+    return;
+  }
+  const std::span<float> values = gradient->floats();
+  const std::vector<float> before(values.begin(), values.end());
+  encoder_->HandOver(tensor, gradient);
+  for (size_t i = 0; options_.doubles_hand_over && i < values.size(); ++i) {
+    values[i] += gradient->IsWhole(tensor) ? values[i] - before[i] : 0;
+  }
+}
+
+void WorkerNode::HandOver(Step step) {
+  handed_over_ = step;
+  oracle_->OnHandOver(core_.incarnation(), step);
 }
 
 void WorkerNode::Exit(const Status& status) {

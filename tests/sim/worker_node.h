@@ -30,6 +30,7 @@ class WorkerNode final : public Node, public client::WorkerHost {
     bool hides_cuts = false;  // Sabotage::kWholeStep
     Duration clock_ahead{};
     bool doubles_residual = false;     // a fault
+    bool doubles_hand_over = false;    // likewise
     bool doubles_differences = false;  // likewise
     /// The process ends by itself.
     std::function<void(const Status&)> on_exit;
@@ -69,14 +70,17 @@ class WorkerNode final : public Node, public client::WorkerHost {
 
   void EndStepEarly(Step step) override { ended_early_ = step; }
 
+  void HandOver(Step step) override;
+
   void Exit(const Status& status) override;
 
  private:
   void Schedule(Duration delay, std::function<void()> action);
   void Tick();
-  void FillTensor(const client::ComputeTask& task, std::span<float> gradient, uint32_t tensor);
+  void FillTensor(const client::ComputeTask& task, client::FlatGradient* gradient, uint32_t tensor);
+  void Encode(const client::ComputeTask& task, client::FlatGradient* gradient, uint32_t tensor);
   uint64_t SamplesDone(const client::ComputeTask& task) const;
-  void FinishTensor(const client::ComputeTask& task, std::span<float> gradient, size_t tensor);
+  void FinishTensor(const client::ComputeTask& task, client::FlatGradient* gradient, size_t tensor);
 
   Options options_;
   EventQueue* const queue_;
@@ -86,13 +90,14 @@ class WorkerNode final : public Node, public client::WorkerHost {
   const int node_;
   NodeOutbox out_;
   client::WorkerCore core_;
-  std::optional<client::HostTensors> tensors_;
+  std::optional<client::HostTensors> tensors_;  // have the gradient of the task under way
   std::optional<client::GradientEncoder> encoder_;
   std::optional<DoubledResidual> doubled_;
   size_t gradients_ = 0;  // that the core may have at a time
   bool is_alive_ = true;
   int64_t slowdown_ = 1;
   Step ended_early_ = 0;
+  Step handed_over_ = 0;
   proto::PeerId coordinator_;
   uint64_t attempt_ = 0;  // to connect to it; the newest counts
   std::map<ShardId, uint64_t> shard_attempts_;

@@ -12,6 +12,7 @@ void HeldBack::Take(
     const proto::StepSettings& settings) {
   std::vector<float>& residual = residuals_[{worker, key}];
   residual.resize(gradient.size());
+  before_[{worker, key}] = residual;
   std::vector<float>& arrives = arrives_[{{worker, step}, key}];
   arrives.resize(gradient.size());
   const codec::Encoding& encoding = settings.push;
@@ -28,8 +29,20 @@ void HeldBack::Take(
   }
 }
 
+void HeldBack::HandOver(
+    Incarnation worker, Step step, ChunkKey key, std::span<const float> gradient) {
+  const std::vector<float>& before = before_.at({worker, key});
+  std::vector<float>& arrives = arrives_.at({{worker, step}, key});
+  for (size_t i = 0; i < gradient.size(); ++i) {
+    arrives[i] = gradient[i] + before[i];
+  }
+  std::vector<float>& residual = residuals_.at({worker, key});
+  residual.assign(residual.size(), 0);
+}
+
 void HeldBack::OnResume(Incarnation inherited_max) {
   residuals_.clear();
+  before_.clear();
   std::erase_if(
       arrives_, [&](const auto& entry) { return entry.first.first.first > inherited_max; });
 }

@@ -28,6 +28,10 @@ class HeldBack {
       std::span<const float> gradient,
       const proto::StepSettings& settings);
 
+  /// Its newest step, which is its last, brings all that was held back of the chunk before, with
+  /// the gradient as it is. Told again, it is so once.
+  void HandOver(Incarnation worker, Step step, ChunkKey key, std::span<const float> gradient);
+
   /// A run that is resumed gives numbers of incarnations again that were given after its
   /// checkpoint: these are other workers, which hold nothing back.
   void OnResume(Incarnation inherited_max);
@@ -40,6 +44,7 @@ class HeldBack {
  private:
   const proto::ChunkParts parts_;
   std::map<std::pair<Incarnation, ChunkKey>, std::vector<float>> residuals_;
+  std::map<std::pair<Incarnation, ChunkKey>, std::vector<float>> before_;  // the newest step
   std::map<std::pair<std::pair<Incarnation, Step>, ChunkKey>, std::vector<float>> arrives_;
 };
 

@@ -35,16 +35,50 @@ void Oracle::OnStepStarted(Incarnation incarnation, Step step, const StepRecord&
   if (options_.holds_back) {
     HoldBack({incarnation, step});
   }
+  if (const auto last = last_steps_.find(incarnation);
+      last != last_steps_.end() && last->second < step) {
+    Violation(Name({incarnation, step}) + " was begun after the last one of its worker");
+  }
+}
+
+void Oracle::OnHandOver(Incarnation incarnation, Step step) {
+  last_steps_[incarnation] = step;
+}
+
+/// The gradient of a chunk as its worker has it.
+std::vector<float> Oracle::ComputedOf(const StepId& id, ChunkKey key) {
+  std::vector<float> gradient = GradientOf(id, key);
+  if (IsLeftOut(id, key)) {
+    gradient.back() = std::numeric_limits<float>::quiet_NaN();
+  }
+  return gradient;
 }
 
 /// The worker encodes the gradient of the step.
 void Oracle::HoldBack(const StepId& id) {
   for (const auto& [key, place] : places_) {
-    std::vector<float> gradient = GradientOf(id, key);
-    if (IsLeftOut(id, key)) {
-      gradient.back() = std::numeric_limits<float>::quiet_NaN();
+    held_back_.Take(id.first, id.second, key, ComputedOf(id, key), RecordOf(id).settings);
+  }
+}
+
+/// A frame is as the lease says, or as f32, of the last step of a worker that leaves.
+void Oracle::TakeEncoding(const StepId& id, const proto::PushRequest& push) {
+  const codec::Encoding& leased = RecordOf(id).settings.push;
+  if (push.encoding == leased) {
+    return;
+  }
+  const auto last = last_steps_.find(id.first);
+  if (push.encoding.is_lossy() || last == last_steps_.end() || last->second != id.second) {
+    Violation(
+        Name(id) + " came as " + push.encoding.ToText() + ", and was leased for " +
+        leased.ToText());
+    return;
+  }
+  handed_over_.insert(id);
+  for (const proto::ChunkRef& chunk : push.chunks) {
+    if (options_.holds_back) {
+      held_back_.HandOver(id.first, id.second, chunk.key, ComputedOf(id, chunk.key));
     }
-    held_back_.Take(id.first, id.second, key, gradient, RecordOf(id).settings);
   }
 }
 
@@ -326,6 +360,7 @@ void Oracle::BeforePush(int node, const proto::PushRequest& push) {
   }
   Life& life = *process.life;
   TakeRestoredSlots(&life);
+  TakeEncoding({push.incarnation, push.step}, push);
   life.before.clear();
   for (const proto::ChunkRef& chunk : push.chunks) {
     life.before[chunk.key] = process.view->VersionOf(chunk.key);
@@ -374,11 +409,6 @@ void Oracle::CheckSettings(const StepId& id, const proto::PushRequest& push) {
     Violation(
         Name(id) + " was pushed for " + std::to_string(push.local_steps) +
         " local steps, and leased for " + std::to_string(record.settings.local_steps));
-  }
-  if (push.encoding != record.settings.push) {
-    Violation(
-        Name(id) + " came as " + push.encoding.ToText() + ", and was leased for " +
-        record.settings.push.ToText());
   }
 }
 

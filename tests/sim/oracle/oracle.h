@@ -133,6 +133,9 @@ class Oracle {
   void OnStepStarted(Incarnation incarnation, Step step, const StepRecord& record);
   /// It was ended early, before sample `end`.
   void OnStepCut(Incarnation incarnation, Step step, uint64_t end);
+  /// It is the last one of a worker that leaves, and may bring what was held back: its frames say
+  /// of which chunks it does.
+  void OnHandOver(Incarnation incarnation, Step step);
   void CheckParameters(
       Incarnation incarnation,
       const client::ChunkLayout& layout,
@@ -191,6 +194,9 @@ class Oracle {
   const std::vector<std::string>& violations() const { return violations_; }
 
   uint64_t pushes_checked() const { return pushes_checked_; }
+
+  /// Steps of which a frame has brought what was held back.
+  uint64_t hand_overs() const { return handed_over_.size(); }
 
  private:
   using Values = std::shared_ptr<const ChunkState>;
@@ -284,7 +290,9 @@ class Oracle {
   void CheckClock(ShardId shard, const Life& life);
   static bool IsHere(const Life& life, ChunkKey key, const ChunkState& state);
   static void TakeRestoredSlots(Life* life);
+  std::vector<float> ComputedOf(const StepId& id, ChunkKey key);
   void HoldBack(const StepId& id);
+  void TakeEncoding(const StepId& id, const proto::PushRequest& push);
   std::vector<float> ArrivesOf(const StepId& id, ChunkKey key);
   std::vector<float> GradientOf(const StepId& id, ChunkKey key);
   float RateAt(uint64_t samples, double weight) const;
@@ -370,6 +378,8 @@ class Oracle {
   std::vector<std::unique_ptr<Life>> past_lives_;  // of these
   std::vector<std::string> violations_;
   HeldBack held_back_;
+  std::map<Incarnation, Step> last_steps_;  // of who was told to hand over with it
+  std::set<StepId> handed_over_;
   HeldCopies held_copies_;
   LossBook losses_;
   uint64_t pushes_checked_ = 0;
