@@ -43,6 +43,7 @@ void StepPipeline::Reset() {
   travelling_.reset();
   is_evaluating_ = false;
   last_begins_by_.reset();
+  has_told_last_ = false;
 }
 
 Status StepPipeline::Advance(bool may_begin, TimePoint now, proto::Outbox* out) {
@@ -266,8 +267,7 @@ Status StepPipeline::StartStep(LeaseQueue::Lease* lease, TimePoint now, proto::O
   const bool is_last = last_begins_by_.has_value();
   if (is_last) {
     last_begins_by_.reset();
-    log_.Info("held_back_goes_along", {{"step", work.done.step}});
-    host_.HandOver(work.done.step);
+    TellLast(work.done.step);
   }
   PS_ASSIGN(work.gradient, host_.StartCompute(task));
   computing_ = std::move(work);
@@ -321,22 +321,34 @@ void StepPipeline::HandOverWithLast(TimePoint deadline, TimePoint now) {
       !settings_.has_feedback || rate == 0) {
     return;  // nothing is held back, or nobody knows how long it would take
   }
-  const StepWork* const work = InHand();
   const double bytes = static_cast<double>(links_.layout().element_count()) * sizeof(float);
   const double seconds = kPushMargin * bytes / rate;
   const bool has_time = seconds <= Seconds(deadline - now) / 2;
-  if (has_time && (work == nullptr || !work->is_local)) {
+  const StepWork* const work = InHand();
+  last_begins_by_.reset();
+  if (has_time && !has_told_last_ && (work == nullptr || !work->is_local)) {
     last_begins_by_ = LatestOfOneMore(deadline, now);
   }
-  if (last_begins_by_) {
+  if (last_begins_by_ || (has_time && has_told_last_)) {
     return;
   }
   if (work == nullptr || !has_time) {
     log_.Info("held_back_is_lost", {{"push_s", seconds}});
+    TellLast(0);
+  } else {
+    TellLast(work->done.step);
+  }
+}
+
+void StepPipeline::TellLast(Step step) {
+  if (step == 0 && !has_told_last_) {
     return;
   }
-  log_.Info("held_back_goes_along", {{"step", work->done.step}});
-  host_.HandOver(work->done.step);
+  if (step != 0) {
+    log_.Info("held_back_goes_along", {{"step", step}});
+  }
+  has_told_last_ = true;
+  host_.HandOver(step);
 }
 
 /// Some tensors of the step in hand are encoded already, or it travels. In bsp others wait for

@@ -81,9 +81,10 @@ class StepPipeline {
   /// rest is for the push and the reports, ends with what is done of its local steps, or is
   /// dropped.
   void ShortenStepThatIsLate(TimePoint deadline, TimePoint now);
-  /// After that: has what encoding holds back go with the last step of a worker that leaves, if the
-  /// other half of the grace is long enough to push it as f32. That is the step in hand; in async
-  /// and ssp without local steps, and between two steps, one more of the lease, if there is time.
+  /// After that, and when the grace gets shorter: has what encoding holds back go with the last
+  /// step of a worker that leaves, if the other half of the grace is long enough to push it as f32.
+  /// That is the step in hand; in async and ssp without local steps, and between two steps, one
+  /// more of the lease, if there is time.
   void HandOverWithLast(TimePoint deadline, TimePoint now);
   /// The device is lost with the task in hand: its arithmetic is not waited for.
   void DropTask();
@@ -114,6 +115,8 @@ class StepPipeline {
   /// async, ssp: the lease has another step, which could begin until then.
   std::optional<TimePoint> LatestOfOneMore(TimePoint deadline, TimePoint now);
   void GiveUpOneMore(TimePoint now);
+  /// The host hands over with this step; 0: with none.
+  void TellLast(Step step);
   void SendTensor(uint32_t tensor, TimePoint now, proto::Outbox* out);
   void NotePushed(const StepWork& work, TimePoint now);
   void BeginTravel(bool wants_pull, TimePoint now, proto::Outbox* out);
@@ -137,6 +140,7 @@ class StepPipeline {
   bool is_evaluating_ = false;
   bool is_host_busy_ = false;
   std::optional<TimePoint> last_begins_by_;  // leaving: one more step begins, the last
+  bool has_told_last_ = false;
   bool is_device_lost_ = false;
   bool is_step_dropped_ = false;  // the one in hand: its arithmetic is not waited for
 };

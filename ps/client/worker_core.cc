@@ -284,6 +284,9 @@ void WorkerCore::OnNotice(
     return;
   }
   if (is_leaving()) {
+    if (deadline < deadline_ && state_ == State::kDraining) {
+      steps_.HandOverWithLast(deadline, now);
+    }
     deadline_ = std::min(deadline_, deadline);
     return;
   }

@@ -113,9 +113,9 @@ class WorkerHost {
   /// ComputeResult::samples says where it has. A host that can't goes on to its end.
   virtual void EndStepEarly(Step /*step*/) {}
 
-  /// The step under way is the worker's last, and there is time to push it as f32: what encoding
-  /// holds back goes with it, of each tensor that is not encoded yet (StepGradient::IsWhole). A
-  /// host that can't encodes on.
+  /// The step under way, or the next one, is the worker's last, and there is time to push it as
+  /// f32: what encoding holds back goes with it, with each tensor that is not encoded yet
+  /// (StepGradient::IsWhole). 0: there is no time any more. A host that can't encodes on.
   virtual void HandOver(Step /*step*/) {}
 
   /// The train task after the one under way will probably begin with these samples, so that a host

@@ -376,6 +376,42 @@ TEST_F(LastPushTest, WhatIsHeldBackGoesWithTheStepInHandIfTheGraceIsLongEnough) 
   EXPECT_EQ(parts_.host.handed_over, 2U);
 }
 
+TEST_F(LastPushTest, AnotherNoticeThatLeavesLessTimeTakesItBack) {
+  Take(kInt8, true);
+  FinishStep(1);
+  Leave(seconds(1000));
+  Leave(seconds(900));
+  EXPECT_EQ(parts_.host.handed_over, 2U) << "there is time";
+  Leave(milliseconds(100));
+  EXPECT_EQ(parts_.host.handed_over, 0U);
+}
+
+TEST_F(LastPushTest, AnotherNoticeThatLeavesLessTimeEndsTheWaitForOneMore) {
+  Take(kInt8, true, 4);
+  Compute();
+  parts_.now += seconds(1);
+  for (const ShardId shard : kBoth) {
+    parts_.AnswerPush(shard, 1);
+  }
+  Go();
+  Leave(seconds(1000));
+  EXPECT_TRUE(parts_.steps.HasStepToFinish());
+  Leave(milliseconds(100));
+  EXPECT_FALSE(parts_.steps.HasStepToFinish());
+}
+
+TEST_F(LastPushTest, TheOneMoreThatHasBegunStaysTheLast) {
+  Take(kInt8, true, 4);
+  FinishStep(1);
+  Leave(seconds(1000));
+  FinishWhileLeaving(2);
+  EXPECT_EQ(parts_.host.handed_over, 3U);
+  Leave(seconds(900));
+  FinishWhileLeaving(3);
+  EXPECT_EQ(parts_.host.tasks.size(), 3U);
+  EXPECT_EQ(parts_.host.handed_over, 3U);
+}
+
 TEST_F(LastPushTest, WithoutAPushBeforeNobodyKnowsHowLongItTakesAndNothingIsHeldBack) {
   Take(kInt8, true);
   Leave(seconds(1000));

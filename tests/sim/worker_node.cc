@@ -217,7 +217,9 @@ void WorkerNode::Encode(
 
 void WorkerNode::HandOver(Step step) {
   handed_over_ = step;
-  oracle_->OnHandOver(core_.incarnation(), step);
+  if (step != 0) {
+    oracle_->OnHandOver(core_.incarnation(), step);
+  }
 }
 
 void WorkerNode::Exit(const Status& status) {
