@@ -149,7 +149,7 @@ Cluster::Cluster(const Scenario& scenario)
            scenario.local_steps > 1 && scenario.sets > 0 ? kSetStepsMax : scenario.local_steps,
            scenario.has_bf16_slots,
            scenario.is_held_back || scenario.sets > 0,
-           scenario.difference_bits > 0,
+           scenario.has_inexact_pulls(),
            [this](uint32_t tensor, int64_t element) {
              return SimulatedValue(scenario_, tensor, element);
            }}),

@@ -1,7 +1,6 @@
 #include "tests/sim/faults.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <span>
 #include <utility>
@@ -651,16 +650,8 @@ void Faults::SwitchMode() {
 
 /// Some of it can't be and is refused. The oracle knows no rounded parameters.
 void Faults::SetSteps() {
-  constexpr std::pair<const char*, std::array<const char*, 4>> kSettings[] = {
-      {"exchange.push", {"f32", "int4", "topk:0.25", "bf16"}},
-      {"exchange.error_feedback", {"true", "true", "true", "false"}},
-      {"train.local_steps", {"2", "4", "8", "1"}},
-      {"train.local_steps_by_speed", {"false", "false", "false", "true"}}};
-  proto::SetRequest request;
-  for (const auto& [key, values] : std::span(kSettings, world_.scenario->local_steps > 1 ? 4 : 2)) {
-    request.changes.push_back({key, values[world_.random->Below(values.size())]});
-  }
-  world_.log->Info("set_asked", {{"push", request.changes[0].value}});
+  proto::SetRequest request{DrawSettings(*world_.scenario, world_.random)};
+  world_.log->Info("set_asked", {{"first", request.changes[0].value}});
   world_.ask(std::move(request));
 }
 

@@ -158,6 +158,15 @@ Scenario Differing(uint64_t seed) {
   return scenario;
 }
 
+/// One whose pulls begin as they are, and are differences when people say so.
+Scenario SetPulls(uint64_t seed) {
+  Scenario scenario = Differing(seed);
+  scenario.difference_bits = 0;
+  scenario.sets = 6;
+  scenario.sets_pulls = true;
+  return scenario;
+}
+
 /// One whose servers and workers stand still for ever.
 Scenario Frozen(uint64_t seed) {
   Scenario scenario = Rough(seed);
@@ -245,6 +254,7 @@ TEST(SabotageTest, NothingIsFoundWhereNothingIsBroken) {
     ExpectOk(HeldBackRun(seed));
     ExpectOk(HandingOver(seed));
     ExpectOk(Differing(seed));
+    ExpectOk(SetPulls(seed));
     ExpectOk(Frozen(seed));
     ExpectOk(Full(seed));
     ExpectOk(Skewed(seed));
@@ -375,6 +385,11 @@ TEST(SabotageTest, ADifferenceThatIsAddedTwiceIsFound) {
 
 TEST(SabotageTest, ADifferenceThatIsAddedToAnotherValueThanItIsOfIsFound) {
   EXPECT_TRUE(Finds(Sabotage::kAnyBase, "that no shard had since", Differing));
+}
+
+TEST(SabotageTest, WhatWorkersHoldIsKnownWhereWhatPullsBringChanges) {
+  EXPECT_TRUE(Finds(Sabotage::kDoubledDifference, "that no shard had since", SetPulls));
+  EXPECT_TRUE(Finds(Sabotage::kAnyBase, "that no shard had since", SetPulls));
 }
 
 TEST(SabotageTest, NobodyTakesACoordinatorOfAnEarlierTermForTheRunsOwn) {

@@ -1,7 +1,10 @@
 #include "tests/sim/scenario.h"
 
+#include <array>
 #include <cstdio>
+#include <span>
 #include <type_traits>
+#include <utility>
 
 #include "ps/base/random.h"
 
@@ -319,6 +322,8 @@ void Force(Random* random, Only only, Scenario* s) {
       s->chunk_moves = static_cast<uint32_t>(random->Below(3));
       s->server_kills += static_cast<uint32_t>(random->Below(2));
       s->kills += 1;
+      s->sets = static_cast<uint32_t>(random->Below(4));
+      s->sets_pulls = true;
       break;
     case Only::kAny:
       break;
@@ -457,6 +462,37 @@ proto::JobConfig SimulatedJob(const Scenario& scenario) {
   return config;
 }
 
+std::vector<proto::ConfigOverride> DrawSettings(const Scenario& scenario, Random* random) {
+  using Setting = std::pair<const char*, std::array<const char*, 4>>;
+  constexpr Setting kSettings[] = {
+      {"exchange.push", {"f32", "int4", "topk:0.25", "bf16"}},
+      {"exchange.error_feedback", {"true", "true", "true", "false"}},
+      {"train.local_steps", {"2", "4", "8", "1"}},
+      {"train.local_steps_by_speed", {"false", "false", "false", "true"}}};
+  constexpr Setting kPull = {"exchange.pull", {"f32", "int8", "int4", "bf16"}};
+  constexpr size_t kByLinks[] = {0, 2};  // which can be auto
+  std::vector<proto::ConfigOverride> changes;
+  const auto draw = [&](const Setting& setting) {
+    changes.push_back({setting.first, setting.second[random->Below(setting.second.size())]});
+  };
+  for (const Setting& setting : std::span(kSettings, scenario.local_steps > 1 ? 4 : 2)) {
+    draw(setting);
+  }
+  if (!scenario.sets_pulls) {
+    return changes;
+  }
+  for (const size_t i : kByLinks) {
+    if (random->Chance(0.3) && i < changes.size()) {
+      changes[i].value = "auto";
+    }
+  }
+  draw(kPull);
+  if (random->Chance(0.3)) {  // nothing else changes
+    changes.erase(changes.begin(), changes.end() - 1);
+  }
+  return changes;
+}
+
 Scenario RandomScenario(uint64_t seed, Only only) {
   Random random(seed ^ 0x5ca1ab1e);
   Scenario s;
@@ -501,6 +537,7 @@ Scenario RandomScenario(uint64_t seed, Only only) {
   DrawModes(&modes, &s);
   Random sets(seed ^ kSets);
   s.sets = sets.Chance(0.25) ? 1 + static_cast<uint32_t>(sets.Below(4)) : 0;
+  s.sets_pulls = s.sets > 0 && s.model_kib == 0 && sets.Chance(0.5);
   Random joint(seed ^ kJointChanges);
   s.joint_changes = joint.Chance(0.2) ? 1 + static_cast<uint32_t>(joint.Below(3)) : 0;
   s.scales_to_none = s.is_replacing && joint.Chance(0.25) ? 1 : 0;

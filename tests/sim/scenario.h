@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ps/base/random.h"
 #include "ps/base/tensor_spec.h"
 #include "ps/base/time.h"
 #include "ps/proto/job/job_config.h"
@@ -141,6 +142,7 @@ struct Scenario {
   uint32_t server_scales = 0;  // `psctl scale servers=N`; with checkpoints only
   uint32_t mode_switches = 0;  // `psctl mode`, to whichever
   uint32_t sets = 0;           // `psctl set`, of what steps have
+  bool sets_pulls = false;     // of what pulls bring, too
   uint32_t job_pauses = 0;     // `psctl pause`, and `psctl continue` a while later
   // Instants of several of these: modes, servers, a pause; the coordinator ends in half of them.
   uint32_t joint_changes = 0;
@@ -174,6 +176,9 @@ struct Scenario {
            stops == 0 && doubled_starts == 0 && late_notices == 0 && several_notices == 0 &&
            zones_out == 0 && resumes == 0 && coordinator_freezes == 0 && !may_lose_servers();
   }
+
+  /// Pulls may bring something else than the parameters.
+  bool has_inexact_pulls() const { return difference_bits > 0 || (sets > 0 && sets_pulls); }
 
   bool has_checkpoints() const { return checkpoint_every > Duration::zero(); }
 
@@ -275,6 +280,7 @@ void ForEachField(S& s, const Visit& visit) {
   visit("server_scales", s.server_scales);
   visit("mode_switches", s.mode_switches);
   visit("sets", s.sets);
+  visit("sets_pulls", s.sets_pulls);
   visit("job_pauses", s.job_pauses);
   visit("joint_changes", s.joint_changes);
   visit("scales_to_none", s.scales_to_none);
@@ -312,6 +318,9 @@ enum class Only : uint8_t {
 
 /// A scenario drawn from the seed: any mode, any mix of faults.
 Scenario RandomScenario(uint64_t seed, Only only = Only::kAny);
+
+/// What somebody changes with `psctl set` while the scenario trains, in the order of its keys.
+std::vector<proto::ConfigOverride> DrawSettings(const Scenario& scenario, Random* random);
 
 /// The job that a scenario trains: small integer values.
 proto::JobConfig SimulatedJob(const Scenario& scenario);

@@ -114,6 +114,7 @@ TEST(SimulationTest, WhatIsHeldBackGoesWithTheLastPushOfWhoLeaves) {
       scenario.server_kills = seed % 2;
       scenario.chunk_moves = seed % 3;
       scenario.sets = seed % 3;
+      scenario.resumes = seed % 2;  // numbers of who has left are given again
       ExpectOk(scenario);
     }
     EXPECT_GE(hand_overs, mode == proto::Mode::kBsp ? 5U : 10U)
@@ -270,6 +271,38 @@ TEST(SimulationTest, WhatStepsHaveChangesWhateverDies) {
     }
   }
   EXPECT_GE(changes, 20U);
+}
+
+/// People change what pulls bring, and leave it to the links what pushes are, while others die.
+TEST(SimulationTest, WhatPullsBringChangesWhateverDies) {
+  uint64_t changes = 0;
+  for (const proto::Mode mode : {proto::Mode::kAsync, proto::Mode::kSsp, proto::Mode::kBsp}) {
+    for (uint64_t seed = 1; seed <= 6; ++seed) {
+      Scenario scenario = Quiet(mode);
+      scenario.seed = seed;
+      scenario.difference_bits = seed % 3 == 0 ? 8 : 0;
+      scenario.local_steps = seed % 2 == 0 ? 4 : 1;
+      scenario.overlap = scenario.local_steps == 1;
+      scenario.train_samples = 400 * scenario.local_steps;
+      scenario.chunk_kib = 3;  // in parts
+      scenario.sets = 6;
+      scenario.sets_pulls = true;
+      scenario.disturbed_for = std::chrono::seconds(1);
+      changes += Simulate(scenario).job.steps.changes;
+      ExpectOk(scenario);
+      scenario.network.loss = 0.02;
+      scenario.network.break_connection = 0.01;
+      scenario.checkpoint_every = std::chrono::milliseconds(200);
+      scenario.server_detect = std::chrono::milliseconds(2400);
+      scenario.server_kills = seed % 2;
+      scenario.chunk_moves = seed % 3;
+      scenario.kills = seed % 3;
+      scenario.notices = seed % 2;
+      scenario.restarts = seed % 4;
+      ExpectOk(scenario);
+    }
+  }
+  EXPECT_GE(changes, 30U);
 }
 
 /// People change several things in one instant, pause the job while its mode changes, or want

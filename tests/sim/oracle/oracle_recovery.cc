@@ -275,6 +275,7 @@ void Oracle::OnResume(uint64_t checkpoint, const proto::JobState& saved) {
   const auto is_later = [this](const auto& entry) { return entry.first > inherited_max_; };
   const auto is_of_later = [this](const auto& entry) { return entry.first.first > inherited_max_; };
   held_back_.OnResume(inherited_max_);
+  last_steps_.clear();
   std::erase_if(steps_, is_of_later);
   std::erase_if(ever_applied_, is_of_later);
   std::erase_if(started_, is_later);
