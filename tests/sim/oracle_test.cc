@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "tests/sim/expect_ok.h"
 #include "tests/sim/oracle/held_back.h"
 
 namespace ps::sim {
@@ -261,6 +262,70 @@ TEST(HeldBackTest, WhoGetsANumberAgainHoldsNothingBack) {
   held.OnResume(Incarnation());
   held.Take(kAhead, 1, kMoved, kGradient, settings);
   EXPECT_THAT(held.ArrivesOf(kAhead, 1, kMoved), ElementsAre(4, 0, 0, 0));
+}
+
+// Where it once called right wrong, as `sim_replay --minimise` found it.
+
+/// A chunk that has a worker's only step leaves, then one that lacks it: the step is to come there.
+TEST(OracleTest, AStepIsKnownToBeToComeWhereTheChunkThatHasItHasLeft) {
+  Scenario s = Quiet(proto::Mode::kSsp);
+  s.seed = 9800062;
+  s.staleness_max = 1;
+  s.overlap = false;
+  s.epochs = 1;
+  s.train_samples = 35;
+  s.chunk_kib = 2;
+  s.difference_bits = 4;
+  s.local_steps = 2;
+  s.network.loss = 0.010692892179653564;
+  s.network.duplication = 0.027647071651065769;
+  s.network.reorder = 0.0029422640762861107;
+  s.network.stall = 0.040160082224162834;
+  s.network.stall_max = std::chrono::milliseconds(250);
+  s.multi_kills = 2;
+  s.notices = 2;
+  s.extra_joins = 2;
+  s.checkpoint_every = Duration(52437500);
+  s.checkpoint_keep = 1;
+  s.is_compressed = true;
+  s.disk_delay_max = std::chrono::milliseconds(3);
+  s.disk_faults = 3;
+  s.server_multi_kills = 1;
+  s.has_few_seats = true;
+  s.server_scales = 2;
+  s.mode_switches = 4;
+  s.sets = 3;
+  s.disturbed_for = std::chrono::milliseconds(1470);
+  ExpectOk(s);
+}
+
+/// The run is resumed from a checkpoint before it joined, and another worker is that incarnation.
+TEST(OracleTest, WhoGetsTheNumberOfOneThatHasLeftIsNotTakenForIt) {
+  Scenario s = Quiet(proto::Mode::kAsync);
+  s.seed = 9600128;
+  s.staleness_max = 0;
+  s.overlap = false;
+  s.shards = 3;
+  s.epochs = 1;
+  s.train_samples = 50;
+  s.network.loss = 0.0016574814473557622;
+  s.network.duplication = 0.017676616160951442;
+  s.network.stall = 0.027204693554232336;
+  s.network.stall_max = std::chrono::milliseconds(250);
+  s.kills_at_message = 4;
+  s.notices = 3;
+  s.faults_at_join = 1;
+  s.stops = 1;
+  s.resumes = 1;
+  s.checkpoint_every = std::chrono::milliseconds(882);
+  s.checkpoint_keep = 1;
+  s.disk_delay_max = std::chrono::milliseconds(1);
+  s.server_detect = std::chrono::milliseconds(1200);
+  s.server_freezes = 1;
+  s.sets = 1;
+  s.sets_pulls = true;
+  s.disturbed_for = std::chrono::milliseconds(2076);
+  ExpectOk(s);
 }
 
 }  // namespace

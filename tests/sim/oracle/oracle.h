@@ -230,9 +230,10 @@ class Oracle {
     std::set<Incarnation> members;
     std::set<Incarnation> active;
     std::map<Incarnation, uint64_t> clocks;
-    uint64_t floor = 0;           // of the active ones' clocks, at the newest membership
-    Versions before;              // of the push under way
-    uint64_t samples_before = 0;  // the shard's clock, before the commit under way
+    std::set<Incarnation> who_pushed;  // to chunks that have left since
+    uint64_t floor = 0;                // of the active ones' clocks, at the newest membership
+    Versions before;                   // of the push under way
+    uint64_t samples_before = 0;       // the shard's clock, before the commit under way
     std::map<StepId, std::vector<float>> rates;  // that a step may be applied with
     std::set<ChunkKey> restored;  // with their slots as they were, or as bf16 has them
     std::set<StepId> again;  // complete once, and under way again since a chunk came without it

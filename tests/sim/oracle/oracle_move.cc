@@ -8,14 +8,14 @@
 namespace ps::sim {
 namespace {
 
-/// The newest step of the member in what the shard has is of this life of its parameters: a
-/// checkpoint does not say of how many samples a step was.
+/// The member has made a step in this life of the shard's parameters, to chunks that may have left
+/// since: a checkpoint does not say of how many samples a step was.
 template <typename Life>
 bool HasPushedInThisLife(const Life& life, Incarnation who) {
-  return std::ranges::any_of(life.begin, [&](const auto& chunk) {
-    const auto own = life.parameters.own.find({who, chunk.first});
-    return own != life.parameters.own.end() && own->second > chunk.second;
-  });
+  return life.who_pushed.contains(who) || std::ranges::any_of(life.begin, [&](const auto& chunk) {
+           const auto own = life.parameters.own.find({who, chunk.first});
+           return own != life.parameters.own.end() && own->second > chunk.second;
+         });
 }
 
 }  // namespace
@@ -249,6 +249,11 @@ void Oracle::ForgetChunks(const Process& process, const std::vector<ChunkKey>& k
   for (const ChunkKey key : keys) {
     if (places_.at(key).shard == process.shard && !life.given_to_sleepers.contains(key)) {
       Violation("chunk " + std::to_string(key.value) + " left, and is nowhere else");
+    }
+    for (const auto& [who, version] : parameters.own) {
+      if (who.second == key && version > life.begin.at(key)) {
+        life.who_pushed.insert(who.first);
+      }
     }
     parameters.history.erase(key);
     life.begin.erase(key);
