@@ -44,6 +44,9 @@ class WorkerProgram final : public WorkerShell {
   Result<client::GradientLoan> StartCompute(const client::ComputeTask& task) override;
   void EndStepEarly(Step step) override;
   void HandOver(Step step) override;
+
+  bool CanHandOver() const override { return is_encoding_; }
+
   void OnSamplesAhead(const client::SamplesAhead& next) override;
 
   // WorkerShell.

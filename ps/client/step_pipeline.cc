@@ -318,7 +318,7 @@ void StepPipeline::ShortenStepThatIsLate(TimePoint deadline, TimePoint now) {
 void StepPipeline::HandOverWithLast(TimePoint deadline, TimePoint now) {
   const double rate = times_.push_bytes_per_s();
   if (is_step_dropped_ || is_device_lost_ || !settings_.push.is_lossy() ||
-      !settings_.has_feedback || rate == 0) {
+      !settings_.has_feedback || rate == 0 || !host_.CanHandOver()) {
     return;  // nothing is held back, or nobody knows how long it would take
   }
   const double bytes = static_cast<double>(links_.layout().element_count()) * sizeof(float);

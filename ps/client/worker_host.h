@@ -115,8 +115,10 @@ class WorkerHost {
 
   /// The step under way, or the next one, is the worker's last, and there is time to push it as
   /// f32: what encoding holds back goes with it, with each tensor that is not encoded yet
-  /// (StepGradient::IsWhole). 0: there is no time any more. A host that can't encodes on.
+  /// (StepGradient::IsWhole). 0: there is no time any more. Called if CanHandOver says so.
   virtual void HandOver(Step /*step*/) {}
+
+  virtual bool CanHandOver() const { return false; }
 
   /// The train task after the one under way will probably begin with these samples, so that a host
   /// can fetch them meanwhile. Nothing counts before StartCompute.

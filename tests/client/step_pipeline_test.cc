@@ -425,6 +425,16 @@ TEST_F(LastPushTest, WithoutFeedbackTheLastPushIsAsTheOthers) {
   EXPECT_EQ(parts_.host.handed_over, 0U);
 }
 
+TEST_F(LastPushTest, AHostThatCannotHandOverMakesNoStepForIt) {
+  parts_.host.can_hand_over = false;
+  Take(kInt8, true, 4);
+  FinishStep(1);
+  Leave(seconds(1000));
+  FinishWhileLeaving(2);
+  EXPECT_EQ(parts_.host.handed_over, 0U);
+  EXPECT_EQ(parts_.host.tasks.size(), 2U);
+}
+
 TEST_F(LastPushTest, AStepThatIsDroppedHandsNothingOver) {
   Take(kInt8, true);
   FinishStep(1);

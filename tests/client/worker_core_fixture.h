@@ -60,6 +60,8 @@ class FakeHost final : public WorkerHost {
 
   void HandOver(Step step) override { handed_over = step; }
 
+  bool CanHandOver() const override { return can_hand_over; }
+
   Result<GradientLoan> StartCompute(const ComputeTask& task) override {
     PS_TRY(compute_error);
     tasks.push_back(task);
@@ -95,6 +97,7 @@ class FakeHost final : public WorkerHost {
   std::vector<ShardId> shard_connects;
   Step ended_early = 0;
   Step handed_over = 0;
+  bool can_hand_over = true;
   std::vector<ComputeTask> tasks;
   std::vector<SamplesAhead> ahead;
   std::optional<HostTensors> tensors;

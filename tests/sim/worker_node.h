@@ -72,6 +72,8 @@ class WorkerNode final : public Node, public client::WorkerHost {
 
   void HandOver(Step step) override;
 
+  bool CanHandOver() const override { return true; }
+
   void Exit(const Status& status) override;
 
  private:
