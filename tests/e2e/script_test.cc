@@ -177,12 +177,13 @@ TEST_F(ScriptTest, AProgramBeginsWithTheModelOfAnotherRun) {
 
 TEST_F(ScriptTest, AProgramIsDrainedAndHandsOverWhatItHas) {
   SetPython(R"(, "0.01")");
-  job_.SetEndless();
+  job_.SetEndless().Set("exchange", R"({"push": "int8"})");
   TrainRun run(job_);
   ASSERT_TRUE(run.WaitForSamples(400).has_value()) << run.psctl().Err();
   ASSERT_EQ(Psctl({"drain", "0", run.Root()}).end, ProcessEnd{});
   EXPECT_TRUE(
       run.WaitFor([](const proto::JobStatus& status) { return Alive(status).size() == 1; }));
+  EXPECT_THAT(ReadText(run.Root() + "/logs/worker0.log"), HasSubstr("held_back_goes_along"));
   const auto told = run.WaitFor([](const proto::JobStatus& status) {
     return !status.figures.empty() && status.figures[0].value > 0;
   });

@@ -78,7 +78,11 @@ std::span<float> ScriptWorker::Gradient(size_t tensor) {
 
 void ScriptWorker::Encode(uint32_t tensor) {
   if (!in_hand_->is_ready[tensor] && encoder_) {
-    encoder_->Encode(tensor, in_hand_->gradient->floats());
+    if (handed_over_ == in_hand_->task.step) {
+      encoder_->HandOver(tensor, in_hand_->gradient.get());
+    } else {
+      encoder_->Encode(tensor, in_hand_->gradient->floats());
+    }
   }
   in_hand_->is_ready[tensor] = true;
 }

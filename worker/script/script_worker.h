@@ -118,6 +118,10 @@ class ScriptWorker final : public WorkerShell {
 
   void EndStepEarly(Step step) override { early_end_ = step; }
 
+  void HandOver(Step step) override { handed_over_ = step; }
+
+  bool CanHandOver() const override { return encoder_.has_value(); }
+
   // WorkerShell.
   void OnTick() override { is_leaving_ = core().is_leaving(); }
 
@@ -138,6 +142,7 @@ class ScriptWorker final : public WorkerShell {
   std::thread thread_;
   std::atomic<bool> is_leaving_ = false;
   std::atomic<Step> early_end_ = 0;
+  std::atomic<Step> handed_over_ = 0;  // whose gradient goes whole
 
   // The loop's, but while a task is pending or in hand.
   std::optional<client::HostTensors> tensors_;
