@@ -106,10 +106,13 @@ Status OpenCheckpoints(const RunPaths& paths, TrainStart* start) {
 
 /// What a run that begins has in its directory.
 Status FillDirectory(TrainStart* start) {
-  if (start->job.parts.script && !start->resume) {
-    // The servers get its first values from there, as those of any model file.
-    start->job.config.model.from = start->directory->paths().described();
-    PS_TRY(start->job.parts.script->KeepAs(start->job.config.model.from));
+  if (start->job.parts.script) {
+    const std::string described = start->directory->paths().described();
+    PS_TRY(start->job.parts.script->KeepAs(described));
+    if (!start->resume) {
+      // The servers get its first values from there, as those of any model file.
+      start->job.config.model.from = described;
+    }
   }
   // The file repeats the job: another run has checkpoints of its own.
   PS_TRY(start->directory->WriteConfig(proto::PrintJobConfig(start->job.config)));

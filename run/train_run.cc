@@ -30,6 +30,7 @@
 #include "run/report/summary.h"
 #include "run/report/tables.h"
 #include "run/supervisor.h"
+#include "worker/script/description.h"
 #include "worker/script/script_start.h"
 
 namespace ps::run {
@@ -70,6 +71,9 @@ coordinator::CoordinatorHost::Options HostOptionsOf(TrainStart* start, const Run
   options.admit = [keys](const proto::Hello& hello) { return keys->Admit(hello); };
   options.control_path = directory.paths().control();
   options.model_path = directory.paths().model();
+  if (start->job.parts.script && !start->job.parts.script->description().frozen.empty()) {
+    options.frozen_path = worker::FrozenPath(directory.paths().described());
+  }
   options.journal = start->journal.journal.get();
   options.recovered = std::move(start->recovered);
   return options;

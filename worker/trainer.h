@@ -13,6 +13,7 @@
 #include "kernels/backend.h"
 #include "ps/base/buffer.h"
 #include "ps/base/status.h"
+#include "ps/client/host_tensors.h"
 #include "ps/client/worker_core.h"
 #include "ps/codec/encoding.h"
 #include "ps/proto/job/job_config.h"

@@ -87,7 +87,8 @@ Result<uint32_t> CoordinatorHost::Listen() {
 Status CoordinatorHost::MakeCore() {
   CoordinatorOptions job = options_.job;
   if (!options_.model_path.empty()) {
-    model_sink_ = std::make_unique<ModelFileSink>(options_.model_path, job.tensors);
+    model_sink_ =
+        std::make_unique<ModelFileSink>(options_.model_path, job.tensors, options_.frozen_path);
   }
   job.model_source = model_source_.get();
   job.model_sink = model_sink_.get();

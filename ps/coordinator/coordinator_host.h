@@ -35,6 +35,7 @@ class CoordinatorHost final : private net::EndpointHandler, private proto::Fleet
     std::function<Status(const proto::Hello& hello)> admit;
     std::string control_path;  // socket file for commands of the same user
     std::string model_path;    // where the model is left at the end; empty: nowhere
+    std::string frozen_path;   // safetensors with more for it, which nobody trains; empty: none
     std::shared_ptr<checkpoint::JobStore> store;  // null: no checkpoints
     JobJournal* journal = nullptr;                // outlives the host; null: none
     /// What the journal gave: the job goes on from there, at the same port, with the checkpoints

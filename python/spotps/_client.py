@@ -77,16 +77,7 @@ class Client:
         """The next tensor: f32, dense, row-major. `values`: a writable buffer of its first values,
         or an address. `average_rate` above 0: what is pushed is an observation, such as a running
         mean. Returns its number."""
-        dims = (ctypes.c_int64 * len(shape))(*shape)
-        elements = 1
-        for size in shape:
-            elements *= size
-        if isinstance(values, int):
-            address = values
-        else:
-            buffer = (ctypes.c_float * elements).from_buffer(values)
-            self._keep.append(buffer)
-            address = ctypes.addressof(buffer)
+        dims, elements, address = self._memory_of(shape, values)
         rule = lib.AVERAGE if average_rate > 0 else lib.GRADIENT
         self._check(
             self._lib.declare(
@@ -102,6 +93,26 @@ class Client:
         )
         self._elements.append(elements)
         return len(self._elements) - 1
+
+    def declare_frozen(self, name: str, shape: Sequence[int], values: Any) -> None:
+        """A tensor that nobody trains: it never travels, and is in the run's model file. Every
+        worker of the job has the same values by itself. Else as declare."""
+        dims, _, address = self._memory_of(shape, values)
+        self._check(
+            self._lib.frozen(self._handle, name.encode(), dims, len(shape), address)
+        )
+
+    def _memory_of(self, shape: Sequence[int], values: Any) -> "tuple[Any, int, int]":
+        """The shape for C, how many elements that is, and where the values are."""
+        dims = (ctypes.c_int64 * len(shape))(*shape)
+        elements = 1
+        for size in shape:
+            elements *= size
+        if isinstance(values, int):
+            return dims, elements, values
+        buffer = (ctypes.c_float * elements).from_buffer(values)
+        self._keep.append(buffer)
+        return dims, elements, ctypes.addressof(buffer)
 
     def set_samples(self, train: int, test: int = 0) -> None:
         self._check(self._lib.samples(self._handle, train, test))

@@ -45,6 +45,16 @@ _FUNCTIONS = {
             ctypes.c_void_p,
         ],
     ),
+    "frozen": (
+        ctypes.c_int32,
+        [
+            _WORKER,
+            ctypes.c_char_p,
+            ctypes.POINTER(ctypes.c_int64),
+            ctypes.c_int32,
+            ctypes.c_void_p,
+        ],
+    ),
     "samples": (ctypes.c_int32, [_WORKER, ctypes.c_uint64, ctypes.c_uint64]),
     "optimizer": (ctypes.c_int32, [_WORKER, ctypes.c_char_p]),
     "local_steps": (ctypes.c_int32, [_WORKER, ctypes.c_uint32]),

@@ -14,11 +14,14 @@ _WRAPPERS = ("DistributedDataParallel", "FullyShardedDataParallel", "DataParalle
 class ModelTensor:
     """A tensor of the model: where it is, and what is pushed for it."""
 
-    def __init__(self, name: str, tensor: torch.Tensor, rate: float, decays: bool) -> None:
+    def __init__(
+        self, name: str, tensor: torch.Tensor, rate: float, decays: bool, is_frozen: bool = False
+    ) -> None:
         self.name = name
         self.tensor = tensor
         self.rate = rate  # 0: its gradient is pushed; else an observation is averaged
         self.decays = decays
+        self.is_frozen = is_frozen  # nothing is pushed or pulled
 
 
 def _plain(name: str) -> str:
@@ -43,8 +46,7 @@ def tensors_of(
     tensors: List[ModelTensor] = []
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad or id(parameter) not in trained:
-            # Frozen: it stays as it is.
-            tensors.append(ModelTensor(_plain(name), parameter, 1.0, False))
+            tensors.append(ModelTensor(_plain(name), parameter, 0.0, False, is_frozen=True))
         else:
             tensors.append(ModelTensor(_plain(name), parameter, 0.0, trained[id(parameter)]))
     known = {id(item.tensor) for item in tensors}
@@ -57,8 +59,7 @@ def tensors_of(
         if isinstance(module, _BATCH_NORMS):
             for buffer in module.buffers(recurse=False):
                 # Without a momentum it is a mean over all batches; at 0 it stays as it is.
-                momentum = 0.1 if module.momentum is None else float(module.momentum)
-                momenta[id(buffer)] = momentum or 1.0
+                momenta[id(buffer)] = 0.1 if module.momentum is None else float(module.momentum)
     kept = {_plain(name) for name in model.state_dict()}
     for name, buffer in model.named_buffers():
         name = _plain(name)
@@ -69,7 +70,8 @@ def tensors_of(
                 f"spotps: buffer {name} is {buffer.dtype} and stays on each worker", file=sys.stderr
             )
             continue
-        tensors.append(ModelTensor(name, buffer, momenta.get(id(buffer), 1.0), False))
+        rate = momenta.get(id(buffer), 1.0)
+        tensors.append(ModelTensor(name, buffer, rate, False, is_frozen=rate == 0))
     for item in tensors:
         _check(item)
     return tensors

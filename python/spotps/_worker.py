@@ -49,7 +49,9 @@ class Worker:
         self._optimizer = optimizer
         self._accumulate = accumulate
         self._wanted_steps = local_steps
-        self._tensors = tensors_of(model, optimizer)
+        tensors = tensors_of(model, optimizer)
+        self._tensors = [item for item in tensors if not item.is_frozen]
+        self._frozen = [item for item in tensors if item.is_frozen]
         self._client = Client.open()
         self._task: Optional[Task] = None
         self._stashed: List[Tuple[torch.Tensor, torch.Tensor]] = []
@@ -211,6 +213,10 @@ class Worker:
                 average_rate=item.rate,
                 decays=item.decays,
             )
+        for item in self._frozen:
+            values = item.tensor.detach().to("cpu", torch.float32).contiguous()
+            first.append(values)
+            client.declare_frozen(item.name, list(item.tensor.shape), values.data_ptr())
         client._keep.append(first)
         tests = 0 if self._evaluation is None else len(self._evaluation[1])
         client.set_samples(samples, tests)

@@ -191,6 +191,19 @@ std::vector<std::string> JobNotes(const proto::JobConfig& config, const JobParts
   return notes;
 }
 
+/// "487,096 parameters in 38 tensors, and 120,000 that nobody trains"
+std::string ModelText(const JobParts& parts) {
+  std::string text = FormatCount(static_cast<uint64_t>(parts.model.parameter_count())) +
+                     " parameters in " + Plural(parts.model.tensors.size(), "tensor");
+  uint64_t frozen = 0;
+  if (parts.script) {
+    for (const TensorSpec& tensor : parts.script->description().frozen) {
+      frozen += static_cast<uint64_t>(tensor.element_count());
+    }
+  }
+  return frozen == 0 ? text : text + ", and " + FormatCount(frozen) + " that nobody trains";
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> DescribeJob(
@@ -201,9 +214,7 @@ std::vector<std::pair<std::string, std::string>> DescribeJob(
       config.faults.empty() ? "" : ", " + Plural(config.faults.size(), "planned disturbance");
   std::vector<std::pair<std::string, std::string>> pairs = {
       {"job", Printable(config.name)},
-      {"model",
-       FormatCount(static_cast<uint64_t>(parts.model.parameter_count())) + " parameters in " +
-           Plural(parts.model.tensors.size(), "tensor")},
+      {"model", ModelText(parts)},
       {"data",
        FormatCount(parts.data.train_count) + " training and " + FormatCount(parts.data.test_count) +
            " test samples"},

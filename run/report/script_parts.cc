@@ -202,17 +202,24 @@ Result<ScriptParts> ScriptParts::Read(const std::string& path) {
 Status ScriptParts::TakeValuesFrom(const std::string& model_file) {
   PS_ASSIGN(
       const auto source,
-      coordinator::ModelFileSource::Open(model_file, description_.tensors).Annotate("model.from"));
+      coordinator::ModelFileSource::Open(model_file, description_.tensors, description_.frozen)
+          .Annotate("model.from"));
   PS_TRY(source->CheckValues().Annotate("model.from"));
   values_from_ = model_file;
   return Status::Ok();
 }
 
 Status ScriptParts::KeepAs(const std::string& path) const {
+  std::error_code error;
+  if (const std::string frozen = worker::FrozenPath(path); !description_.frozen.empty()) {
+    fs::copy_file(worker::FrozenPath(file_), frozen, fs::copy_options::overwrite_existing, error);
+    if (error) {
+      return Status::Io(fmt::format("cannot write {}: {}", frozen, error.message()));
+    }
+  }
   if (!values_from_.empty()) {
     return KeepValuesAs(path);
   }
-  std::error_code error;
   fs::copy_file(file_, path, fs::copy_options::overwrite_existing, error);
   return error ? Status::Io(fmt::format("cannot write {}: {}", path, error.message()))
                : Status::Ok();
@@ -220,7 +227,8 @@ Status ScriptParts::KeepAs(const std::string& path) const {
 
 Status ScriptParts::KeepValuesAs(const std::string& path) const {
   PS_ASSIGN(
-      const auto source, coordinator::ModelFileSource::Open(values_from_, description_.tensors));
+      const auto source,
+      coordinator::ModelFileSource::Open(values_from_, description_.tensors, description_.frozen));
   PS_ASSIGN(checkpoint::SafetensorsWriter writer, worker::CreateDescription(path, description_));
   std::vector<float> part;
   for (uint32_t tensor = 0; tensor < description_.tensors.size(); ++tensor) {

@@ -258,6 +258,30 @@ TEST_F(ScriptTest, ARunOfAProgramIsResumedFromItsCheckpoint) {
   EXPECT_EQ((*summary)["samples_counted"].number(), 24000);
 }
 
+TEST_F(ScriptTest, AFrozenTensorIsInTheModelAndNeverTravels) {
+  SetPython(R"(, "0", "frozen")");
+  TrainRun run(job_);
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{}) << run.psctl().Err();
+  const std::vector<float> model = ModelOf(run, 5);
+  EXPECT_NEAR(model[0], 3, 0.05);
+  EXPECT_EQ(model[3], 4.5F);
+  EXPECT_EQ(model[4], 5.5F);
+  const Json summary = run.Summary();
+  const double bytes_of_all = summary["steps_counted"].number() * 5 * sizeof(float);
+  EXPECT_LT(summary["bytes_pushed"].number(), bytes_of_all);
+  // Such a file is one to begin with, and a run that is resumed leaves it as well.
+  TemporaryFolder folder;
+  Job next = job_.CopyIn(folder.path());
+  next.SetEndless("").Set("model", R"({"from": ")" + run.Root() + R"(/model.safetensors"})");
+  TrainRun second(next);
+  ASSERT_TRUE(second.WaitForSamples(200).has_value()) << second.psctl().Err();
+  StopCleanly(&second);
+  const Output resumed = Psctl(
+      {"resume", second.Root(), "--set", "run.seconds_max=1", "run.directory=" + job_.runs()});
+  ASSERT_EQ(resumed.end, ProcessEnd{}) << resumed.err;
+  EXPECT_THAT(ModelOf(second, 2), testing::ElementsAre(4.5F, 5.5F));
+}
+
 /// What the job leaves to the program counts in a profile and in a plan, too.
 TEST_F(ScriptTest, AProgramIsProfiledPlannedAndRunByThePlan) {
   SetC();

@@ -77,6 +77,9 @@ class DescribeTest(unittest.TestCase):
             with self.assertRaisesRegex(spotps.Error, "tensor weight: it is declared twice"):
                 client.declare("weight", [1], array("f", [0]))
             client.declare("mean", [1], array("f", [3.5]), average_rate=0.1)
+            client.declare_frozen("base", [2], array("f", [4.5, 5.5]))
+            with self.assertRaisesRegex(spotps.Error, "tensor base: it is declared twice"):
+                client.declare("base", [1], array("f", [0]))
             client.set_samples(7, 1)
             client.set_optimizer({"kind": "sgd"})
             with self.assertRaises(SystemExit) as ended:
@@ -86,6 +89,8 @@ class DescribeTest(unittest.TestCase):
             data = path.read_bytes()
             self.assertEqual(array("f", data[-12:]), array("f", [1.5, 2.5, 3.5]))
             self.assertIn(b'\\"train_samples\\":7', data)
+            frozen = Path(folder, "described.frozen.safetensors").read_bytes()
+            self.assertEqual(array("f", frozen[-8:]), array("f", [4.5, 5.5]))
 
     def test_values_that_do_not_fill_the_tensor_are_refused(self):
         with tempfile.TemporaryDirectory() as folder:

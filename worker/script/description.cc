@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "checkpoint/model/safetensors.h"
@@ -15,6 +17,8 @@
 
 namespace ps::worker {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr char kKey[] = "spotps_worker";
 constexpr int kVersion = 1;
@@ -92,6 +96,16 @@ std::string TensorText(const TensorSpec& tensor) {
   return fmt::format("{} of shape {}", Printable(tensor.name), ShapeText(tensor.shape));
 }
 
+Status WriteAll(
+    const std::vector<TensorSpec>& tensors,
+    std::span<const float* const> values,
+    checkpoint::SafetensorsWriter* writer) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    PS_TRY(writer->Write(i, 0, {values[i], static_cast<size_t>(tensors[i].element_count())}));
+  }
+  return writer->Finish();
+}
+
 }  // namespace
 
 Result<checkpoint::SafetensorsWriter> CreateDescription(
@@ -104,13 +118,23 @@ Result<checkpoint::SafetensorsWriter> CreateDescription(
 }
 
 Status WriteDescription(
-    const std::string& path, const Description& description, std::span<const float* const> values) {
-  PS_ASSIGN(checkpoint::SafetensorsWriter writer, CreateDescription(path, description));
-  for (size_t i = 0; i < values.size(); ++i) {
-    const auto count = static_cast<size_t>(description.tensors[i].element_count());
-    PS_TRY(writer.Write(i, 0, {values[i], count}));
+    const std::string& path,
+    const Description& description,
+    std::span<const float* const> values,
+    std::span<const float* const> frozen_values) {
+  if (!description.frozen.empty()) {  // first, so that a description is whole
+    PS_ASSIGN(
+        checkpoint::SafetensorsWriter frozen,
+        checkpoint::SafetensorsWriter::Create(
+            FrozenPath(path), description.frozen, checkpoint::ElementType::kF32, {}));
+    PS_TRY(WriteAll(description.frozen, frozen_values, &frozen));
   }
-  return writer.Finish();
+  PS_ASSIGN(checkpoint::SafetensorsWriter writer, CreateDescription(path, description));
+  return WriteAll(description.tensors, values, &writer);
+}
+
+std::string FrozenPath(const std::string& description) {
+  return fs::path(description).replace_extension(".frozen.safetensors").string();
 }
 
 Result<bool> HasDescription(const std::string& path) {
@@ -162,6 +186,14 @@ Result<Description> ReadDescription(const std::string& path) {
   }
   if (description.tensors.size() != reader.header().tensors.size()) {
     return odd("has tensors that it doesn't describe");
+  }
+  if (std::error_code error; fs::exists(FrozenPath(path), error)) {
+    PS_ASSIGN(
+        const checkpoint::SafetensorsReader frozen,
+        checkpoint::SafetensorsReader::Open(FrozenPath(path)));
+    for (const checkpoint::StoredTensor& tensor : frozen.header().tensors) {
+      description.frozen.push_back({tensor.name, tensor.shape});
+    }
   }
   return description;
 }

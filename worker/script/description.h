@@ -14,6 +14,7 @@ namespace ps::worker {
 /// What a worker's program trains, by its own word.
 struct Description {
   std::vector<TensorSpec> tensors;  // in the order that chunk keys count
+  std::vector<TensorSpec> frozen;   // nobody trains them and they never travel; in the model file
   uint64_t train_samples = 0;       // 0: the program doesn't know
   uint64_t test_samples = 0;        // 0: it evaluates nothing
   uint32_t local_steps = 0;         // that it wants (train.local_steps); 0: what the job says
@@ -27,10 +28,18 @@ struct Description {
 Result<checkpoint::SafetensorsWriter> CreateDescription(
     const std::string& path, const Description& description);
 
-/// The same, with the values. `values`: one pointer a tensor, to all its elements. Errors: also
-/// kCorruption naming the tensor and element that is NaN or infinite.
+/// The same, with the values, and the file FrozenPath(path) if there are frozen tensors. `values`,
+/// `frozen_values`: one pointer a tensor, to all its elements. Errors: also kCorruption naming the
+/// tensor and element that is NaN or infinite.
 Status WriteDescription(
-    const std::string& path, const Description& description, std::span<const float* const> values);
+    const std::string& path,
+    const Description& description,
+    std::span<const float* const> values,
+    std::span<const float* const> frozen_values = {});
+
+/// Where the frozen tensors of a description are: "described.safetensors" has
+/// "described.frozen.safetensors".
+std::string FrozenPath(const std::string& description);
 
 /// Whether the file has a description, of any version, besides tensors. Errors: those of
 /// SafetensorsReader::Open.

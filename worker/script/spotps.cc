@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -33,6 +34,7 @@ struct spotps_worker {
   // Until the first spotps_next.
   Description description;
   std::vector<const float*> values;
+  std::vector<const float*> frozen_values;
   std::string describe_path;  // empty: it works
   ScriptWorker::Options options;
   std::optional<int64_t> run_start_us;
@@ -88,6 +90,50 @@ bool HasTensor(const spotps_worker* worker, bool is_train, uint32_t tensor) {
   if (tensor >= worker->tensor_count) {
     worker->error = fmt::format("tensor {} of {}", tensor, worker->tensor_count);
     return false;
+  }
+  return true;
+}
+
+int32_t FailAt(const spotps_worker* worker, const char* tensor, const char* why) {
+  return Fail(worker, fmt::format("tensor {}: {}", ps::Printable(tensor), why));
+}
+
+/// Name and shape of another tensor of the worker. False where it can't be: says why.
+bool ReadTensor(
+    const spotps_worker* worker,
+    const char* name,
+    const int64_t* shape,
+    int32_t dimensions,
+    TensorSpec* tensor) {
+  if (!IsOwn(worker)) {
+    return false;
+  }
+  const auto odd = [&](const char* why) {
+    FailAt(worker, name, why);
+    return false;
+  };
+  if (worker->worker != nullptr) {
+    return odd("the worker takes part already; declare all tensors before spotps_next");
+  }
+  tensor->name = name;
+  if (tensor->name.empty() || tensor->name.size() > ps::proto::kNameBytesMax) {
+    return odd("its name is empty or too long; allowed: 1 to 256 bytes");
+  }
+  if (dimensions < 0 || static_cast<size_t>(dimensions) > ps::proto::kTensorDimsMax) {
+    return odd("it has too many dimensions; allowed: 0 to 8");
+  }
+  tensor->shape.assign(shape, shape + dimensions);
+  uint64_t elements = 1;
+  for (const int64_t size : tensor->shape) {
+    if (size < 1 || elements > ps::proto::kTensorElementsMax / static_cast<uint64_t>(size)) {
+      return odd("it has no elements, or too many; leave out what is empty");
+    }
+    elements *= static_cast<uint64_t>(size);
+  }
+  for (const auto* list : {&worker->description.tensors, &worker->description.frozen}) {
+    if (std::ranges::find(*list, tensor->name, &TensorSpec::name) != list->end()) {
+      return odd("it is declared twice; tensors that are tied are one");
+    }
   }
   return true;
 }
@@ -150,14 +196,15 @@ void Begin(spotps_worker* worker) {
   };
   worker->tensor_count = static_cast<uint32_t>(worker->description.tensors.size());
   worker->values.clear();
+  worker->frozen_values.clear();
   worker->worker = std::make_unique<ScriptWorker>(
       worker->options, std::move(worker->description), worker->log.get());
   worker->worker->Start();
 }
 
 int32_t Describe(spotps_worker* worker) {
-  const Status written =
-      ps::worker::WriteDescription(worker->describe_path, worker->description, worker->values);
+  const Status written = ps::worker::WriteDescription(
+      worker->describe_path, worker->description, worker->values, worker->frozen_values);
   return written.ok() ? SPOTPS_DESCRIBED : Fail(worker, std::string(written.message()));
 }
 
@@ -197,47 +244,39 @@ int32_t spotps_declare(
     float rate,
     int32_t decays,
     const float* values) {
-  if (!IsOwn(worker)) {
+  TensorSpec tensor;
+  if (!ReadTensor(worker, name, shape, dimensions, &tensor)) {
     return SPOTPS_ERROR;
   }
-  const auto odd = [&](const char* why) {
-    return Fail(worker, fmt::format("tensor {}: {}", ps::Printable(name), why));
-  };
-  if (worker->worker != nullptr) {
-    return odd("the worker takes part already; declare all tensors before spotps_next");
-  }
-  TensorSpec tensor;
-  tensor.name = name;
-  if (tensor.name.empty() || tensor.name.size() > ps::proto::kNameBytesMax) {
-    return odd("its name is empty or too long; allowed: 1 to 256 bytes");
-  }
-  if (dimensions < 0 || static_cast<size_t>(dimensions) > ps::proto::kTensorDimsMax) {
-    return odd("it has too many dimensions; allowed: 0 to 8");
-  }
-  tensor.shape.assign(shape, shape + dimensions);
-  uint64_t elements = 1;
-  for (const int64_t size : tensor.shape) {
-    if (size < 1 || elements > ps::proto::kTensorElementsMax / static_cast<uint64_t>(size)) {
-      return odd("it has no elements, or too many; leave out what is empty");
-    }
-    elements *= static_cast<uint64_t>(size);
-  }
   if (rule != SPOTPS_GRADIENT && rule != SPOTPS_AVERAGE) {
-    return odd("unknown rule; allowed: SPOTPS_GRADIENT, SPOTPS_AVERAGE");
+    return FailAt(worker, name, "unknown rule; allowed: SPOTPS_GRADIENT, SPOTPS_AVERAGE");
   }
   tensor.rule = static_cast<ps::UpdateRule>(rule);
   if (rule == SPOTPS_AVERAGE ? !(rate > 0 && rate <= 1) : rate != 0) {
-    return odd("its rate doesn't fit its rule; allowed: above 0 to 1 for an average, else 0");
+    return FailAt(
+        worker,
+        name,
+        "its rate doesn't fit its rule; allowed: above 0 to 1 for an average, else 0");
   }
   tensor.average_rate = rate;
   tensor.has_weight_decay = decays != 0;
-  for (const TensorSpec& other : worker->description.tensors) {
-    if (other.name == tensor.name) {
-      return odd("it is declared twice; tensors that are tied are one");
-    }
-  }
   worker->description.tensors.push_back(std::move(tensor));
   worker->values.push_back(values);
+  return SPOTPS_OK;
+}
+
+int32_t spotps_frozen(
+    spotps_worker* worker,
+    const char* name,
+    const int64_t* shape,
+    int32_t dimensions,
+    const float* values) {
+  TensorSpec tensor;
+  if (!ReadTensor(worker, name, shape, dimensions, &tensor)) {
+    return SPOTPS_ERROR;
+  }
+  worker->description.frozen.push_back(std::move(tensor));
+  worker->frozen_values.push_back(values);
   return SPOTPS_OK;
 }
 

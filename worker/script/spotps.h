@@ -99,6 +99,16 @@ SPOTPS_API int32_t spotps_declare(
     int32_t decays,
     const float* values);
 
+/* A tensor that nobody trains, f32, dense, row-major: it never travels, and the run's model file
+ * has it with the values of the process that psctl asks. Every worker of the job has the same ones
+ * by itself. `values` is read until the first spotps_next returns. */
+SPOTPS_API int32_t spotps_frozen(
+    spotps_worker* worker,
+    const char* name,
+    const int64_t* shape,
+    int32_t dimensions,
+    const float* values);
+
 /* How many samples there are to train on, and to test with (0: nothing is evaluated). */
 SPOTPS_API int32_t spotps_samples(spotps_worker* worker, uint64_t train, uint64_t test);
 

@@ -5,11 +5,24 @@
 #include <utility>
 
 namespace ps::coordinator {
+namespace {
+
+constexpr int64_t kPieceElements = 1 << 16;  // of a tensor, in memory at once
+
+}  // namespace
 
 Result<std::unique_ptr<ModelFileSource>> ModelFileSource::Open(
-    const std::string& path, std::span<const TensorSpec> tensors) {
+    const std::string& path,
+    std::span<const TensorSpec> tensors,
+    std::span<const TensorSpec> frozen) {
   PS_ASSIGN(checkpoint::SafetensorsReader reader, checkpoint::SafetensorsReader::Open(path));
-  PS_TRY(checkpoint::CheckTensors(reader.header(), tensors).Annotate(path));
+  std::vector<TensorSpec> allowed(tensors.begin(), tensors.end());
+  for (const TensorSpec& spec : frozen) {
+    if (reader.header().Find(spec.name) != nullptr) {
+      allowed.push_back(spec);
+    }
+  }
+  PS_TRY(checkpoint::CheckTensors(reader.header(), allowed).Annotate(path));
   std::unique_ptr<ModelFileSource> source(new ModelFileSource(std::move(reader)));
   for (const TensorSpec& spec : tensors) {
     source->stored_.push_back(source->reader_.header().Find(spec.name));
@@ -22,7 +35,6 @@ Status ModelFileSource::Read(uint32_t tensor, int64_t begin, std::span<float> ou
 }
 
 Status ModelFileSource::CheckValues() {
-  constexpr int64_t kPieceElements = 1 << 16;
   std::vector<float> piece(kPieceElements);
   for (uint32_t tensor = 0; tensor < stored_.size(); ++tensor) {
     const int64_t count = stored_[tensor]->element_count;
@@ -37,10 +49,17 @@ Status ModelFileSource::CheckValues() {
 Status ModelFileSink::Begin(std::map<std::string, std::string> metadata) {
   Abandon();
   outcome_.reset();
+  std::vector<TensorSpec> tensors = tensors_;
+  if (!frozen_path_.empty()) {
+    PS_ASSIGN(frozen_, checkpoint::SafetensorsReader::Open(frozen_path_));
+    for (const checkpoint::StoredTensor& tensor : frozen_->header().tensors) {
+      tensors.push_back({tensor.name, tensor.shape});
+    }
+  }
   PS_ASSIGN(
       checkpoint::SafetensorsWriter writer,
       checkpoint::SafetensorsWriter::Create(
-          path_, tensors_, checkpoint::ElementType::kF32, std::move(metadata)));
+          path_, tensors, checkpoint::ElementType::kF32, std::move(metadata)));
   writer_ = std::make_unique<checkpoint::SafetensorsWriter>(std::move(writer));
   return Status::Ok();
 }
@@ -50,7 +69,28 @@ Status ModelFileSink::Write(uint32_t tensor, int64_t begin, std::span<const floa
 }
 
 void ModelFileSink::Finish() {
-  finishing_ = std::async(std::launch::async, [this] { return writer_->Finish(); });
+  finishing_ = std::async(std::launch::async, [this] {
+    PS_TRY(CopyFrozen());
+    return writer_->Finish();
+  });
+}
+
+Status ModelFileSink::CopyFrozen() {
+  if (!frozen_) {
+    return Status::Ok();
+  }
+  std::vector<float> piece(kPieceElements);
+  size_t number = tensors_.size();
+  for (const checkpoint::StoredTensor& tensor : frozen_->header().tensors) {
+    for (int64_t begin = 0; begin < tensor.element_count; begin += kPieceElements) {
+      const auto count = std::min(kPieceElements, tensor.element_count - begin);
+      const auto values = std::span(piece).first(static_cast<size_t>(count));
+      PS_TRY(frozen_->Read(tensor, begin, values));
+      PS_TRY(writer_->Write(number, begin, values));
+    }
+    ++number;
+  }
+  return Status::Ok();
 }
 
 std::optional<Status> ModelFileSink::Outcome() {

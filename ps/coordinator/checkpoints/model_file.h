@@ -17,10 +17,13 @@ namespace ps::coordinator {
 /// The initial values out of a safetensors file.
 class ModelFileSource final : public ModelSource {
  public:
-  /// Errors: those of SafetensorsReader::Open; kInvalidArgument when the file's tensors are not the
-  /// model's. All name the file, and the tensor that is at fault.
+  /// The file may have those of `frozen` as well, which are not read. Errors: those of
+  /// SafetensorsReader::Open; kInvalidArgument when the file's tensors are not the model's. All
+  /// name the file, and the tensor that is at fault.
   static Result<std::unique_ptr<ModelFileSource>> Open(
-      const std::string& path, std::span<const TensorSpec> tensors);
+      const std::string& path,
+      std::span<const TensorSpec> tensors,
+      std::span<const TensorSpec> frozen = {});
 
   Status Read(uint32_t tensor, int64_t begin, std::span<float> out) override;
 
@@ -38,8 +41,11 @@ class ModelFileSource final : public ModelSource {
 /// since a disk may take seconds for that. Thread: the owner's.
 class ModelFileSink final : public ModelSink {
  public:
-  ModelFileSink(std::string path, std::vector<TensorSpec> tensors)
-      : path_(std::move(path)), tensors_(std::move(tensors)) {}
+  /// `frozen_path`: a safetensors file whose tensors are put behind the model's; empty: none.
+  ModelFileSink(std::string path, std::vector<TensorSpec> tensors, std::string frozen_path = "")
+      : path_(std::move(path)),
+        tensors_(std::move(tensors)),
+        frozen_path_(std::move(frozen_path)) {}
 
   Status Begin(std::map<std::string, std::string> metadata) override;
   Status Write(uint32_t tensor, int64_t begin, std::span<const float> values) override;
@@ -50,8 +56,13 @@ class ModelFileSink final : public ModelSink {
   std::string path() const override { return path_; }
 
  private:
+  /// On the thread.
+  Status CopyFrozen();
+
   const std::string path_;
   const std::vector<TensorSpec> tensors_;
+  const std::string frozen_path_;
+  std::optional<checkpoint::SafetensorsReader> frozen_;
   std::unique_ptr<checkpoint::SafetensorsWriter> writer_;  // the thread's while it finishes
   std::future<Status> finishing_;
   std::optional<Status> outcome_;

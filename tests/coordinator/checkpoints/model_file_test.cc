@@ -50,6 +50,35 @@ TEST_F(ModelFileTest, WhatASinkHasTakenASourceGives) {
   EXPECT_THAT(values, ElementsAre(2, 3));
 }
 
+TEST_F(ModelFileTest, WhatNobodyTrainsIsPutBehindTheModel) {
+  const std::vector<TensorSpec> frozen = {{"base", {3}}};
+  {
+    ModelFileSink base(root_ / "frozen", frozen);
+    ASSERT_TRUE(base.Begin({}).ok());
+    ASSERT_TRUE(base.Write(0, 0, std::vector<float>{7, 8, 9}).ok());
+    base.Finish();
+    ASSERT_TRUE(OutcomeOf(&base).ok());
+  }
+  ModelFileSink sink(path_, tensors_, root_ / "frozen");
+  ASSERT_TRUE(sink.Begin({}).ok());
+  ASSERT_TRUE(sink.Write(0, 0, std::vector<float>{1, 2, 3, 4}).ok());
+  ASSERT_TRUE(sink.Write(1, 0, std::vector<float>{5}).ok());
+  sink.Finish();
+  ASSERT_TRUE(OutcomeOf(&sink).ok());
+  EXPECT_FALSE(ModelFileSource::Open(path_, tensors_).ok()) << "it has more than the model";
+  const auto source = ModelFileSource::Open(path_, tensors_, frozen);
+  ASSERT_TRUE(source.ok()) << source.status();
+  std::vector<TensorSpec> all = tensors_;
+  all.push_back(frozen[0]);
+  const auto whole = ModelFileSource::Open(path_, all);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  std::vector<float> values(3);
+  ASSERT_TRUE((*whole)->Read(2, 0, values).ok());
+  EXPECT_THAT(values, ElementsAre(7, 8, 9));
+  ModelFileSink gone(path_, tensors_, root_ / "nowhere");
+  EXPECT_EQ(gone.Begin({}).code(), StatusCode::kNotFound);
+}
+
 TEST_F(ModelFileTest, ASinkThatBeginsAgainForgetsWhatItHad) {
   ModelFileSink sink(path_, tensors_);
   ASSERT_TRUE(sink.Begin({}).ok());

@@ -1,6 +1,7 @@
 """linear.c in Python, without PyTorch: the package's Client.
 
-Arguments: seconds that a step takes, at least (0), and `fail` to raise an exception in step 5.
+Arguments: seconds that a step takes, at least (0), `fail` to raise an exception in step 5, and
+`frozen` for a tensor that nobody trains.
 """
 
 import sys
@@ -25,6 +26,8 @@ def main():
         sys.exit("there is no job")
     weight = client.declare("weight", [2], array("f", [0, 0]), decays=True)
     bias = client.declare("bias", [], array("f", [0]))
+    if "frozen" in sys.argv:
+        client.declare_frozen("base", [2], array("f", [4.5, 5.5]))
     client.set_samples(SAMPLES, TESTS)
     while True:
         task = client.next()

@@ -62,6 +62,24 @@ TEST_F(DescriptionTest, WhatIsWrittenIsReadInTheSameOrder) {
   EXPECT_THAT(values, testing::ElementsAreArray(b_));
 }
 
+TEST_F(DescriptionTest, WhatNobodyTrainsIsInAFileBesideIt) {
+  ASSERT_TRUE(Write().ok());
+  EXPECT_TRUE(ReadDescription(path_)->frozen.empty());
+  description_.frozen = {Tensor("base", {2, 2})};
+  const float* const values[] = {b_, a_, scale_};
+  const float* const frozen_values[] = {b_};
+  ASSERT_TRUE(WriteDescription(path_, description_, values, frozen_values).ok());
+  const Result<Description> read = ReadDescription(path_);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->frozen, description_.frozen);
+  EXPECT_EQ(read->tensors, description_.tensors);
+  const auto file = checkpoint::SafetensorsReader::Open(folder_ / "described.frozen.safetensors");
+  ASSERT_TRUE(file.ok()) << file.status();
+  float base[4];
+  ASSERT_TRUE(file->Read(*file->header().Find("base"), 0, base).ok());
+  EXPECT_THAT(base, testing::ElementsAre(1, 2, 3, 4));
+}
+
 TEST_F(DescriptionTest, AFirstValueThatIsNoNumberIsNamed) {
   a_[1] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_THAT(Write().ToString(), HasSubstr("\"a\""));
