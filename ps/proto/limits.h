@@ -87,7 +87,8 @@ static_assert(
             kStatusEpochsMax * 2 * 40 +
             kStatusWaitsMax * (kNameBytesMax + 2 * kStatusWaitBytesMax + kTableBytesMax) +
             kStatusGroupsMax * (kNameBytesMax + kStatusWaitBytesMax + kTableBytesMax) +
-            kStatusPinnedMax * (kNameBytesMax + kTableBytesMax) + 5 * kTextBytesMax +
+            kStatusPinnedMax * (kNameBytesMax + kTableBytesMax) +
+            kFiguresMax * (kFigureNameBytesMax + kTableBytesMax) + 5 * kTextBytesMax +
             4 * kTableBytesMax <=
         kHeaderBytesMax,
     "StatusReply");

@@ -11,12 +11,13 @@ that runs it.
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+import script_job
 
 HERE = Path(__file__).resolve()
 FOLDER = Path("/usr/share/datasets/fashion-mnist")
@@ -92,38 +93,22 @@ def child(options):
 
 def words(options, seed):
     tiny = ["--tiny"] if options.tiny else []
-    return [sys.executable, str(HERE), "--child", "--seed", str(seed), *tiny]
+    return [str(HERE), "--child", "--seed", str(seed), *tiny]
 
 
 def plain(options, seed):
-    done = subprocess.run([*words(options, seed), "--plain"], check=True, stdout=subprocess.PIPE)
+    command = [sys.executable, *words(options, seed), "--plain"]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
     return json.loads(done.stdout)["test_accuracy"]
 
 
 def through(options, name, seed):
-    train, workers, minibatch = JOBS[name]
+    more, workers, minibatch = JOBS[name]
+    train = {"epochs": EPOCHS, "minibatch": minibatch, "seed": seed, **more}
     with tempfile.TemporaryDirectory() as folder:
-        job = {
-            "name": "learning",
-            "worker": {"program": words(options, seed)},
-            "train": {"epochs": EPOCHS, "minibatch": minibatch, "seed": seed, **train},
-            "servers": {"count": 1},
-            "workers": [{"count": workers}],
-            "checkpoint": {"enabled": False},
-            "fleet": {"join_timeout_s": 400},
-            "run": {"directory": folder + "/runs"},
-        }
-        Path(folder, "job.json").write_text(json.dumps(job))
-        done = subprocess.run(
-            [f"{options.bin}/psctl", "train", "job.json", "--json"],
-            cwd=folder,
-            env=dict(os.environ, PYTHONPATH=str(HERE.parents[2] / "python")),
-            capture_output=True,
-            text=True,
+        summary = script_job.train(
+            options.bin, folder, words(options, seed), train=train, workers=workers
         )
-    if done.returncode != 0:
-        sys.exit(done.stderr)
-    summary = json.loads(done.stdout)
     return summary["test_accuracy"]
 
 

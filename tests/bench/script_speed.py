@@ -9,13 +9,14 @@ and the highest. Needs PyTorch in the Python that runs it, and a machine that do
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+import script_job
 
 HERE = Path(__file__).resolve()
 MODELS = {  # minibatch, steps
@@ -109,23 +110,8 @@ def plain(options, model, local_steps, threads, folder):
 
 def through(options, model, local_steps, folder):
     out = folder / "worker.json"
-    job = {
-        "name": f"speed-{model}",
-        "worker": {"program": [sys.executable, *words(options, model, local_steps, out)]},
-        "train": {"epochs": 1, "minibatch": MODELS[model][0], "local_steps": local_steps},
-        "servers": {"count": 1},
-        "workers": [{"count": 1}],
-        "checkpoint": {"enabled": False},
-        "fleet": {"join_timeout_s": 400},
-        "run": {"directory": str(folder / "runs")},
-    }
-    (folder / "job.json").write_text(json.dumps(job))
-    command = [f"{options.bin}/psctl", "train", "job.json"]
-    environment = dict(os.environ, PYTHONPATH=str(HERE.parents[2] / "python"))
-    log = (folder / "log").open("wb")
-    done = subprocess.run(command, cwd=folder, env=environment, stdout=log, stderr=log)
-    if done.returncode != 0:
-        sys.exit((folder / "log").read_text())
+    train = {"epochs": 1, "minibatch": MODELS[model][0], "local_steps": local_steps}
+    script_job.train(options.bin, folder, words(options, model, local_steps, out), train=train)
     return json.loads(out.read_text())
 
 
