@@ -9,6 +9,7 @@ import torch
 
 from spotps._client import Client, Error, Task
 from spotps._data import Collate, Data, Key, Range, collated
+from spotps._early import EarlyGradients
 from spotps._model import ModelTensor, optimizer_of, tensors_of
 
 _DEFAULT_BATCH = 64
@@ -28,6 +29,10 @@ class Worker:
     local_steps  minibatches between two exchanges; None: what the job says
     accumulate   batches that the loader gives for one step: the gradient of a job's minibatch is
                  added up over them. Scale the loss yourself, as ever
+    overlap_backward  each gradient leaves as backward makes it, so that the network works while
+                 the rest is computed. For loops that take gradients as backward leaves them, and
+                 every batch to optimizer.step(): no clipping by the script, no GradScaler. PyTorch
+                 2.1 on. Nothing with local steps
 
     Connects at the first batch. Use it from one thread, and not in forked children. Errors:
     spotps.Error, in one sentence.
@@ -40,6 +45,7 @@ class Worker:
         *,
         local_steps: Optional[int] = None,
         accumulate: int = 1,
+        overlap_backward: bool = False,
     ) -> None:
         if accumulate < 1:
             raise Error(f"accumulate is {accumulate}; allowed: 1 or more")
@@ -68,6 +74,9 @@ class Worker:
         self._is_over = False
         optimizer.register_step_pre_hook(self._before_step)
         optimizer.register_step_post_hook(self._after_step)
+        self._early: Optional[EarlyGradients] = None
+        if overlap_backward:
+            self._early = EarlyGradients(self._tensors, self._may_send_early, self._push_gradient)
         if self._client is not None:
             atexit.register(self._at_exit)
 
@@ -82,6 +91,11 @@ class Worker:
     def step(self) -> int:
         """Of this worker, from 1; 0 before the first batch."""
         return 0 if self._task is None else self._task.step
+
+    @property
+    def seat(self) -> int:
+        """Of this worker in the job, from 0; who takes its place after a loss has the same one."""
+        return 0 if self._client is None or self._task is None else self._client.seat()[0]
 
     @property
     def job(self) -> Dict[str, Any]:
@@ -276,6 +290,11 @@ class Worker:
             self._push_difference(client, task)
         elif self._steps_made == 0:
             # A GradScaler has left the step out, or the script has: its samples count all the same.
+            if self._early is not None and self._early.is_any_sent:
+                raise Error(
+                    "a batch without optimizer.step(), and the servers have its gradients already; "
+                    "leave overlap_backward out of spotps.Worker where steps are left out"
+                )
             self._push_gradients(client, is_zero=True)
         if not self._has_loss:
             self._refuse_without_loss()
@@ -306,19 +325,27 @@ class Worker:
             values = torch.frombuffer(client.values(number), dtype=torch.float32)
             item.tensor.copy_(values.view(item.tensor.shape))
 
-    @torch.no_grad()
     def _push_gradients(self, client: Client, is_zero: bool = False) -> None:
-        for number, item in enumerate(self._tensors):
-            memory = client.gradient(number)
-            out = torch.frombuffer(memory, dtype=torch.float32).view(item.tensor.shape)
-            if item.rate > 0:
-                self._observe(client, number, item, out, item.rate)
-            elif is_zero or item.tensor.grad is None:
-                out.zero_()
-            else:
-                gradient = item.tensor.grad
-                out.copy_(gradient.to_dense() if gradient.is_sparse else gradient)
-            client.ready(number)
+        for number in range(len(self._tensors)):
+            if self._early is None or not self._early.has_sent(number):
+                self._push_gradient(number, is_zero)
+        if self._early is not None:
+            self._early.end_step()
+
+    @torch.no_grad()
+    def _push_gradient(self, number: int, is_zero: bool = False) -> None:
+        client, item = self._client, self._tensors[number]
+        assert client is not None
+        memory = client.gradient(number)
+        out = torch.frombuffer(memory, dtype=torch.float32).view(item.tensor.shape)
+        if item.rate > 0:
+            self._observe(client, number, item, out, item.rate)
+        elif is_zero or item.tensor.grad is None:
+            out.zero_()
+        else:
+            gradient = item.tensor.grad
+            out.copy_(gradient.to_dense() if gradient.is_sparse else gradient)
+        client.ready(number)
 
     @torch.no_grad()
     def _push_difference(self, client: Client, task: Task) -> None:
@@ -354,6 +381,9 @@ class Worker:
             and not task.is_evaluation
             and not task.is_local
         )
+
+    def _may_send_early(self) -> bool:
+        return self._is_remote_step() and self._batches_left == 0 and self._steps_made == 0
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._client is None or self._is_over:

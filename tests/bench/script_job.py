@@ -9,9 +9,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def train(programs, folder, words, *, train, workers=1):
-    """Trains in `folder` with the programs of a build, one server and `workers` workers, each of
-    them `words`; returns the summary. Ends this program with what psctl says if it fails."""
+def begin(programs, folder, words, *, train, workers=1, samples=0):
+    """Begins to train in `folder` with the programs of a build, one server and `workers` workers,
+    each of them `words`. `samples`: of those that the script has; 0: all."""
     job = {
         "name": "script",
         "worker": {"program": [sys.executable, *words]},
@@ -22,14 +22,27 @@ def train(programs, folder, words, *, train, workers=1):
         "fleet": {"join_timeout_s": 400},
         "run": {"directory": str(Path(folder, "runs"))},
     }
+    if samples > 0:
+        job["data"] = {"train_samples": samples}
     Path(folder, "job.json").write_text(json.dumps(job))
-    done = subprocess.run(
+    return subprocess.Popen(
         [f"{programs}/psctl", "train", "job.json", "--json"],
         cwd=folder,
         env=dict(os.environ, PYTHONPATH=str(ROOT / "python")),
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
     )
-    if done.returncode != 0:
-        sys.exit(done.stderr)
-    return json.loads(done.stdout)
+
+
+def end(training):
+    """Waits for what `begin` has begun; returns the summary. Ends this program with what psctl says
+    if it fails."""
+    out, err = training.communicate()
+    if training.returncode != 0:
+        sys.exit(err)
+    return json.loads(out)
+
+
+def train(programs, folder, words, **how):
+    return end(begin(programs, folder, words, **how))

@@ -1,17 +1,19 @@
 """Samples a second of one PyTorch worker through a server, against the plain loop.
 
-    script_speed.py BIN [--rounds N] [--tiny]     BIN: the programs of a release build
+    script_speed.py BIN [--pairs N] [--tiny]     BIN: the programs of a release build
 
-Runs the same script by turns, by itself and as the only worker of a job with one server on this
-machine, with as many threads, and prints a table: the median of each round's ratio, and the lowest
-and the highest. Needs PyTorch in the Python that runs it, and a machine that does nothing else.
+A script is the only worker of a job with one server on this machine. Between a batch's arrival and
+its first use it trains a copy of its model by a plain loop, for as many steps as it has trained as
+a worker since the last time: so both are measured by turns within a second or two, in one process
+and with the same number of threads, on a machine whose speed changes. Prints the median of the
+ratios and the middle half of them. Needs PyTorch in the Python that runs it, a core for the script
+and one for the server.
 """
 
 import argparse
+import copy
 import json
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -19,11 +21,17 @@ from pathlib import Path
 import script_job
 
 HERE = Path(__file__).resolve()
-MODELS = {  # minibatch, steps
-    "cnn": (64, 120),
-    "gpt": (4, 40),  # 10.7 million parameters
+MODELS = {  # minibatch, steps between two turns
+    "cnn": (64, 10),
+    "gpt": (4, 2),  # 10.7 million parameters
 }
-WARM = 5  # steps that are not measured; with local steps, exchanges
+ROWS = (  # mode, local steps, overlap_backward
+    ("async", 1, False),
+    ("bsp", 1, False),
+    ("bsp", 1, True),
+    ("async", 10, False),
+)
+WARM = 1  # turns that are not measured
 
 
 def make(name, samples):
@@ -62,67 +70,70 @@ def make(name, samples):
 
 
 def child(options):
-    """The loop of a user, plain or as a worker. Leaves what it measured."""
+    """The loop of a user as a worker, and a plain one by turns. Leaves what it measured."""
+    import spotps
     import torch
     from torch import nn
 
-    minibatch, steps = MODELS[options.model]
-    steps = 8 + WARM * options.local_steps if options.tiny else steps + WARM * options.local_steps
-    model, data = make(options.model, minibatch * steps)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
+    minibatch, steps = turns_of(options)
+    model, data = make(options.model, minibatch * steps * (options.pairs + WARM + 1))
+    copied = copy.deepcopy(model)
     loss_of = nn.CrossEntropyLoss()
-    if options.plain:
-        torch.set_num_threads(options.threads)
-        batches = torch.utils.data.DataLoader(data, minibatch, shuffle=True)
-        worker = None
-    else:
-        import spotps
 
-        worker = spotps.Worker(model, optimizer)
-        batches = worker.loader(data)
-    began, seen = 0.0, 0
-    for step, (x, y) in enumerate(batches):
-        if step == WARM * options.local_steps:
-            began, seen = time.monotonic(), 0
+    def optimizer_of(trained):
+        return torch.optim.SGD(trained.parameters(), lr=0.001, momentum=0.9)
+
+    def step(trained, optimizer, x, y):
         optimizer.zero_grad()
-        loss = loss_of(model(x), y)
+        loss = loss_of(trained(x), y)
         loss.backward()
         optimizer.step()
-        seen += len(x)
-        if worker is not None:
-            worker.log(loss=loss)
-        ended = time.monotonic()
-    measured = {"rate": seen / (ended - began), "threads": torch.get_num_threads()}
-    Path(options.out).write_text(json.dumps(measured))
+        return loss
+
+    own = optimizer_of(copied)
+    plain = iter(torch.utils.data.DataLoader(data, minibatch, shuffle=True))
+    optimizer = optimizer_of(model)
+    worker = spotps.Worker(model, optimizer, overlap_backward=options.overlap)
+    pairs, began = [], 0.0
+    for number, (x, y) in enumerate(worker.loader(data)):
+        if number % steps == 0:
+            arrived = time.monotonic()
+            for _ in range(steps):
+                step(copied, own, *next(plain))
+            ended = time.monotonic()
+            if number > WARM * steps:
+                pairs.append((arrived - began, ended - arrived))
+            began = time.monotonic()
+        worker.log(loss=step(model, optimizer, x, y))
+    rates = [[minibatch * steps / seconds for seconds in pair] for pair in pairs]
+    Path(options.out).write_text(json.dumps(rates))
 
 
-def words(options, model, local_steps, out):
-    tiny = ["--tiny"] if options.tiny else []
-    return [str(HERE), "--child", model, "--local-steps", str(local_steps), "--out", str(out), *tiny]
+def turns_of(options):
+    """Minibatch, and steps between two turns: whole exchanges."""
+    minibatch, steps = MODELS[options.model]
+    return minibatch, max(steps, options.local_steps)
 
 
-def plain(options, model, local_steps, threads, folder):
-    out = folder / "plain.json"
-    command = [sys.executable, *words(options, model, local_steps, out), "--plain"]
-    subprocess.run([*command, "--threads", str(threads)], check=True)
-    return json.loads(out.read_text())
-
-
-def through(options, model, local_steps, folder):
-    out = folder / "worker.json"
-    train = {"epochs": 1, "minibatch": MODELS[model][0], "local_steps": local_steps}
-    script_job.train(options.bin, folder, words(options, model, local_steps, out), train=train)
+def measure(options, model, mode, local_steps, overlap, folder):
+    out = folder / "rates.json"
+    words = [str(HERE), "--child", model, "--local-steps", str(local_steps), "--out", str(out)]
+    pairs = max(2, options.pairs // 3) if local_steps > 1 else options.pairs
+    words += ["--pairs", str(2 if options.tiny else pairs)]
+    words += ["--overlap"] if overlap else []
+    train = {"epochs": 1, "minibatch": MODELS[model][0], "mode": mode, "local_steps": local_steps}
+    script_job.train(options.bin, folder, words, train=train)
     return json.loads(out.read_text())
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("bin", nargs="?")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("--only", choices=MODELS)
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--child", dest="model", help=argparse.SUPPRESS)
-    parser.add_argument("--plain", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--threads", type=int, default=1, help=argparse.SUPPRESS)
+    parser.add_argument("--overlap", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--local-steps", type=int, default=1, help=argparse.SUPPRESS)
     parser.add_argument("--out", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -132,20 +143,16 @@ def main():
     if not options.bin:
         parser.error("BIN is missing: build/release/bin")
     options.bin = Path(options.bin).resolve()
-    print("model  local steps  plain/s worker/s  ratio  lowest to highest")
-    for model in MODELS:
-        for local_steps in (1, 10):
-            rates, ratios = [], []
-            for _ in range(1 if options.tiny else options.rounds):
-                with tempfile.TemporaryDirectory() as name:
-                    mine = through(options, model, local_steps, Path(name))
-                    other = plain(options, model, local_steps, mine["threads"], Path(name))
-                rates.append((other["rate"], mine["rate"]))
-                ratios.append(mine["rate"] / other["rate"])
+    print("model  mode   local steps  overlap  plain/s worker/s  ratio  middle half")
+    for model in [options.only] if options.only else MODELS:
+        for mode, local_steps, overlap in ROWS:
+            with tempfile.TemporaryDirectory() as name:
+                rates = measure(options, model, mode, local_steps, overlap, Path(name))
+            worker, plain = (statistics.median(rate[side] for rate in rates) for side in (0, 1))
+            low, middle, high = statistics.quantiles([rate[0] / rate[1] for rate in rates], n=4)
             print(
-                f"{model:6} {local_steps:11} {statistics.median(r[0] for r in rates):8.1f} "
-                f"{statistics.median(r[1] for r in rates):8.1f} {statistics.median(ratios):6.3f}  "
-                f"{min(ratios):.3f} to {max(ratios):.3f}",
+                f"{model:6} {mode:6}{local_steps:12}  {'yes' if overlap else 'no':7} {plain:8.1f} "
+                f"{worker:8.1f} {middle:6.3f}  {low:.3f} to {high:.3f}",
                 flush=True,
             )
 

@@ -386,21 +386,23 @@ TEST_F(TorchTest, OneWorkerInBspWithSgdHasTheBitsOfPlainPyTorch) {
       .Set("train", R"({"epochs": 1, "minibatch": 16, "mode": "bsp"})")
       .Set("servers", R"({"count": 1})")
       .Set("workers", R"([{"count": 1}])");
-  SetTorch('"' + (folder_ / "worker.pt") + '"');
-  TrainRun run(job_);
-  ASSERT_EQ(run.WaitForEnd(kTorchPatience), ProcessEnd{}) << run.psctl().Err();
-  run.ExpectExactLedger();
-  const Output compared = RunToEnd(
-      {.program = python_,
-       .arguments =
-           {PS_E2E_SOURCE_DIR "/programs/small_net.py",
-            "--compare",
-            folder_ / "worker.pt",
-            run.Root() + "/model.safetensors"},
-       .directory = folder_.path(),
-       .output_stem = folder_ / "compare"},
-      kTorchPatience);
-  EXPECT_EQ(compared.end, ProcessEnd{}) << compared.out << compared.err;
+  for (const std::string how : {"", R"(, "--early")"}) {
+    SetTorch('"' + (folder_ / "worker.pt") + '"' + how);
+    TrainRun run(job_);
+    ASSERT_EQ(run.WaitForEnd(kTorchPatience), ProcessEnd{}) << run.psctl().Err();
+    run.ExpectExactLedger();
+    const Output compared = RunToEnd(
+        {.program = python_,
+         .arguments =
+             {PS_E2E_SOURCE_DIR "/programs/small_net.py",
+              "--compare",
+              folder_ / "worker.pt",
+              run.Root() + "/model.safetensors"},
+         .directory = folder_.path(),
+         .output_stem = folder_ / "compare"},
+        kTorchPatience);
+    EXPECT_EQ(compared.end, ProcessEnd{}) << how << compared.out << compared.err;
+  }
 }
 
 TEST_F(TorchTest, WorkersWithLocalStepsAreKilledAndEverySampleCountsOnce) {

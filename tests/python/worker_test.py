@@ -16,7 +16,7 @@ if int(torch.__version__.split(".")[0]) < 2:
     print(f"SKIP: PyTorch {torch.__version__} has no hooks of optimizers; 2.0 has")
     sys.exit(77)
 
-from spotps import _model
+from spotps import _early, _model
 
 
 def tensors(model, optimizer=None):
@@ -116,6 +116,60 @@ class OptimizerTest(unittest.TestCase):
         self.assertIsNone(
             self.job(lambda p: o.SGD([{"params": [q], "lr": 0.1 * (i + 1)} for i, q in enumerate(p)]))
         )
+
+
+class EarlyGradientsTest(unittest.TestCase):
+    def setUp(self):
+        if torch.__version__.startswith("2.0."):
+            self.skipTest("PyTorch 2.0 has no hooks after a gradient")
+        self.model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.BatchNorm1d(2, affine=False))
+        self.model.append(nn.Linear(2, 1, bias=False))
+        self.sent = []
+        self.may_send = True
+        found = tensors(self.model)
+        self.names = [item.name for item in found]
+        self.early = _early.EarlyGradients(found, lambda: self.may_send, self.sent.append)
+
+    def backward(self):
+        self.model(torch.randn(4, 2)).sum().backward()
+
+    def test_the_last_layer_is_sent_first_and_buffers_not_at_all(self):
+        self.backward()
+        self.assertEqual([self.names[number] for number in self.sent], ["2.weight", "0.weight"])
+        self.assertTrue(self.early.is_any_sent)
+        self.early.end_step()
+        self.assertFalse(self.early.is_any_sent)
+
+    def test_a_backward_that_is_a_part_of_a_step_sends_nothing(self):
+        self.may_send = False
+        self.backward()
+        self.assertEqual(self.sent, [])
+        self.may_send = True
+        self.backward()  # adds to what is there
+        self.assertEqual(len(self.sent), 2)
+        self.early.end_step()
+
+    def test_a_gradient_that_changes_afterwards_is_refused(self):
+        parameters = list(self.model.parameters())
+
+        def clip():
+            nn.utils.clip_grad_norm_(parameters, 1.0)
+
+        def replace():
+            parameters[0].grad = torch.zeros(2, 2)
+
+        for change in (clip, replace):
+            for parameter in parameters:
+                parameter.grad = None
+            self.backward()
+            change()
+            with self.assertRaisesRegex(spotps.Error, "has changed since backward made it"):
+                self.early.end_step()
+
+    def test_a_second_backward_is_refused(self):
+        self.backward()
+        with self.assertRaisesRegex(spotps.Error, r"a second backward\(\) in one step"):
+            self.backward()
 
 
 class AloneTest(unittest.TestCase):

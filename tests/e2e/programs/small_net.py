@@ -1,6 +1,7 @@
 """A small network as a worker of a job, and the same by itself.
 
     small_net.py RECORD            trains, and leaves what each step began with, and its batch
+    small_net.py RECORD --early    the same, with gradients that leave during backward
     small_net.py --compare RECORD MODEL
                                    plain PyTorch on these batches: the same bits in each step, and
                                    in the model that the run has left
@@ -31,12 +32,12 @@ def copied(model):
     return {name: value.detach().clone() for name, value in model.named_parameters()}
 
 
-def train(record):
+def train(record, is_early):
     import spotps
 
     model, optimizer, data, tests = make()
     loss_of = torch.nn.CrossEntropyLoss()
-    worker = spotps.Worker(model, optimizer)
+    worker = spotps.Worker(model, optimizer, overlap_backward=is_early)
 
     def evaluate(x, y):
         out = model(x)
@@ -101,4 +102,4 @@ def compare(record, path):
 if sys.argv[1] == "--compare":
     compare(sys.argv[2], sys.argv[3])
 else:
-    train(sys.argv[1])
+    train(sys.argv[1], "--early" in sys.argv)
