@@ -38,9 +38,7 @@ class Log:
         self._index = options.index
 
     def say(self, what, samples=MINIBATCH):
-        self._file.write(
-            f"{time.time():.4f} {self._index} {os.getpid()} {what} {samples}\n"
-        )
+        self._file.write(f"{time.time():.4f} {self._index} {os.getpid()} {what} {samples}\n")
 
 
 def make():
@@ -116,9 +114,7 @@ def torchft(options):
         model.load_state_dict(state["model"])
         inner.load_state_dict(state["inner"])
 
-    store = torch.distributed.TCPStore(
-        "localhost", 0, is_master=True, wait_for_workers=False
-    )
+    store = torch.distributed.TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
     limit = timedelta(seconds=10)
     manager = peer.Manager(
         pg=peer.ProcessGroupGloo(timeout=limit),
@@ -143,6 +139,22 @@ def torchft(options):
         loss_of(wrapped(x), y).backward()
         optimizer.step()
         log.say("stepped" if manager.current_step() > before else "dropped")
+
+
+def lighthouse(options):
+    """What torchft's workers meet at."""
+    from torchft.coordination import LighthouseServer
+
+    server = LighthouseServer(
+        bind="127.0.0.1:0",
+        min_replicas=1,
+        join_timeout_ms=1000,
+        quorum_tick_ms=50,
+        heartbeat_timeout_ms=2000,
+    )
+    print(server.address(), flush=True)
+    while True:
+        time.sleep(60)
 
 
 def hivemind(options):
@@ -177,7 +189,7 @@ def hivemind(options):
             kept = 0
 
 
-CHILDREN = {f.__name__: f for f in (plain, spotps, torchft, hivemind)}
+CHILDREN = {f.__name__: f for f in (plain, spotps, torchft, lighthouse, hivemind)}
 
 
 def wait_for(path, predicate, limit):
@@ -202,7 +214,7 @@ def is_each_at_work(lines):
 
 
 def away(path, options, restart=None):
-    """Lets two workers train, kills one, lets go on. Returns when, and its process."""
+    """Lets two workers train, kills one, lets go on. Returns when, until when, and its process."""
     wait_for(path, is_each_at_work, 200)
     time.sleep(options.seconds / 3)
     victim = [line for line in read(path) if line[1] == 1][-1][2]
@@ -211,32 +223,21 @@ def away(path, options, restart=None):
     if restart is not None:
         restart()
         time.sleep(2 * options.seconds / 3)
-    return killed, victim
+    return killed, time.time(), victim
 
 
-def figures(lines, killed, victim):
+def figures(lines, killed, until, victim):
     begun_at = max(
-        min(line[0] for line in lines if line[1] == i and line[3] == "stepped")
-        for i in (0, 1)
+        min(line[0] for line in lines if line[1] == i and line[3] == "stepped") for i in (0, 1)
     )
     warm = begun_at + 0.2 * (killed - begun_at)
-    done = sum(
-        line[4] for line in lines if line[3] == "stepped" and warm < line[0] <= killed
-    )
-    other = [line[0] for line in lines if line[1] == 0 and line[3] == "stepped"]
+    done = sum(line[4] for line in lines if line[3] == "stepped" and warm < line[0] <= killed)
+    other = [line[0] for line in lines if line[1] == 0 and line[3] == "stepped"] + [until]
     still = max(b - a for a, b in zip(other, other[1:]) if b > killed)
-    back = [
-        line[0]
-        for line in lines
-        if line[1] == 1 and line[2] != victim and line[3] == "stepped"
-    ]
+    back = [line[0] for line in lines if line[1] == 1 and line[2] != victim and line[3] == "stepped"]
     begun = sum(line[4] for line in lines if line[2] == victim and line[3] == "begun")
-    stepped = sum(
-        line[4] for line in lines if line[2] == victim and line[3] == "stepped"
-    )
-    dropped = sum(
-        line[4] for line in lines if line[3] == "dropped" and line[0] > killed
-    )
+    stepped = sum(line[4] for line in lines if line[2] == victim and line[3] == "stepped")
+    dropped = sum(line[4] for line in lines if line[3] == "dropped" and line[0] > killed)
     return {
         "rate": done / (killed - warm),
         "still": still,
@@ -247,34 +248,24 @@ def figures(lines, killed, victim):
 
 def through_own(name, options, folder):
     """Of children that this program starts itself."""
-    path, children, more, servers = folder / "log", [], [], []
+    path, children, more, ends = folder / "log", [], [], []
     environment = dict(os.environ)
     if name == "torchft":
-        port = 29517
-        servers.append(
-            subprocess.Popen(
-                [str(Path(sys.executable).parent / "torchft_lighthouse")]
-                + [
-                    "--bind",
-                    f"[::]:{port}",
-                    "--min-replicas",
-                    "1",
-                    "--join-timeout-ms",
-                    "1000",
-                ]
-                + ["--quorum-tick-ms", "50", "--heartbeat-timeout-ms", "2000"],
-                stderr=subprocess.DEVNULL,
-            )
+        lighthouse = subprocess.Popen(
+            [sys.executable, str(HERE), "--child", "lighthouse"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
         )
-        environment["TORCHFT_LIGHTHOUSE"] = f"http://localhost:{port}"
+        ends.append(lighthouse.kill)
+        environment["TORCHFT_LIGHTHOUSE"] = lighthouse.stdout.readline().strip()
     if name == "hivemind":
         import hivemind as peer
 
         dht = peer.DHT(host_maddrs=["/ip4/127.0.0.1/tcp/0"], start=True)
-        more = [
-            "--peers",
-            json.dumps([str(address) for address in dht.get_visible_maddrs()]),
-        ]
+        ends.append(dht.shutdown)
+        addresses = [str(address) for address in dht.get_visible_maddrs()]
+        more = ["--peers", json.dumps(addresses)]
 
     def start(index):
         words = ["--child", name, "--index", str(index), "--out", str(path), *more]
@@ -293,6 +284,9 @@ def through_own(name, options, folder):
     start(1)
     try:
         found = away(path, options, restart=lambda: start(1))
+        if children[0].poll() is not None:
+            reason = (folder / "0.err").read_text()[-1000:]
+            sys.exit(f"{name}: the worker that was not killed has ended: {reason}")
         return figures(read(path), *found)
     finally:
         for child in children:
@@ -300,10 +294,8 @@ def through_own(name, options, folder):
                 os.killpg(child.pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-        for server in servers:
-            server.kill()
-        if name == "hivemind":
-            dht.shutdown()
+        for end in ends:
+            end()
 
 
 def through_psctl(mode, options, folder):
