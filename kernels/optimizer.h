@@ -27,11 +27,18 @@ using OptimizerRule = config::OptimizerConfig;
 /// State buffers that a rule may keep; kernels/optimizer_slots.h counts them.
 inline constexpr int kOptimizerSlotsMax = 2;
 
+/// What takes the place of a gradient g beside a momentum m: keep * g + towards * m.
+struct Turn {
+  float keep = 1;
+  float towards = 0;
+};
+
 /// What differs from update to update.
 struct UpdateStep {
   float lr = 0;            // weight of the push included
   float weight_decay = 0;  // 0 for tensors that have none
   uint64_t count = 1;      // t: updates of this buffer including this one, from 1
+  Turn turn = {};          // for heloco
 };
 
 /// One piece's memory: no two buffers overlap.

@@ -1,6 +1,7 @@
 #include "ps/server/push_intake.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -205,15 +206,16 @@ void PushIntake::ApplyReady(Member* member) {
   Intake& intake = member->intake;
   const UpdateRate rate{intake.lr, intake.local_steps};
   for (const ReadyChunk& ready : ready_) {
-    bool is_finite = true;
-    if (const auto parts = intake.unfinished.find(ready.index); parts != intake.unfinished.end()) {
-      for (uint32_t part = 0; part < parts->second.size(); ++part) {
-        const std::span<const float> values = parts->second[part].values;
-        is_finite = store_.Apply(ready.index, part, values, rate) && is_finite;
-      }
-      intake.unfinished.erase(parts);
+    parts_.clear();
+    const auto unfinished = intake.unfinished.find(ready.index);
+    if (unfinished == intake.unfinished.end()) {
+      parts_.push_back(ready.values);
     } else {
-      is_finite = store_.Apply(ready.index, 0, ready.values, rate);
+      std::ranges::transform(unfinished->second, std::back_inserter(parts_), &StagedPart::values);
+    }
+    const bool is_finite = store_.ApplyParts(ready.index, parts_, rate);
+    if (unfinished != intake.unfinished.end()) {
+      intake.unfinished.erase(unfinished);
     }
     store_.FinishUpdate(ready.index);
     ++counters_.chunks_applied;

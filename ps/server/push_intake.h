@@ -92,8 +92,9 @@ class PushIntake {
   PullQueue& pulls_;
   proto::ShardStats& counters_;
 
-  PushFrame frame_;                // in hand
-  std::vector<ReadyChunk> ready_;  // with the frame in hand
+  PushFrame frame_;                            // in hand
+  std::vector<ReadyChunk> ready_;              // with the frame in hand
+  std::vector<std::span<const float>> parts_;  // scratch
 };
 
 }  // namespace ps::server

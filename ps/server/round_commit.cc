@@ -30,6 +30,9 @@ bool RoundCommit::Continue(uint64_t bytes_max, ChunkStore* store) {
       return false;
     }
     const Chunk& chunk = store->chunks()[chunk_];
+    if (part_ == 0 && begin_ == 0 && !is_measured_) {
+      is_measuring_ = store->IsTurned(chunk_);
+    }
     const uint64_t part_elements = store->RangeOf(chunk, part_).element_count;
     const uint64_t count =
         std::min(part_elements - begin_, std::max(bytes_left / element_bytes, kSliceElementsMin));
@@ -38,23 +41,40 @@ bool RoundCommit::Continue(uint64_t bytes_max, ChunkStore* store) {
       const std::span<const float> values = contribution.parts[chunk.first_part + part_].values;
       gradients_.push_back({values.data() + begin_, static_cast<float>(contribution.samples)});
     }
-    is_finite_ = store->ApplyMean(chunk_, part_, begin_, count, gradients_, rate_) && is_finite_;
+    const std::span<const float> mean = store->MeanOf(gradients_, count);
+    if (is_measuring_) {
+      store->Measure(chunk_, part_, begin_, mean, &alignment_);
+    } else {
+      is_finite_ = store->Apply(chunk_, part_, begin_, mean, rate_) && is_finite_;
+    }
     bytes_left -= std::min(bytes_left, count * element_bytes);
     begin_ += count;
-    if (begin_ < part_elements) {
-      continue;
+    if (begin_ == part_elements) {
+      begin_ = 0;
+      if (++part_ == chunk.part_count) {
+        EndPass(store);
+      }
     }
-    begin_ = 0;
-    if (++part_ < chunk.part_count) {
-      continue;
-    }
-    part_ = 0;
-    store->FinishUpdate(chunk_++);
-    ++chunks_applied_;
-    chunks_overflowed_ += is_finite_ ? 0 : 1;
-    is_finite_ = true;
   }
   return true;
+}
+
+/// Every element of the chunk had its turn.
+void RoundCommit::EndPass(ChunkStore* store) {
+  part_ = 0;
+  if (is_measuring_) {
+    rate_.turn = alignment_.HelocoTurn();
+    alignment_ = {};
+    is_measuring_ = false;
+    is_measured_ = true;
+    return;
+  }
+  rate_.turn = {};
+  is_measured_ = false;
+  store->FinishUpdate(chunk_++);
+  ++chunks_applied_;
+  chunks_overflowed_ += is_finite_ ? 0 : 1;
+  is_finite_ = true;
 }
 
 }  // namespace ps::server

@@ -44,8 +44,10 @@ class RoundCommit {
   uint64_t chunks_overflowed() const { return chunks_overflowed_; }
 
  private:
+  void EndPass(ChunkStore* store);
+
   const uint64_t round_;
-  const UpdateRate rate_;
+  UpdateRate rate_;
   const size_t workers_;
   const std::vector<Staging::Contribution> contributions_;
   uint64_t bytes_ = 0;
@@ -54,7 +56,11 @@ class RoundCommit {
   size_t chunk_ = 0;
   uint32_t part_ = 0;
   uint64_t begin_ = 0;
-  bool is_finite_ = true;  // of the chunk under way
+  // The chunk under way. Where the rule asks for it, a first pass measures.
+  bool is_measuring_ = false;
+  bool is_measured_ = false;
+  kernels::Alignment alignment_;
+  bool is_finite_ = true;
   uint64_t chunks_applied_ = 0;
   uint64_t chunks_overflowed_ = 0;
   std::vector<kernels::WeightedPart> gradients_;  // scratch

@@ -38,6 +38,7 @@ struct Piece {
   std::vector<float> first;
   std::vector<float> second;
   uint64_t count = 0;
+  Turn turn;                 // of the next updates
   bool is_left_out = false;  // an element, at the last update
 
   explicit Piece(std::vector<float> values)
@@ -65,7 +66,7 @@ struct Piece {
     device_left_out_.Upload(stream_.get(), left_out);
     stream_->ApplyUpdate(
         rule,
-        {lr, decay, ++count},
+        {lr, decay, ++count, turn},
         {device_g_.data(),
          device_w_.data(),
          {device_first_.data(), device_second_.data()},
@@ -95,7 +96,7 @@ struct Reference {
   double second = 0;
   int count = 0;
 
-  void Update(const OptimizerRule& rule, double g, double lr, double decay) {
+  void Update(const OptimizerRule& rule, double g, double lr, double decay, const Turn& turn = {}) {
     ++count;
     if (rule.clip_value > 0) {
       g = std::fmin(std::fmax(g, -double{rule.clip_value}), double{rule.clip_value});
@@ -143,6 +144,14 @@ struct Reference {
         w -= lr * step;
         break;
       }
+      case OptimizerKind::kHeloco: {  // `second` is what the look-ahead w is of
+        second = count == 1 ? w : second;
+        const double turned = double{turn.keep} * g + double{turn.towards} * first;
+        first = double{rule.momentum} * first + (1 - double{rule.momentum}) * turned;
+        second -= lr * (turned + double{rule.momentum} * first);
+        w = second - lr * double{rule.momentum} * first;
+        break;
+      }
     }
   }
 };
@@ -151,6 +160,7 @@ struct RuleCase {
   const char* name;
   OptimizerRule rule;
   float decay = 0;
+  Turn turn = {};
 };
 
 std::vector<RuleCase> AllRules() {
@@ -184,6 +194,10 @@ std::vector<RuleCase> AllRules() {
       delayed.momentum = 0.9F;
       delayed.every = 3;
       cases.push_back({"delayed nesterov", delayed, decay});
+      OptimizerRule heloco = other(OptimizerKind::kHeloco, clip);
+      heloco.momentum = 0.9F;
+      cases.push_back({"heloco", heloco, decay});
+      cases.push_back({"heloco that turns", heloco, decay, {0.75F, 0.5F}});
     }
   }
   return cases;
@@ -199,10 +213,13 @@ TEST(OptimizerTest, EveryRuleFollowsTheFormulasInDouble) {
       }
       for (uint64_t step = 0; step < 4; ++step) {
         const std::vector<float> g = RandomValues(n, 100 + step);
-        const float lr = 0.1F / static_cast<float>(step + 1);
+        // HeLoCo's look-ahead is exact where the learning rate stays.
+        const bool is_falling = c.rule.kind != OptimizerKind::kHeloco;
+        const float lr = is_falling ? 0.1F / static_cast<float>(step + 1) : 0.1F;
+        piece.turn = c.turn;
         piece.Update(c.rule, g, lr, c.decay);
         for (size_t i = 0; i < reference.size(); ++i) {
-          reference[i].Update(c.rule, g[i], lr, c.decay);
+          reference[i].Update(c.rule, g[i], lr, c.decay, c.turn);
         }
       }
       for (size_t i = 0; i < reference.size(); ++i) {
@@ -229,6 +246,7 @@ TEST(OptimizerTest, SlotsAreWhatEachRuleNeeds) {
   EXPECT_EQ(slots(OptimizerKind::kRmsprop, 0), 1);
   EXPECT_EQ(slots(OptimizerKind::kRmsprop, 0.9F), 2);
   EXPECT_EQ(slots(OptimizerKind::kDelayedNesterov, 0.9F), 2);
+  EXPECT_EQ(slots(OptimizerKind::kHeloco, 0.9F), 1);
 }
 
 TEST(OptimizerTest, DelayedNesterovOfEachUpdateIsNesterov) {
@@ -290,10 +308,11 @@ TEST(OptimizerTest, EveryRuleGivesTheBitsOfTheCpu) {
     for (uint64_t step = 1; step <= 5; ++step) {
       std::vector<float> g = SpreadValues(kCount, 300 + step);
       g[step] = 3e38F;  // is left out where nothing clips it
+      piece.turn = c.turn;
       piece.Update(c.rule, g, 3.7F, c.decay);
       const bool is_whole = ApplyUpdate(
           c.rule,
-          {3.7F, c.decay, step},
+          {3.7F, c.decay, step, c.turn},
           {g.data(), w.data(), {first.data(), second.data()}, kCount});
       EXPECT_EQ(piece.is_left_out, !is_whole) << c.name;
       ASSERT_EQ(BitsOf(piece.w), BitsOf(w)) << c.name << " step " << step;

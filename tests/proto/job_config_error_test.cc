@@ -283,7 +283,7 @@ TEST(JobConfigErrorTest, UnknownEnumValuesNameTheNearest) {
        "\"resnet20\"?"},
       {WithLine(R"("optimizer": {"kind": "SGD"})"),
        "job.json:2:23: optimizer.kind is \"SGD\"; allowed: one of sgd, adam, adamw, adagrad, "
-       "rmsprop, delayed_nesterov"},
+       "rmsprop, delayed_nesterov, heloco"},
   });
 }
 
@@ -391,6 +391,17 @@ TEST(JobConfigErrorTest, ImpossibleCombinationsAreExplained) {
       {WithLine(R"("train": {"local_steps": 8, "mode": "bsp"}, "outer": {"every": 3})"),
        "job.json:2:64: outer.every is of delayed_nesterov, and outer.kind is auto, which in mode "
        "bsp is nesterov; allowed: \"kind\": \"delayed_nesterov\", or no every"},
+      {WithLine(R"("train": {"local_steps": 8}, "outer": {"kind": "heloco", "every": 3})"),
+       "job.json:2:67: outer.every is of delayed_nesterov, and outer.kind is heloco; allowed: "
+       "\"kind\": \"delayed_nesterov\", or no every"},
+      {WithLine(R"("train": {"local_steps": 8}, "outer": {"kind": "heloco", "momentum": 0})"),
+       "job.json:2:70: outer.momentum is 0 with heloco; allowed: above 0, or \"kind\": \"sgd\""},
+      {WithLine(R"("outer": {"kind": "heloco"})"),
+       "job.json:2:10: outer is the servers' rule with local steps, and train.local_steps is 1; "
+       "allowed: train.local_steps above 1, or no outer"},
+      {WithLine(R"("train": {"local_steps": 8}, "optimizer": {"kind": "heloco"})"),
+       "job.json:2:52: optimizer.kind is heloco, which takes what several local steps have "
+       "changed; allowed: outer.kind heloco with train.local_steps above 1, or another kind here"},
       {WithLine(R"("train": {"local_steps": 8}, "outer": {"momentum": 0})"),
        "job.json:2:52: outer.momentum is 0 with delayed_nesterov; allowed: above 0, or \"kind\": "
        "\"sgd\""},

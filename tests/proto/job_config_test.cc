@@ -304,13 +304,15 @@ TEST(JobConfigTest, ClipNormTurnsOverlapOff) {
 }
 
 TEST(JobConfigTest, LocalStepsTurnOverlapOffAndPrintWithTheirRule) {
-  const JobConfig config =
-      ParseJobConfig(
-          kSmall, "job.json", {{"train.local_steps", "50"}, {"outer.kind", "delayed_nesterov"}})
-          .value();
-  EXPECT_FALSE(config.train.overlap);
-  EXPECT_EQ(config.outer.kind, OuterKind::kDelayedNesterov);
-  EXPECT_EQ(ParseJobConfig(PrintJobConfig(config), "printed.json").value(), config);
+  for (const OuterKind kind : {OuterKind::kDelayedNesterov, OuterKind::kHeloco}) {
+    const std::string name(config::kOuterKindNames[static_cast<size_t>(kind)]);
+    const JobConfig config =
+        ParseJobConfig(kSmall, "job.json", {{"train.local_steps", "50"}, {"outer.kind", name}})
+            .value();
+    EXPECT_FALSE(config.train.overlap);
+    EXPECT_EQ(config.outer.kind, kind);
+    EXPECT_EQ(ParseJobConfig(PrintJobConfig(config), "printed.json").value(), config);
+  }
 }
 
 TEST(JobConfigTest, EscapesMeanTheirCharacters) {

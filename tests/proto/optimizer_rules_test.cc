@@ -41,6 +41,19 @@ TEST(OptimizerRulesTest, RoundsAreDilocosAndPushesOfAnyTimeDelayed) {
   EXPECT_EQ(LocalOptimizer(LocalJob(Mode::kBsp)), LocalJob(Mode::kBsp).optimizer);
 }
 
+TEST(OptimizerRulesTest, HelocoDividesByTheRootOfTheWorkersWhereTheyDoNotWait) {
+  for (const Mode mode : {Mode::kAsync, Mode::kSsp, Mode::kBsp}) {
+    JobConfig config = LocalJob(mode);
+    config.outer.kind = OuterKind::kHeloco;
+    const OptimizerConfig rule = ServerOptimizer(config);
+    EXPECT_EQ(rule.kind, OptimizerKind::kHeloco);
+    EXPECT_EQ(rule.momentum, 0.9F);
+    EXPECT_FLOAT_EQ(rule.lr, mode == Mode::kBsp ? 0.7F : 0.35F) << "4 workers are listed";
+    config.outer.lr = 0.5F;
+    EXPECT_EQ(ServerOptimizer(config).lr, 0.5F);
+  }
+}
+
 TEST(OptimizerRulesTest, WhatIsGivenStands) {
   JobConfig config = LocalJob(Mode::kAsync);
   config.outer = {.kind = OuterKind::kDelayedNesterov, .lr = 0.3F, .momentum = 0.8F, .every = 7};

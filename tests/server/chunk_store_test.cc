@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <span>
+#include <vector>
+
 #include "tests/server/shard_rig.h"
 
 namespace ps::server {
@@ -28,7 +32,8 @@ std::vector<float> AfterTwoUpdates(const Job& job) {
   std::vector<float> values;
   for (const float g : {0.5F, 0.25F}) {
     const std::vector<float> gradient(2, g);
-    store->Apply(0, 0, gradient, {job.settings.optimizer.lr});
+    store->ApplyParts(
+        0, std::vector{std::span<const float>(gradient)}, {job.settings.optimizer.lr});
     store->FinishUpdate(0);
     values.push_back(store->ValuesOf(0)[1]);
   }
@@ -81,12 +86,12 @@ TEST(ChunkStoreTest, AnUpdateInPartsIsTheUpdateOfTheWhole) {
       parts->FinishUpdate(third);
     }
     const std::vector<kernels::WeightedPart> both = {{gradient.data(), 1}, {other.data(), 2}};
-    whole->ApplyMean(third, 0, 0, 3, both, {0.1F});
+    whole->Apply(third, 0, whole->MeanOf(both, 3), {0.1F});
     whole->FinishUpdate(third);
     for (const uint32_t part : {0U, 1U}) {
       const std::vector<kernels::WeightedPart> tails = {
           {gradient.data() + size_t{2} * part, 1}, {other.data() + size_t{2} * part, 2}};
-      parts->ApplyMean(third, part, 0, part == 0 ? 2 : 1, tails, {0.1F});
+      parts->Apply(third, part, parts->MeanOf(tails, part == 0 ? 2 : 1), {0.1F});
     }
     parts->FinishUpdate(third);
     EXPECT_EQ(parts->chunks()[third].version, 4U);
@@ -94,6 +99,49 @@ TEST(ChunkStoreTest, AnUpdateInPartsIsTheUpdateOfTheWhole) {
       EXPECT_EQ(parts->ValuesOf(third)[i], whole->ValuesOf(third)[i]) << i;
     }
   }
+}
+
+/// The second gradient is against the momentum that the first one left. Lengths are of the whole
+/// chunk, so that each element is turned by the same.
+TEST(ChunkStoreTest, HelocoTurnsAChunkByAllOfItInWhateverParts) {
+  Job job = JobOf(proto::OptimizerKind::kHeloco);
+  job.settings.optimizer.momentum = 0.5F;
+  Result<ChunkStore> whole = job.MakeStore();
+  job.settings.frame_bytes = 8;
+  Result<ChunkStore> parts = job.MakeStore();
+  ASSERT_TRUE(whole.ok() && parts.ok());
+  const size_t third = parts->IndexOf(kThird).value();
+  const std::vector<std::vector<float>> gradients = {{2, 0, 2}, {-1, 0, 0}};
+  for (const std::vector<float>& gradient : gradients) {
+    const std::span<const float> all(gradient);
+    whole->ApplyParts(third, std::vector{all}, {1});
+    whole->FinishUpdate(third);
+    parts->ApplyParts(third, std::vector{all.first(2), all.subspan(2)}, {1});
+    parts->FinishUpdate(third);
+  }
+  // From 1 with m 0: m becomes (1, 0, 1), w is 1 - (2 + 0.5 * 2). Then |m| is root 2, the cosine
+  // -1 / root 2, c = 1 / (1 + 3 root 2); b cos c / |m| is what of m is added.
+  const double c = 1 / (1 + 3 * std::sqrt(2.0));
+  const double towards = 0.5 * std::sqrt(0.5) * c * std::sqrt(0.5) * c / std::sqrt(2.0);
+  const double v[] = {-1 + towards, 0, towards};
+  const double m[] = {1, 0, 1};
+  const double w[] = {-2, 1, -2};
+  for (size_t i = 0; i < 3; ++i) {
+    const double next = 0.5 * m[i] + 0.5 * v[i];
+    EXPECT_NEAR(whole->ValuesOf(third)[i], w[i] - (v[i] + 0.5 * (2 * next - m[i])), 1e-6) << i;
+    EXPECT_EQ(parts->ValuesOf(third)[i], whole->ValuesOf(third)[i]) << i;
+  }
+}
+
+TEST(ChunkStoreTest, HelocoTurnsNoObservations) {
+  Job job = JobOf(proto::OptimizerKind::kHeloco);
+  job.settings.optimizer.momentum = 0.5F;
+  job.setup.tensors[0].rule = UpdateRule::kAverage;
+  job.setup.tensors[0].average_rate = 0.5F;
+  const Result<ChunkStore> store = job.MakeStore();
+  ASSERT_TRUE(store.ok());
+  EXPECT_FALSE(store->IsTurned(0)) << "it has no momentum";
+  ExpectValues(job, 0.75F, 0.5F);
 }
 
 TEST(ChunkStoreTest, WeightDecayIsForTensorsThatHaveIt) {
@@ -175,7 +223,7 @@ TEST(ChunkStoreTest, AMeanOfOnePartIsAppliedAsItIs) {
   ASSERT_TRUE(store.ok());
   const std::vector<float> odd = {0.1F, 0.3F};
   const kernels::WeightedPart part{odd.data(), 7};
-  store->ApplyMean(0, 0, 0, 2, {&part, 1}, {1});
+  store->Apply(0, 0, store->MeanOf({&part, 1}, 2), {1});
   EXPECT_EQ(store->ValuesOf(0)[0], 1 - 0.1F);
   EXPECT_EQ(store->ValuesOf(0)[1], 1 - 0.3F);
 }

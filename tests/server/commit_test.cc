@@ -25,13 +25,15 @@ class CommitTest : public ::testing::Test {
  protected:
   CommitTest() { Prepare(&rig_, 1); }
 
-  static void Prepare(ShardRig* rig, uint64_t slice_bytes) {
+  static void Prepare(
+      ShardRig* rig, uint64_t slice_bytes, proto::OptimizerKind kind = proto::OptimizerKind::kSgd) {
     rig->setup.tensors[0].shape = {2 * kElements};
     rig->setup.placement.chunks = {
         {kFirst, kElements, 0, kShard}, {kSecond, kElements, kElements, kShard}};
     rig->settings.frame_bytes = 3000 * sizeof(float);
     rig->settings.commit_slice_bytes = slice_bytes;
     rig->settings.checkpoints.path = "path";
+    rig->settings.optimizer.kind = kind;
     rig->settings.optimizer.momentum = 0.9F;
     rig->SetUp();
     rig->Push(Contribution(1, 3));
@@ -40,12 +42,13 @@ class CommitTest : public ::testing::Test {
   }
 
   /// Random gradients, those of an incarnation always the same.
-  static proto::PushRequest Contribution(uint64_t incarnation, uint32_t samples) {
+  static proto::PushRequest Contribution(
+      uint64_t incarnation, uint32_t samples, uint64_t round = 1, float factor = 1) {
     proto::PushRequest push;
     push.worker = WorkerId(static_cast<uint32_t>(incarnation - 1));
     push.incarnation = Incarnation(incarnation);
-    push.step = 1;
-    push.round = 1;
+    push.step = round;
+    push.round = round;
     push.samples = samples;
     push.chunk_count = 2;
     push.chunks = {
@@ -53,14 +56,15 @@ class CommitTest : public ::testing::Test {
     auto buffer = std::make_shared<Buffer>(2 * kElements * sizeof(float));
     Random random(incarnation);
     for (float& value : buffer->floats()) {
-      value = static_cast<float>(random.Unit());
+      value = factor * static_cast<float>(random.Unit());
     }
     push.payload = proto::Payload::Own(buffer, buffer->size());
     return push;
   }
 
-  static proto::CommitRound Commit(uint64_t round = 1) {
-    return {round, {{WorkerId(0), Incarnation(1), 1, 3}, {WorkerId(1), Incarnation(2), 1, 1}}};
+  static proto::CommitRound Commit(uint64_t round = 1, Step step = 1) {
+    return {
+        round, {{WorkerId(0), Incarnation(1), step, 3}, {WorkerId(1), Incarnation(2), step, 1}}};
   }
 
   /// Returns how many slices that took.
@@ -94,6 +98,40 @@ TEST_F(CommitTest, SlicesGiveTheBitsOfOneUpdate) {
   EXPECT_EQ(rig_.core.Stats().samples_applied, 4U);
   EXPECT_EQ(rig_.core.Stats().chunks_applied, 2U);
   EXPECT_EQ(rig_.core.Stats().staged_bytes, 0U);
+}
+
+/// Twice as many slices: the first ones of a chunk measure. The second round is against the first.
+TEST_F(CommitTest, ARuleThatLooksAtAWholeChunkGetsItsMeanInWhateverSlices) {
+  std::vector<std::vector<float>> values;
+  for (const uint64_t slice_bytes : {uint64_t{1}, uint64_t{50'000}, uint64_t{1} << 30}) {
+    ShardRig rig(proto::Mode::kBsp);
+    Prepare(&rig, slice_bytes, proto::OptimizerKind::kHeloco);
+    rig.Deliver(kCoordinator, Commit());
+    EXPECT_GE(ContinueToTheEnd(&rig), slice_bytes == 1 ? 18 : 0);
+    EXPECT_THAT(rig.Take<proto::CommitAck>(), SizeIs(1));
+    rig.Push(Contribution(1, 3, 2, -1));
+    rig.Push(Contribution(2, 1, 2, -1));
+    EXPECT_THAT(rig.Take<proto::PushReply>(), SizeIs(2));
+    rig.Deliver(kCoordinator, Commit(2, 2));
+    ContinueToTheEnd(&rig);
+    EXPECT_THAT(rig.Take<proto::CommitAck>(), SizeIs(1));
+    EXPECT_EQ(rig.core.VersionOf(kFirst), 2U);
+    const auto first = rig.core.ValuesOf(kFirst);
+    values.emplace_back(first.begin(), first.end());
+  }
+  EXPECT_EQ(values[1], values[0]);
+  EXPECT_EQ(values[2], values[0]);
+  // m is a tenth of the first mean g, the second is -g: c = 1 / 1.3, b = c / 2, and c b |g| / |m|
+  // of m is what it loses.
+  const double turned = -1 + 0.5 / 1.3 / 1.3;
+  const double m = 0.9 * 0.1 + 0.1 * turned;
+  const double moved = 1 + 0.9 * 0.2 + turned + 0.9 * (2 * m - 0.1);
+  const auto mean = [](size_t i) {
+    return 0.75 * ToUnit(Mix64(Mix64(1) + i)) + 0.25 * ToUnit(Mix64(Mix64(2) + i));
+  };
+  for (const size_t i : {size_t{0}, size_t{2999}, size_t{3000}, size_t{4999}}) {
+    EXPECT_NEAR(values[0][i], 1 - moved * mean(i), 1e-5) << i;
+  }
 }
 
 TEST_F(CommitTest, HeartbeatsGoOnBetweenSlices) {

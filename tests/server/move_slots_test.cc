@@ -107,6 +107,7 @@ INSTANTIATE_TEST_SUITE_P(
         SlotsCase{"Sgd", proto::OptimizerKind::kSgd, 0, 1},
         SlotsCase{"Momentum", proto::OptimizerKind::kSgd, 0.5F, 2},
         SlotsCase{"Adagrad", proto::OptimizerKind::kAdagrad, 0, 2},
+        SlotsCase{"Heloco", proto::OptimizerKind::kHeloco, 0.5F, 2},
         SlotsCase{"Adam", proto::OptimizerKind::kAdam, 0, 3}),
     [](const auto& info) { return std::string(info.param.name); });
 

@@ -307,7 +307,7 @@ void Force(Random* random, Only only, Scenario* s) {
       break;
     case Only::kLocal:
       s->local_steps = 2U << random->Below(2);
-      s->optimizer = static_cast<uint32_t>(random->Below(3));
+      s->optimizer = static_cast<uint32_t>(random->Below(4));
       s->has_schedule = false;
       s->is_encoded = random->Chance(0.3);
       s->overlap = false;
@@ -387,6 +387,15 @@ proto::OptimizerConfig SimulatedOptimizer(const Scenario& scenario) {
   return config;
 }
 
+proto::OuterKind OuterOf(const Scenario& scenario) {
+  if (scenario.optimizer == 3) {
+    return proto::OuterKind::kHeloco;
+  }
+  return scenario.optimizer != 2              ? proto::OuterKind::kSgd
+         : scenario.mode == proto::Mode::kBsp ? proto::OuterKind::kNesterov
+                                              : proto::OuterKind::kDelayedNesterov;
+}
+
 }  // namespace
 
 proto::JobConfig SimulatedJob(const Scenario& scenario) {
@@ -397,12 +406,11 @@ proto::JobConfig SimulatedJob(const Scenario& scenario) {
   config.optimizer = SimulatedOptimizer(scenario);
   config.train.local_steps = scenario.local_steps;
   if (scenario.local_steps > 1) {
-    config.outer.kind = scenario.optimizer != 2              ? proto::OuterKind::kSgd
-                        : scenario.mode == proto::Mode::kBsp ? proto::OuterKind::kNesterov
-                                                             : proto::OuterKind::kDelayedNesterov;
+    config.outer.kind = OuterOf(scenario);
     config.outer.every = config.outer.kind == proto::OuterKind::kDelayedNesterov ? 2 : 0;
     config.outer.lr = config.optimizer.lr;
-    config.outer.momentum = config.optimizer.momentum;
+    config.outer.momentum =
+        config.outer.kind == proto::OuterKind::kHeloco ? 0.5F : config.optimizer.momentum;
   }
   config.train.epochs = scenario.epochs;
   config.train.seed = scenario.seed;

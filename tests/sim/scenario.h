@@ -82,7 +82,7 @@ struct Scenario {
   uint32_t held_kib = 0;         // room of a shard for what workers hold; 0: enough
   uint32_t optimizer = 0;       // 0: sgd, 1: with momentum, 2: with Nesterov's, 3: adam, 4: adagrad
   bool has_schedule = false;    // the learning rate falls with every sample
-  uint32_t local_steps = 1;     // minibatches of a step; then optimizer is the outer one, 0 to 2
+  uint32_t local_steps = 1;     // minibatches of a step; optimizer is the outer one, 3: heloco
   bool has_bf16_slots = false;  // the optimizer's, in checkpoints
   uint32_t not_finite_every = 0;  // of so many steps one has NaN in some chunks; 0: none
   NetworkFaults network;

@@ -119,6 +119,12 @@ Status Model(const JobInFile& job) {
 
 Status Optimizer(const JobInFile& job) {
   const OptimizerConfig& optimizer = job.config.optimizer;
+  if (optimizer.kind == OptimizerKind::kHeloco) {
+    return job.Error(
+        "optimizer.kind",
+        "optimizer.kind is heloco, which takes what several local steps have changed; allowed: "
+        "outer.kind heloco with train.local_steps above 1, or another kind here");
+  }
   if (optimizer.nesterov && optimizer.momentum == 0) {
     return job.Error(
         "optimizer.nesterov",

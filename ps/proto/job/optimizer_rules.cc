@@ -13,6 +13,25 @@ constexpr float kOuterLr = 0.7F;
 /// gpt half a nat with 8 local steps (docs/measurements/exchange.md).
 constexpr float kDelayedLr = 0.3F;
 
+/// What 0 stands for. Pushes that come one by one add up, those of a round are averaged; so HeLoCo
+/// (arXiv 2606.00271) divides by the square root of the workers.
+float DefaultOuterLr(OuterKind kind, const JobConfig& config) {
+  switch (kind) {
+    case OuterKind::kDelayedNesterov:
+      return kDelayedLr;
+    case OuterKind::kHeloco:
+      return config.train.mode == Mode::kBsp
+                 ? kOuterLr
+                 : kOuterLr / std::sqrt(static_cast<float>(WorkersListed(config)));
+    case OuterKind::kSgd:
+      return config.outer.momentum == 0 ? 1.0F : kOuterLr;
+    case OuterKind::kAuto:
+    case OuterKind::kNesterov:
+      break;
+  }
+  return kOuterLr;
+}
+
 uint32_t EveryOf(uint32_t every, const JobConfig& config) {
   return every > 0 ? every : WorkersListed(config);
 }
@@ -50,15 +69,12 @@ OptimizerConfig ServerOptimizer(const JobConfig& config) {
   const OuterKind kind = OuterKindOf(config);
   OptimizerConfig rule;
   rule.momentum = outer.momentum;
-  rule.lr = outer.lr;
-  if (rule.lr == 0) {
-    rule.lr = kind == OuterKind::kDelayedNesterov              ? kDelayedLr
-              : kind == OuterKind::kSgd && outer.momentum == 0 ? 1.0F
-                                                               : kOuterLr;
-  }
+  rule.lr = outer.lr == 0 ? DefaultOuterLr(kind, config) : outer.lr;
   if (kind == OuterKind::kDelayedNesterov) {
     rule.kind = OptimizerKind::kDelayedNesterov;
     rule.every = EveryOf(outer.every, config);
+  } else if (kind == OuterKind::kHeloco) {
+    rule.kind = OptimizerKind::kHeloco;
   } else {
     rule.kind = OptimizerKind::kSgd;
     rule.nesterov = kind == OuterKind::kNesterov;

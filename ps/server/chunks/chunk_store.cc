@@ -168,8 +168,36 @@ bool ChunkStore::Apply(
   }
   return kernels::ApplyUpdate(
       rule_,
-      {rate.lr, chunk.weight_decay, chunk.version + 1},
+      {rate.lr, chunk.weight_decay, chunk.version + 1, rate.turn},
       {gradient.data(), at(chunk.value), {at(chunk.slots[0]), at(chunk.slots[1])}, count});
+}
+
+bool ChunkStore::ApplyParts(
+    size_t index, std::span<const std::span<const float>> parts, const UpdateRate& rate) {
+  UpdateRate turned = rate;
+  if (IsTurned(index)) {
+    kernels::Alignment alignment;
+    for (uint32_t part = 0; part < parts.size(); ++part) {
+      Measure(index, part, 0, parts[part], &alignment);
+    }
+    turned.turn = alignment.HelocoTurn();
+  }
+  bool is_finite = true;
+  for (uint32_t part = 0; part < parts.size(); ++part) {
+    is_finite = Apply(index, part, 0, parts[part], turned) && is_finite;
+  }
+  return is_finite;
+}
+
+void ChunkStore::Measure(
+    size_t index,
+    uint32_t part,
+    uint64_t begin,
+    std::span<const float> gradient,
+    kernels::Alignment* alignment) const {
+  const Chunk& chunk = chunks_[index];
+  const uint64_t first = RangeOf(chunk, part).element_begin + begin;
+  alignment->Add(gradient, chunk.slots[0].floats().subspan(first, gradient.size()));
 }
 
 Status ChunkStore::Restore(size_t index, checkpoint::ChunkData data) {
@@ -197,21 +225,16 @@ checkpoint::ChunkData ChunkStore::Take(size_t index) {
   return {chunk.version, std::move(chunk.value), std::move(chunk.slots)};
 }
 
-bool ChunkStore::ApplyMean(
-    size_t index,
-    uint32_t part,
-    uint64_t begin,
-    uint64_t count,
-    std::span<const kernels::WeightedPart> gradients,
-    const UpdateRate& rate) {
+std::span<const float> ChunkStore::MeanOf(
+    std::span<const kernels::WeightedPart> gradients, uint64_t count) {
   if (gradients.size() == 1) {
-    return Apply(index, part, begin, {gradients[0].x, count}, rate);
+    return {gradients[0].x, count};
   }
   if (mean_.size() < count * sizeof(float)) {
     mean_ = Buffer(count * sizeof(float));
   }
   kernels::WeightedMean(gradients, mean_.floats().data(), static_cast<int64_t>(count));
-  return Apply(index, part, begin, mean_.floats().first(count), rate);
+  return mean_.floats().first(count);
 }
 
 }  // namespace ps::server

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "checkpoint/shard_store.h"
+#include "kernels/cpu/alignment.h"
 #include "kernels/cpu/optimizer.h"
 #include "kernels/cpu/optimizer_combine.h"
 #include "ps/base/buffer.h"
@@ -56,6 +57,7 @@ auto BuffersOf(C& chunk) {
 struct UpdateRate {
   float lr = 0;              // with the push's weight
   uint32_t local_steps = 1;  // minibatches behind an observation
+  kernels::Turn turn = {};   // of the whole chunk's gradient, where IsTurned
 };
 
 /// The parameters of one shard. Thread: the shard's.
@@ -127,19 +129,33 @@ class ChunkStore {
       std::span<const float> gradient,
       const UpdateRate& rate);
 
-  /// The same with the mean of several gradients, `count` elements of each. Requires: at least one.
-  bool ApplyMean(
-      size_t index,
-      uint32_t part,
-      uint64_t begin,
-      uint64_t count,
-      std::span<const kernels::WeightedPart> gradients,
-      const UpdateRate& rate);
-
   /// The same with a whole part.
   bool Apply(size_t index, uint32_t part, std::span<const float> gradient, const UpdateRate& rate) {
     return Apply(index, part, 0, gradient, rate);
   }
+
+  /// A whole update but for FinishUpdate: `parts` are all of the chunk, in order.
+  bool ApplyParts(
+      size_t index, std::span<const std::span<const float>> parts, const UpdateRate& rate);
+
+  /// Whether the rule looks at the whole gradient of this chunk before it applies a piece: then
+  /// each piece goes to Measure first, in order, and what HelocoTurn says to Apply.
+  bool IsTurned(size_t index) const {
+    return rule_.kind == kernels::OptimizerKind::kHeloco &&
+           chunks_[index].rule == UpdateRule::kOptimizer;
+  }
+
+  /// Arguments as of Apply. Requires: IsTurned.
+  void Measure(
+      size_t index,
+      uint32_t part,
+      uint64_t begin,
+      std::span<const float> gradient,
+      kernels::Alignment* alignment) const;
+
+  /// The mean of several gradients, `count` elements of each; one is taken as it is. Valid until
+  /// the next call. Requires: at least one.
+  std::span<const float> MeanOf(std::span<const kernels::WeightedPart> gradients, uint64_t count);
 
   void FinishUpdate(size_t index) { ++chunks_[index].version; }
 

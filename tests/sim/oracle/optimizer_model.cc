@@ -1,5 +1,6 @@
 #include "tests/sim/oracle/optimizer_model.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "checkpoint/model/half.h"
@@ -7,6 +8,48 @@
 #pragma STDC FP_CONTRACT OFF
 
 namespace ps::sim {
+namespace {
+
+/// What takes the place of a gradient: so much of it, and so much of the momentum.
+struct Shares {
+  float gradient = 1;
+  float momentum = 0;
+};
+
+/// The sum of x * y, element i in the (i modulo 8)-th of eight sums.
+double ProductOf(std::span<const float> x, std::span<const float> y) {
+  double sums[8] = {};
+  for (size_t i = 0; i < x.size(); ++i) {
+    sums[i % 8] += double{x[i]} * double{y[i]};
+  }
+  double sum = 0;
+  for (const double s : sums) {
+    sum += s;
+  }
+  return sum;
+}
+
+Shares HelocoShares(std::span<const float> gradient, std::span<const float> momentum) {
+  const double g = std::sqrt(ProductOf(gradient, gradient));
+  const double m = std::sqrt(ProductOf(momentum, momentum));
+  if (g == 0 || m <= 1e-12 * g) {
+    return {};
+  }
+  const double confidence = g / (g + 3 * m);
+  const double cosine = std::clamp(ProductOf(gradient, momentum) / (g * m), -1.0, 1.0);
+  if (cosine >= 0.2) {
+    return {};
+  }
+  if (cosine < 0) {
+    const double b = std::min(0.5, 0.5 * -cosine * confidence);
+    return {1, static_cast<float>(b * -cosine * confidence * (g / m))};
+  }
+  const double l = std::min(1.0, (1 - cosine) * confidence);
+  const double length = std::sqrt((1 - l) * (1 - l) + l * l + 2 * l * (1 - l) * cosine);
+  return {static_cast<float>((1 - l) / length), static_cast<float>(l / length * (g / m))};
+}
+
+}  // namespace
 
 ChunkState OptimizerModel::Begin(std::vector<float> value) const {
   const bool has_two = config_.kind == proto::OptimizerKind::kAdam ||
@@ -31,6 +74,8 @@ void OptimizerModel::Apply(
       lr / (1.0 - std::pow(double{config_.beta1}, static_cast<double>(version))));
   const auto root_factor = static_cast<float>(
       std::sqrt(1.0 - std::pow(double{config_.beta2}, static_cast<double>(version))));
+  const Shares shares =
+      config_.kind == proto::OptimizerKind::kHeloco ? HelocoShares(gradient, first) : Shares();
   for (size_t i = 0; i < w.size(); ++i) {
     const float g = gradient[i];
     switch (config_.kind) {
@@ -66,6 +111,13 @@ void OptimizerModel::Apply(
           second[i] = 0;
         }
         w[i] -= lr * step;
+        break;
+      }
+      case proto::OptimizerKind::kHeloco: {
+        const float turned = shares.gradient * g + shares.momentum * first[i];
+        const float next = momentum * first[i] + (1.0F - momentum) * turned;
+        w[i] -= lr * (turned + momentum * (next + next - first[i]));
+        first[i] = next;
         break;
       }
     }
