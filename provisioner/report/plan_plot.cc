@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "provisioner/report/plan_report.h"
+#include "ps/base/text.h"
 
 namespace ps::provisioner {
 namespace {
@@ -105,7 +106,8 @@ double TickStep(double most) {
 }
 
 std::string NumberText(double value, double step) {
-  std::string digits = Text("%.*f", step >= 1 ? 0 : step >= 0.1 ? 1 : 2, value);
+  const int decimals = std::clamp(static_cast<int>(std::ceil(-std::log10(step))), 0, 9);
+  std::string digits = Text("%.*f", decimals, value);
   const size_t point = std::min(digits.find('.'), digits.size());
   for (size_t at = point; at > 3; at -= 3) {
     digits.insert(at - 3, ",");
@@ -310,11 +312,11 @@ class Plot {
         X(point.workers),
         y,
         is_chosen ? 7 : 4);
-    svg_ += Escaped(point.fleet) + Text(
-                                       ": %.0f samples/s, %.0f s, %.2f USD</title></circle>\n",
-                                       point.choice.speed.samples_per_s,
-                                       point.choice.seconds,
-                                       point.choice.usd);
+    svg_ += Escaped(point.fleet) + ": " + FormatRate(point.choice.speed.samples_per_s) +
+            Text(
+                " samples/s, %.0f s, %.2f USD</title></circle>\n",
+                point.choice.seconds,
+                point.choice.usd);
   }
 
   const std::vector<PlotPoint>& points_;

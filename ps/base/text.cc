@@ -47,6 +47,9 @@ std::string FormatRate(double per_s) {
   if (per_s >= 99.95) {
     return FormatCount(static_cast<uint64_t>(std::min(per_s + 0.5, 1e18)));
   }
+  if (per_s > 0 && per_s < 0.0995) {
+    return fmt::format("{:.2g}", per_s);
+  }
   return FormatFixed(per_s, per_s < 9.995 ? 2 : 1);
 }
 

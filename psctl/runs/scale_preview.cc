@@ -80,8 +80,9 @@ std::string SpreadText(const proto::Estimate& estimate, std::string (*format)(do
          ")";
 }
 
+/// Samples/s, of which a slow job has less than one.
 std::string SamplesText(double value) {
-  return FormatCount(static_cast<uint64_t>(std::llround(std::max(value, 0.0))));
+  return FormatRate(std::max(value, 0.0));
 }
 
 void AddFleetRow(

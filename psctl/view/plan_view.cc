@@ -29,6 +29,11 @@ std::string WholeText(double value) {
   return FormatCount(static_cast<uint64_t>(std::llround(std::max(value, 0.0))));
 }
 
+/// Samples/s, of which a slow job has less than one.
+std::string RateText(double per_s) {
+  return FormatRate(std::max(per_s, 0.0));
+}
+
 std::string_view CertaintyText(proto::Certainty certainty) {
   switch (certainty) {
     case proto::Certainty::kBestFound:
@@ -105,7 +110,7 @@ std::string RenderFleets(
         some.kind,
         provisioner::FleetText(some.workers, options.names_minibatches),
         provisioner::ServersText(some.servers),
-        WholeText(some.samples_per_s.value)};
+        RateText(some.samples_per_s.value)};
     if (has_loss) {
       cells.push_back(FormatDuration(some.seconds.value));
       cells.push_back(FormatUsd(some.usd.value));
@@ -168,7 +173,7 @@ std::string RenderHoursAhead(const proto::Plan& plan, const PlanViewOptions& opt
   table.AddRow(
       {"new machines after " + FormatDuration(outlook.start_up_s),
        FormatFixed(outlook.revoked_a_day, 1),
-       WholeText(outlook.samples_per_s),
+       RateText(outlook.samples_per_s),
        FormatFixed(100 * (1 - outlook.samples_per_s / plan.samples_per_s.value), 2) + " %",
        FormatUsd(outlook.usd_per_hour),
        FormatUsd(outlook.usd_per_hour / 3600 / outlook.samples_per_s * 1e6)});
@@ -250,7 +255,7 @@ std::string RenderPlan(const proto::Plan& plan, const PlanViewOptions& options) 
       {"workers", provisioner::FleetText(plan.workers, options.names_minibatches)},
       {"zones", provisioner::ZonesText(plan.workers)},
       {"servers", provisioner::ServersText(plan.servers)},
-      {"samples/s", Spread(plan.samples_per_s, WholeText)}};
+      {"samples/s", Spread(plan.samples_per_s, RateText)}};
   if (options.has_held) {
     const std::string fresh = PartText(plan, /*is_held=*/false, options);
     const bool takes_over = plan.takeover_s > 0 && (fresh != "none" || !options.dropped.empty());

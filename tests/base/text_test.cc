@@ -21,6 +21,9 @@ TEST(TextTest, CountsAreGroupedByThousands) {
 TEST(TextTest, RatesKeepThreeDigits) {
   EXPECT_EQ(FormatRate(0), "0.00");
   EXPECT_EQ(FormatRate(0.714), "0.71");
+  EXPECT_EQ(FormatRate(0.0996), "0.10");
+  EXPECT_EQ(FormatRate(0.05), "0.05");
+  EXPECT_EQ(FormatRate(0.00423), "0.0042");
   EXPECT_EQ(FormatRate(9.996), "10.0");
   EXPECT_EQ(FormatRate(12.34), "12.3");
   EXPECT_EQ(FormatRate(99.96), "100");
