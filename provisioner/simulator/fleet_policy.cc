@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <set>
 #include <utility>
 
@@ -69,7 +68,7 @@ class ReactivePolicy : public FleetPolicy {
   uint32_t available_ = 0;
 };
 
-/// Once an interval: as many as are expected to be worth their start over the next intervals.
+/// Once an interval: as many as are expected to be worth their start over the intervals after it.
 class LookAheadPolicy : public FleetPolicy {
  public:
   LookAheadPolicy(
@@ -120,7 +119,7 @@ class LookAheadPolicy : public FleetPolicy {
   }
 
   uint32_t Choose(const FleetView& view) {
-    forecast_ = predictor_->Predict(view.counts, kLookAheadIntervals);
+    forecast_ = ForecastAhead(LookAhead(), predictor_.get(), view.counts);
     available_then_ = view.available;
     working_ = view.spot_working;
     return ChooseWorkers(LookAhead(), {available_then_, working_, forecast_});
@@ -146,7 +145,8 @@ DeadlineJob DeadlineOf(const SimulatedJob& job) {
 }
 
 /// "Can't be late" for workers that need not be whole: those that spot machines lack are on demand
-/// while progress is behind, and all are from the latest safe moment on.
+/// while progress is behind, and all are from the latest safe moment on. Machines of one market
+/// that work are kept until those of the other one do.
 class DeadlinePolicy : public FleetPolicy {
  public:
   explicit DeadlinePolicy(const SimulatedJob& job) : job_(job) {}
@@ -163,7 +163,8 @@ class DeadlinePolicy : public FleetPolicy {
     spot_ = spot;
     is_final_ = is_final_ || slack_s_ <= 0;
     if (is_final_) {
-      return Wish({.on_demand = all});
+      const uint32_t lacking = all - std::min(view.on_demand_working, all);
+      return Wish({.spot = std::min({spot, view.spot, lacking}), .on_demand = all});
     }
     const DeadlineChoice choice = DecideByDeadline(
         deadline,
@@ -171,12 +172,16 @@ class DeadlinePolicy : public FleetPolicy {
          .work_left_s = left_s,
          .has_spot = spot == all,
          .running = view.on_demand > 0 ? DeadlineChoice::kOnDemand : DeadlineChoice::kSpot});
+    // What is on demand and as yet does the work that spot machines are to do.
+    const uint32_t needed = std::min(view.on_demand, all - std::min(view.spot_working, all));
     if (choice != DeadlineChoice::kOnDemand) {
-      return Wish({.spot = spot});
+      return Wish({.spot = spot, .on_demand = needed});
     }
-    // Machines on demand that work are kept until all can be spot machines.
-    const uint32_t on_demand = std::max(view.on_demand, all - spot);
-    return Wish({.spot = all - on_demand, .on_demand = on_demand});
+    // Machines on demand that work are kept until all can be spot machines. Spot machines that were
+    // started for such a change are kept, too, if others of them are gone.
+    const uint32_t on_demand = std::max(needed, all - spot);
+    return Wish(
+        {.spot = std::max(all - on_demand, std::min(view.spot, spot)), .on_demand = on_demand});
   }
 
   PolicyReason Explain() const override {
@@ -188,6 +193,7 @@ class DeadlinePolicy : public FleetPolicy {
       reason.why = fmt::format(
           "{}; all have to be on demand in {} at the latest",
           wish_.on_demand == 0 ? "progress allows spot machines alone"
+          : wish_.spot == all  ? "progress allows spot machines alone, once they work"
           : spot_ == all       ? "progress is not far enough ahead for a change to spot machines"
                                : "progress is behind or was, and spot machines are missing",
           FormatDuration(slack_s_));
@@ -221,71 +227,6 @@ class DeadlinePolicy : public FleetPolicy {
   double slack_s_ = 0;
 };
 
-/// Knows when each machine goes: it is left just before, and the next one is started in time.
-class OraclePolicy : public FleetPolicy {
- public:
-  OraclePolicy(const SimulatedJob& job, std::span<const SpotMachine> machines)
-      : schedule_(machines.size()) {
-    // Machines that could work, by the moment from which on they could.
-    std::vector<std::pair<double, size_t>> arrivals;
-    for (size_t i = 0; i < machines.size(); ++i) {
-      if (machines[i].end_s > machines[i].begin_s + job.start_s) {
-        arrivals.emplace_back(machines[i].begin_s + job.start_s, i);
-      }
-    }
-    std::ranges::sort(arrivals);
-    std::set<std::pair<double, size_t>> working;  // by their ends
-    std::set<std::pair<double, size_t>> waiting;
-    size_t next = 0;
-    double now_s = 0;
-    const auto fill = [&] {
-      while (working.size() < job.workers_max() && !waiting.empty()) {
-        const auto best = std::prev(waiting.end());
-        schedule_[best->second] = {.begin_s = now_s - job.start_s, .end_s = best->first};
-        working.insert(*best);
-        waiting.erase(best);
-      }
-    };
-    while (next < arrivals.size() || !working.empty()) {
-      const double end_s = working.empty() ? kNever : working.begin()->first;
-      const double arrival_s = next < arrivals.size() ? arrivals[next].first : kNever;
-      now_s = std::min(end_s, arrival_s);
-      if (now_s == kNever) {
-        break;
-      }
-      while (!working.empty() && working.begin()->first <= now_s) {
-        working.erase(working.begin());
-      }
-      while (next < arrivals.size() && arrivals[next].first <= now_s) {
-        const size_t i = arrivals[next++].second;
-        waiting.emplace(machines[i].end_s, i);
-      }
-      while (!waiting.empty() && waiting.begin()->first <= now_s) {
-        waiting.erase(waiting.begin());
-      }
-      fill();
-    }
-  }
-
-  std::string_view name() const override { return "oracle"; }
-
-  FleetWish Decide(const FleetView& view) override { return {.spot = view.spot}; }
-
-  PolicyReason Explain() const override {
-    return {
-        .why = "it knows when each machine goes",
-        .forecast = {},
-        .worth_of = {},
-        .alternatives = {}};
-  }
-
-  const std::vector<SpotMachine>* schedule() const override { return &schedule_; }
-
- private:
-  static constexpr double kNever = std::numeric_limits<double>::infinity();
-  std::vector<SpotMachine> schedule_;  // empty spans: not wanted
-};
-
 Status CheckDeadline(const SimulatedJob& job) {
   if (!(job.samples_wanted > 0) || !(job.deadline_s > 0)) {
     return Status::InvalidArgument(
@@ -310,11 +251,11 @@ Status CheckDeadline(const SimulatedJob& job) {
 }  // namespace
 
 std::vector<std::string_view> FleetPolicyNames() {
-  return {"reactive", "hold", "parcae", "standby", "deadline", "oracle"};
+  return {"reactive", "hold", "parcae", "standby", "deadline"};
 }
 
 Result<std::unique_ptr<FleetPolicy>> MakeFleetPolicy(
-    std::string_view name, const SimulatedJob& job, std::span<const SpotMachine> machines) {
+    std::string_view name, const SimulatedJob& job) {
   std::unique_ptr<FleetPolicy> policy;
   if (name == "reactive") {
     policy = std::make_unique<ReactivePolicy>(job, 0, "reactive");
@@ -333,8 +274,6 @@ Result<std::unique_ptr<FleetPolicy>> MakeFleetPolicy(
   } else if (name == "deadline") {
     PS_TRY(CheckDeadline(job));
     policy = std::make_unique<DeadlinePolicy>(job);
-  } else if (name == "oracle") {
-    policy = std::make_unique<OraclePolicy>(job, machines);
   } else {
     const std::string nearest = NearestName(name, FleetPolicyNames());
     return Status::NotFound(fmt::format(

@@ -72,7 +72,8 @@ struct FleetView {
   uint32_t available = 0;            // now
   uint32_t spot = 0;                 // held, those that start included
   uint32_t spot_working = 0;
-  uint32_t on_demand = 0;
+  uint32_t on_demand = 0;  // likewise
+  uint32_t on_demand_working = 0;
   double samples = 0;  // so far
 };
 
@@ -108,26 +109,23 @@ class FleetPolicy {
   virtual ~FleetPolicy() = default;
 
   virtual std::string_view name() const = 0;
-  /// Asked at least once in an interval, and whenever the count of machines changes.
+  /// Asked at least once in an interval, and whenever the count of machines or workers changes.
   virtual FleetWish Decide(const FleetView& view) = 0;
   /// Why Decide answered as it last did. Made only when asked, so that nobody pays for it else.
   virtual PolicyReason Explain() const = 0;
-
-  /// When a policy that knows the future wants each machine, by its index; null for others.
-  virtual const std::vector<SpotMachine>* schedule() const { return nullptr; }
 };
 
 /// Spare machines that "standby" holds, as a share of the workers.
 inline constexpr double kSpareShare = 0.1;
 
-/// "reactive", "hold", "parcae", "standby", "deadline", "oracle"; see README.md.
+/// "reactive", "hold", "parcae", "standby", "deadline"; see docs/traces.md.
 std::vector<std::string_view> FleetPolicyNames();
 
-/// `machines`: the trace's, which the oracle alone looks at. Both have to outlive the policy. The
-/// job's speeds may change between two questions, their number may not.
+/// `job` has to outlive the policy. Its speeds may change between two questions, their number may
+/// not.
 /// Errors: kNotFound (no such name), kInvalidArgument (the policy needs what the job lacks, or its
 /// goal can't be reached).
 Result<std::unique_ptr<FleetPolicy>> MakeFleetPolicy(
-    std::string_view name, const SimulatedJob& job, std::span<const SpotMachine> machines);
+    std::string_view name, const SimulatedJob& job);
 
 }  // namespace ps::provisioner

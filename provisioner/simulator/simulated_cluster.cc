@@ -81,6 +81,7 @@ void SimulatedCluster::Pass(double until_s) {
 bool SimulatedCluster::Act() {
   const auto told = [this] { return std::pair(launcher_.untold(), launcher_.failed_starts()); };
   const auto before = told();
+  bool has_come = false;
   while (!due_.empty() && std::get<0>(due_.top()) <= work_) {
     const auto [target, process] = due_.top();
     due_.pop();
@@ -93,6 +94,7 @@ bool SimulatedCluster::Act() {
   if (launcher_.next_at_s() <= clock_.now_s()) {
     for (const SimulatedLauncher::Ready& ready : launcher_.TakeReady()) {
       Connect(ready);
+      has_come = true;
     }
   }
   if (next_beat_s_ <= clock_.now_s()) {
@@ -100,7 +102,7 @@ bool SimulatedCluster::Act() {
   }
   is_tick_due_ = is_tick_due_ || next_tick_s_ <= clock_.now_s();
   Settle();
-  return told() != before;
+  return has_come || told() != before;
 }
 
 /// Heartbeats of the workers that have not spoken for long.
@@ -142,19 +144,6 @@ void SimulatedCluster::GiveNotice(size_t machine) {
     Settle();
   } else {
     Revoke(machine);
-  }
-}
-
-void SimulatedCluster::Release(size_t machine) {
-  launcher_.Withdraw(machine);
-  if (const Worker* const worker = Find(launcher_.On(machine)); worker != nullptr) {
-    proto::NoticeRequest request;
-    request.worker = worker->seat;
-    request.grace_ms =
-        static_cast<uint32_t>(std::chrono::milliseconds(std::chrono::hours(1)).count());
-    request.is_release = true;
-    Give(kControl, request);
-    Settle();
   }
 }
 
@@ -409,7 +398,8 @@ SimulatedCluster::FleetKnown SimulatedCluster::known() const {
   return {
       held(Market::kSpot) + untold() - leaving_[spot],
       connected_[spot] - leaving_[spot] + launcher_.untold_running(),
-      held(Market::kOnDemand) - leaving_[on_demand]};
+      held(Market::kOnDemand) - leaving_[on_demand],
+      connected_[on_demand] - leaving_[on_demand]};
 }
 
 Status SimulatedCluster::Check() const {

@@ -45,7 +45,7 @@ class SimulatedCluster final : private proto::Outbox {
   double next_at_s() const;
   /// Time passes. Requires: at most until next_at_s().
   void Pass(double until_s);
-  /// Does what is due now. True: a loss or a failed start was told.
+  /// Does what is due now. True: a worker came, or a loss or a failed start was told.
   bool Act();
 
   /// The fleet controller brings the fleet nearer to what is wanted, if there is a reason to. After
@@ -59,8 +59,6 @@ class SimulatedCluster final : private proto::Outbox {
 
   /// The machine is to be had no more, and its worker is told. One that is starting is gone.
   void GiveNotice(size_t machine);
-  /// Who plans ahead lets the machine's worker go: one less is wanted.
-  void Release(size_t machine);
   void Revoke(size_t machine);
   /// Everybody reports what is finished.
   void ReportAll();
@@ -90,6 +88,7 @@ class SimulatedCluster final : private proto::Outbox {
     uint32_t spot = 0;
     uint32_t spot_working = 0;
     uint32_t on_demand = 0;
+    uint32_t on_demand_working = 0;
   };
 
   FleetKnown known() const;

@@ -47,6 +47,15 @@ double SimulatedStepSeconds(const SimulatedJob& job, double end_s, const CoresOp
   return SlowestSeconds(job, MinibatchOf(job, end_s, options));
 }
 
+double LongestStepSeconds(const SimulatedJob& job, double end_s, const CoresOptions& options) {
+  const double spares = std::ceil(job.workers_max() * kSpareShare);
+  double per_sample_s = (job.workers_max() + spares) / job.samples_per_s.back();
+  for (uint32_t n = 1; n <= job.workers_max(); ++n) {
+    per_sample_s = std::max(per_sample_s, n / job.samples_per_s[n]);
+  }
+  return per_sample_s * MinibatchOf(job, end_s, options);
+}
+
 coordinator::CoordinatorOptions SimulatedCoordinator(
     const SimulatedJob& job, double end_s, const CoresOptions& options) {
   const double step_s = SimulatedStepSeconds(job, end_s, options);

@@ -25,6 +25,9 @@ struct CoresOptions {
 /// Seconds of a worker's step at its slowest, as it is simulated: with several steps taken as one.
 double SimulatedStepSeconds(const SimulatedJob& job, double end_s, const CoresOptions& options);
 
+/// The same of any number of workers, up to those with the spares of "standby".
+double LongestStepSeconds(const SimulatedJob& job, double end_s, const CoresOptions& options);
+
 /// The groups of a simulated job's workers: types of machine, each in a zone of its own.
 inline constexpr char kSpotGroup[] = "spot";
 inline constexpr char kOnDemandGroup[] = "on-demand";

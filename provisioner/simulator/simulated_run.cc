@@ -13,16 +13,8 @@
 namespace ps::provisioner {
 namespace {
 
-/// What a trace and a policy's plan bring, in this order at one moment.
-enum class EventKind : unsigned char {
-  kPriced,
-  kUnwanted,
-  kNoticed,
-  kGone,
-  kAppears,
-  kWanted,
-  kInterval,
-};
+/// What a trace brings, in this order at one moment.
+enum class EventKind : unsigned char { kPriced, kNoticed, kGone, kAppears, kInterval };
 
 /// When, what, and of which machine or price.
 using Event = std::tuple<double, EventKind, size_t>;
@@ -46,14 +38,10 @@ class SimulatedRun {
     }
     for (size_t i = 0; i < machines.size(); ++i) {
       Add(machines[i].begin_s, EventKind::kAppears, i);
-      const bool has_notice = job.notice_s > 0 && policy->schedule() == nullptr;
-      if (has_notice) {
+      if (job.notice_s > 0) {
         Add(machines[i].end_s, EventKind::kNoticed, i);
       }
-      Add(machines[i].end_s + (has_notice ? job.notice_s : 0), EventKind::kGone, i);
-    }
-    if (policy->schedule() != nullptr) {
-      AddSchedule(*policy->schedule(), SimulatedStepSeconds(job, end_s, options));
+      Add(machines[i].end_s + job.notice_s, EventKind::kGone, i);
     }
     Add(0, EventKind::kInterval, 0);
   }
@@ -95,17 +83,6 @@ class SimulatedRun {
     }
   }
 
-  /// A worker that is let go finishes its step first.
-  void AddSchedule(const std::vector<SpotMachine>& schedule, double step_s) {
-    for (size_t i = 0; i < schedule.size(); ++i) {
-      const auto [begin_s, end_s] = schedule[i];
-      if (end_s > begin_s) {
-        Add(begin_s, EventKind::kWanted, i);
-        Add(std::max(begin_s, end_s - step_s), EventKind::kUnwanted, i);
-      }
-    }
-  }
-
   SimulatedFleet FleetNow() const {
     return {
         available_,
@@ -127,10 +104,6 @@ class SimulatedRun {
       case EventKind::kPriced:
         book_.SetSpotPrice(job_.spot_prices[which].usd_per_hour);
         return false;
-      case EventKind::kUnwanted:
-        --wish_.spot;
-        cluster_.Release(which);
-        return false;
       case EventKind::kNoticed:
         Remove(which);
         cluster_.GiveNotice(which);
@@ -142,15 +115,8 @@ class SimulatedRun {
       case EventKind::kAppears:
         is_available_[which] = true;
         ++available_;
-        if (policy_->schedule() == nullptr) {
-          cluster_.Offer(which);
-        }
-        return true;
-      case EventKind::kWanted:
-        ++wish_.spot;
         cluster_.Offer(which);
-        cluster_.Want(wish_);
-        return false;
+        return true;
       case EventKind::kInterval:
         counts_.push_back(available_);
         is_interval_ = true;
@@ -179,10 +145,8 @@ class SimulatedRun {
          .spot = known.spot,
          .spot_working = known.spot_working,
          .on_demand = known.on_demand,
+         .on_demand_working = known.on_demand_working,
          .samples = cluster_.samples()});
-    if (policy_->schedule() != nullptr) {
-      return;
-    }
     wish.spot = std::min(wish.spot, available);
     if (wish != wish_) {
       ++book_.result.plans;

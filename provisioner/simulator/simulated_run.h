@@ -16,8 +16,7 @@ namespace ps::provisioner {
 /// coordinator has counted. Same input, same result, and the same log.
 ///
 /// With `notice_s` a worker is told when the trace has its machine go, and the machine stays so
-/// long for it to finish its step and leave, as in a replay with real processes. A policy that
-/// plans ahead lets go of its machines a step before they go.
+/// long for it to finish its step and leave, as in a replay with real processes.
 ///
 /// Errors: kInvalidArgument (figures that make no sense, no `step_samples`), kCorruption (the
 /// coordinator has refused something, which it never should).

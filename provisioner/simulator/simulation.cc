@@ -17,17 +17,8 @@ namespace {
 constexpr double kForever = std::numeric_limits<double>::infinity();
 constexpr size_t kOnDemand = std::numeric_limits<size_t>::max();  // instead of a machine's index
 
-/// What happens at one moment, in this order: who leaves by plan does so before machines go.
-enum class EventKind : unsigned char {
-  kPriced,
-  kReady,
-  kUnwanted,
-  kGone,
-  kAppears,
-  kWanted,
-  kNoticed,
-  kInterval
-};
+/// What happens at one moment, in this order.
+enum class EventKind : unsigned char { kPriced, kReady, kGone, kAppears, kNoticed, kInterval };
 
 struct Event {
   double at_s = 0;
@@ -104,14 +95,6 @@ class Simulation {
       Add({machines[i].begin_s, EventKind::kAppears, i});
       Add({machines[i].end_s, EventKind::kGone, i});
     }
-    if (const auto* schedule = policy->schedule()) {
-      for (size_t i = 0; i < schedule->size(); ++i) {
-        if ((*schedule)[i].end_s > (*schedule)[i].begin_s) {
-          Add({(*schedule)[i].begin_s, EventKind::kWanted, i});
-          Add({(*schedule)[i].end_s, EventKind::kUnwanted, i});
-        }
-      }
-    }
     Add({0, EventKind::kInterval});
   }
 
@@ -173,17 +156,8 @@ class Simulation {
         book_.SetSpotPrice(job_.spot_prices[event.machine].usd_per_hour);
         return false;
       case EventKind::kReady:
-        if (event.machine == kOnDemand) {
-          on_demand_.Ready(event.launch, now_s_);
-          return false;
-        }
-        return TakeReady(event.machine, event.launch);
-      case EventKind::kWanted:
-        StartSpot(event.machine);
-        return false;
-      case EventKind::kUnwanted:
-        DropSpot(event.machine);
-        return false;
+        return event.machine == kOnDemand ? on_demand_.Ready(event.launch, now_s_)
+                                          : TakeReady(event.machine, event.launch);
       case EventKind::kAppears:
         available_.insert(event.machine);
         free_.insert(event.machine);
@@ -226,22 +200,17 @@ class Simulation {
     }
   }
 
-  /// Whether the start has failed, so that the policy is to be asked.
+  /// Whether a worker or nothing came of a start, so that the policy is to be asked.
   bool TakeReady(size_t machine, uint64_t launch) {
     if (launch_of_[machine] != launch) {
       return false;  // let go or lost meanwhile
     }
     if (ToUnit(CounterRandom(job_.failure_seed, machine, tries_[machine]++)) >=
         job_.launch_failures) {
-      spot_.Ready(launch, now_s_);
-      return false;
+      return spot_.Ready(launch, now_s_);
     }
     DropSpot(machine);
     ++result_.failed_starts;
-    if (const auto* schedule = policy_->schedule();
-        schedule != nullptr && (*schedule)[machine].end_s > now_s_) {
-      StartSpot(machine);
-    }
     return true;
   }
 
@@ -275,11 +244,9 @@ class Simulation {
          .spot = spot_.size() + unnoticed_,
          .spot_working = spot_.ready() + unnoticed_,
          .on_demand = on_demand_.size(),
+         .on_demand_working = on_demand_.ready(),
          .samples = result_.samples});
     is_interval_ = false;
-    if (policy_->schedule() != nullptr) {
-      return;
-    }
     wish.spot = std::min(wish.spot, available());
     result_.plans += wish == wish_ ? 0 : 1;
     wish_ = wish;

@@ -131,6 +131,17 @@ Argument Arguments::AddDuration(
       help);
 }
 
+Argument Arguments::AddDurationOrZero(
+    const std::string& names, double* seconds, const std::string& help) {
+  return AddText(
+      names,
+      [names, seconds](const std::string& text) -> Status {
+        PS_ASSIGN(*seconds, run::ParseDurationOrZero(names, text));
+        return Status::Ok();
+      },
+      help);
+}
+
 void Arguments::AddSettings(std::vector<proto::ConfigOverride>* settings, const std::string& help) {
   std::vector<std::string>* const texts = &lists_.emplace_back();
   Add("--set", texts, help).Value("KEY=VALUE");

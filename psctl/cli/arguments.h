@@ -64,6 +64,8 @@ class Arguments final {
 
   /// "40m", "1h30m", "90": seconds, above 0.
   Argument AddDuration(const std::string& names, double* seconds, const std::string& help);
+  /// The same, of a time that may be 0.
+  Argument AddDurationOrZero(const std::string& names, double* seconds, const std::string& help);
 
   /// --set KEY=VALUE.
   void AddSettings(std::vector<proto::ConfigOverride>* settings, const std::string& help);

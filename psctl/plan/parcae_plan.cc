@@ -203,7 +203,7 @@ Result<ParcaeOutlook> LookAtParcae(const run::PlanCommand& command) {
   PS_ASSIGN(outlook.interval_s, run::ParseDuration("--interval", command.interval));
   PS_ASSIGN(
       const double start_s,
-      run::ParseDuration("--start-up", command.start_up.empty() ? "2m" : command.start_up));
+      run::ParseDurationOrZero("--start-up", command.start_up.empty() ? "2m" : command.start_up));
   PS_ASSIGN(const std::vector<uint32_t> history, CountsUntilNow(command, outlook.interval_s));
   PS_TRY(UseModels(command, &outlook));
   outlook.available = history.back();
@@ -216,7 +216,7 @@ Result<ParcaeOutlook> LookAtParcae(const run::PlanCommand& command) {
       .low = static_cast<int>(job.workers_max() / 4), .high = std::numeric_limits<int>::max()};
   const auto predictor =
       provisioner::MakePredictor(kForecast, provisioner::kLookAheadIntervals, bounds);
-  outlook.counts = predictor->Predict(history, provisioner::kLookAheadIntervals);
+  outlook.counts = provisioner::ForecastAhead(job, predictor.get(), history);
   const std::vector<double> stays(outlook.counts.size(), outlook.available);
   const provisioner::LookAheadView view = {outlook.available, outlook.working, outlook.counts};
   const provisioner::LookAheadView hold = {outlook.available, outlook.working, stays};
@@ -243,11 +243,15 @@ Result<ParcaeOutlook> LookAtParcae(const run::PlanCommand& command) {
   return outlook;
 }
 
+constexpr size_t kToldMax = 12;  // counts of a forecast, which is long where machines start slowly
+
 std::string RenderParcae(const ParcaeOutlook& outlook) {
   std::string counts;
-  for (const double count : outlook.told_counts()) {
-    counts += fmt::format("{}{:g}", counts.empty() ? "" : " ", count);
+  const std::vector<double> told = outlook.told_counts();
+  for (size_t i = 0; i < std::min(told.size(), kToldMax); ++i) {
+    counts += fmt::format("{}{:g}", counts.empty() ? "" : " ", told[i]);
   }
+  counts += told.size() > kToldMax ? " ..." : "";
   const ParcaeChoice& plan = outlook.choices.front();
   std::string text = run::RenderPairs(
       {{"machines",

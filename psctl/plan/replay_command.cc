@@ -17,6 +17,7 @@
 
 #include "provisioner/fleet/local_process.h"
 #include "provisioner/simulator/fleet_policy.h"
+#include "provisioner/simulator/spot_bound.h"
 #include "ps/base/file.h"
 #include "ps/base/random.h"
 #include "ps/base/text.h"
@@ -339,16 +340,14 @@ Result<double> SecondsOfUnit(const std::string& unit) {
 }
 
 Status CheckReplayPolicy(const std::string& name) {
-  if (name == "oracle") {
+  if (name == provisioner::kSpotBound) {
     return Status::InvalidArgument(
         "--policy oracle knows when each machine goes, which nobody knows of a run: take another "
         "one, or psctl simulate, where it says how much knowing would gain");
   }
   std::vector<std::string> known = {"none"};
   for (const std::string_view policy : provisioner::FleetPolicyNames()) {
-    if (policy != "oracle") {
-      known.emplace_back(policy);
-    }
+    known.emplace_back(policy);
   }
   return name.empty() || std::ranges::count(known, name) > 0
              ? Status::Ok()

@@ -37,10 +37,6 @@ class RecordedPolicy final : public FleetPolicy {
 
   provisioner::PolicyReason Explain() const override { return policy_->Explain(); }
 
-  const std::vector<provisioner::SpotMachine>* schedule() const override {
-    return policy_->schedule();
-  }
-
   const std::vector<ReplayFleet>& fleets() const { return fleets_; }
 
  private:
@@ -94,7 +90,7 @@ Result<ReplaySimulation> SimulateReplay(const ReplaySetting& setting, const Repl
   }
   const auto machines = provisioner::MachinesOf(steps, end_s, kDraw);
   job.lost_s = std::max(job.lost_s, 2 * provisioner::SimulatedStepSeconds(job, end_s, {}));
-  PS_ASSIGN(auto made, provisioner::MakeFleetPolicy(setting.policy.policy, believed, machines));
+  PS_ASSIGN(auto made, provisioner::MakeFleetPolicy(setting.policy.policy, believed));
   RecordedPolicy policy(std::move(made));
   PS_ASSIGN(
       const provisioner::SimulationResult result,

@@ -11,6 +11,7 @@
 
 #include "provisioner/simulator/simulated_run.h"
 #include "provisioner/simulator/simulation.h"
+#include "provisioner/simulator/spot_bound.h"
 #include "ps/base/file.h"
 #include "ps/base/logger.h"
 #include "ps/base/text.h"
@@ -68,7 +69,7 @@ Status CheckSimulated(const SimulateCommand& command) {
         Printable(command.engine)));
   }
   std::vector<std::string_view> names = provisioner::FleetPolicyNames();
-  names.push_back(kGoalPolicy);
+  names.insert(names.end(), {provisioner::kSpotBound, kGoalPolicy});
   for (const std::string& policy : command.policies) {
     if (std::ranges::count(names, policy) == 0) {
       const std::string nearest = NearestName(policy, names);
@@ -79,9 +80,11 @@ Status CheckSimulated(const SimulateCommand& command) {
     }
   }
   if (!command.log_path.empty() &&
-      (command.engine != "cores" || command.policies.size() != 1 || command.seeds != 1)) {
+      (command.engine != "cores" || command.policies.size() != 1 || command.seeds != 1 ||
+       command.policies.front() == provisioner::kSpotBound)) {
     return Status::InvalidArgument(
-        "--log is the coordinator's of one run: give it one --policy, one seed, and engine cores");
+        "--log is the coordinator's of one run: give it one --policy but oracle, one seed, and "
+        "engine cores");
   }
   if (command.within_s > 0 && command.samples == 0) {
     return Status::InvalidArgument("--within is the time for a goal: say --samples too");
@@ -250,6 +253,7 @@ std::vector<std::string> PoliciesOf(
       policies.emplace_back(name);
     }
   }
+  policies.emplace_back(provisioner::kSpotBound);
   if (has_goal) {
     policies.emplace_back(kGoalPolicy);
   }
@@ -264,11 +268,18 @@ Result<SimulationResult> RunOnce(
     double end_s,
     const std::string& policy,
     const SimulatedGoal* goal) {
+  if (policy == provisioner::kSpotBound) {
+    const double beyond_s =
+        command.engine == "cores"
+            ? std::min(job.notice_s, provisioner::LongestStepSeconds(job, end_s, {}))
+            : 0;
+    return provisioner::SpotBound(job, machines, end_s, beyond_s);
+  }
   std::unique_ptr<provisioner::FleetPolicy> made;
   if (policy == kGoalPolicy) {
     made = goal->MakePolicy(job);
   } else {
-    PS_ASSIGN(made, provisioner::MakeFleetPolicy(policy, job, machines));
+    PS_ASSIGN(made, provisioner::MakeFleetPolicy(policy, job));
   }
   if (command.engine == "rates") {
     return provisioner::Simulate(job, machines, end_s, made.get());
@@ -346,7 +357,8 @@ int RunSimulate(const SimulateCommand& command, const run::Console& console) {
       command.is_json ? JsonOfJudgement(command, *judgement)
                       : RenderJudgement(command, *judgement));
   if (!command.plot_path.empty()) {
-    const Status written = WriteFileAtomically(command.plot_path, PlotJudgement(*judgement));
+    const Status written =
+        WriteFileAtomically(command.plot_path, PlotJudgement(command, *judgement));
     if (!written.ok()) {
       return run::Fail(console, written);
     }
@@ -380,9 +392,9 @@ void AddArguments(SimulateCommand* command, Arguments* arguments) {
   arguments->Add("--ps", &command->servers, "Hosts of servers, as in m5.xlarge=1");
   arguments->Add(
       "--workers", &command->workers, "At most; the most machines of the trace if absent");
-  arguments->AddDuration(
+  arguments->AddDurationOrZero(
       "--start-up", &command->start_s, "Until a machine's worker takes part; 2m");
-  arguments->AddDuration(
+  arguments->AddDurationOrZero(
       "--detect", &command->detect_s, "Until another one has a revoked worker's seat; at once");
   arguments->Add("--notice", &command->has_notice, "Revocations are announced: no step is lost");
   arguments->Add("--samples", &command->samples, "To train; to the trace's end if absent");

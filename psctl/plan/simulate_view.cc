@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "provisioner/simulator/spot_bound.h"
 #include "ps/base/text.h"
 #include "ps/json/json_writer.h"
 #include "psctl/view/line_plot.h"
@@ -32,6 +33,19 @@ uint64_t CountReached(const provisioner::SimulatedJob& job, const PolicyRuns& po
   return static_cast<uint64_t>(std::ranges::count_if(policy.runs, [&](const auto& run) {
     return run.is_reached && (job.deadline_s == 0 || run.seconds <= job.deadline_s);
   }));
+}
+
+/// "Policies on p3: 20 workers of resnet110".
+std::string TitleOf(const SimulateCommand& command, const Judgement& judgement) {
+  const std::string& job = command.job_path.empty() ? command.profile_path : command.job_path;
+  return Clip(
+      fmt::format(
+          "Policies on {}: {} of {}{}",
+          StemOf(command.trace_path),
+          Plural(judgement.job.workers_max(), "worker"),
+          StemOf(job),
+          command.seeds > 1 ? fmt::format(", seed 1 of {}", command.seeds) : ""),
+      kTitleWidth);
 }
 
 bool HasPrice(const Judgement& judgement) {
@@ -108,7 +122,11 @@ std::string RenderJudgement(const SimulateCommand& command, const Judgement& jud
                  : "by rates") +
          table.Render() +
          "ideal: all machines that could be had, without start-up or loss; h: machine-hours; idle: "
-         "paid for, not working\n";
+         "paid for, not working\n" +
+         (std::ranges::count(judgement.policies, provisioner::kSpotBound, &PolicyRuns::name) > 0
+              ? "oracle: a bound, by rates: on spot machines nobody can train more, or be done "
+                "sooner\n"
+              : "");
 }
 
 std::string JsonOfJudgement(const SimulateCommand& command, const Judgement& judgement) {
@@ -152,17 +170,18 @@ std::string JsonOfJudgement(const SimulateCommand& command, const Judgement& jud
   return std::move(json).Take();
 }
 
-std::string PlotJudgement(const Judgement& judgement) {
+std::string PlotJudgement(const SimulateCommand& command, const Judgement& judgement) {
   PlotPanel workers = {.title = "machines: available (grey), workers that take part", .lines = {}};
   PlotPanel samples = {.title = "samples behind the ideal", .lines = {}};
   double end_s = 0;
   char style = 'b';
-  PlotLine available = {.style = 'a', .points = {}};
+  PlotLine available = {.style = 'a', .points = {}, .is_background = true};
   for (const PolicyRuns& policy : judgement.policies) {
     const SimulationResult& run = policy.runs.front();
     PlotLine line = {.style = style, .points = {}};
     PlotLine short_of = {.style = style, .points = {}};
     uint32_t before = 0;
+    uint32_t there = 0;
     const bool is_first = available.points.empty();
     for (const auto& point : run.points) {
       line.points.emplace_back(point.at_s, before);
@@ -170,7 +189,9 @@ std::string PlotJudgement(const Judgement& judgement) {
       before = point.working;
       short_of.points.emplace_back(point.at_s, point.samples_ideal - point.samples);
       if (is_first) {
+        available.points.emplace_back(point.at_s, there);
         available.points.emplace_back(point.at_s, point.available);
+        there = point.available;
       }
     }
     end_s = std::max(end_s, run.seconds);
@@ -180,7 +201,8 @@ std::string PlotJudgement(const Judgement& judgement) {
     style = style == 'h' ? 'b' : static_cast<char>(style + 1);
   }
   workers.lines.insert(workers.lines.begin(), std::move(available));
-  return DrawPlot("Policies on one trace", {workers, samples}, {.end = end_s, .seconds = end_s});
+  return DrawPlot(
+      TitleOf(command, judgement), {workers, samples}, {.end = end_s, .seconds = end_s});
 }
 
 }  // namespace ps::psctl

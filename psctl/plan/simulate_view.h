@@ -30,6 +30,6 @@ std::string RenderJudgement(const SimulateCommand& command, const Judgement& jud
 std::string JsonOfJudgement(const SimulateCommand& command, const Judgement& judgement);
 
 /// Lines over the trace's time, of the first seed, as SVG.
-std::string PlotJudgement(const Judgement& judgement);
+std::string PlotJudgement(const SimulateCommand& command, const Judgement& judgement);
 
 }  // namespace ps::psctl

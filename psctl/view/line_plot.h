@@ -7,17 +7,25 @@
 
 namespace ps::psctl {
 
-/// Lines over time, one panel above the other, as SVG for light and dark pages.
+// Lines over time, one panel above the other, as SVG for light and dark pages.
+
 struct PlotLine {
   char style = 'a';                               // a to h: its colour; 'a' is grey
   std::vector<std::pair<double, double>> points;  // time, value; what is not finite is left out
+  bool is_background = false;                     // wider, so that lines over it do not hide it
 };
 
 struct PlotPanel {
-  std::string title;  // plain text of the program's own, or Printable, without < and &
+  std::string title;  // plain text of the program's own, or Printable
   std::vector<PlotLine> lines;
   std::vector<std::pair<char, std::string>> legend = {};  // style, name; empty: none
 };
+
+/// Letters of a title for which there is room.
+inline constexpr size_t kTitleWidth = 84;
+
+/// How a title names a file: "p3" of "traces/p3.csv". Printable.
+std::string StemOf(const std::string& path);
 
 /// The time that all panels share.
 struct PlotTime {
@@ -26,7 +34,8 @@ struct PlotTime {
   std::string of = {};  // what follows the last label, " of the trace"
 };
 
-/// Each panel begins at 0 and ends at its largest value.
+/// Each panel begins at 0 and ends at the next round number above its largest value. Lines that lie
+/// on each other for long are dashed, so that each of them is seen. `title` as the panels'.
 std::string DrawPlot(
     std::string_view title, const std::vector<PlotPanel>& panels, const PlotTime& time);
 

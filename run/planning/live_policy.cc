@@ -65,12 +65,14 @@ MachineCounts CountsOf(const proto::JobStatus& status, const std::string& type) 
                                    : MachineCounts{row->wanted, row->present, row->waiting};
 }
 
+/// The first ones: a machine that starts for long needs a forecast of hundreds.
 std::string NumbersText(const std::vector<double>& values) {
+  constexpr size_t kShown = 12;
   std::string text;
-  for (const double value : values) {
-    text += fmt::format(" {:g}", std::round(value * 10) / 10);
+  for (size_t i = 0; i < std::min(values.size(), kShown); ++i) {
+    text += fmt::format(" {:g}", std::round(values[i] * 10) / 10);
   }
-  return text;
+  return values.size() > kShown ? text + " ..." : text;
 }
 
 }  // namespace
@@ -314,7 +316,7 @@ proto::FleetDecision LivePolicy::Decide(const PolicyFacts& facts, uint32_t avail
   const FleetWish wanted = WantedOf(facts);
   Remember(wanted);
   if (policy_ == nullptr) {
-    auto made = provisioner::MakeFleetPolicy(settings_.policy, job_, {});
+    auto made = provisioner::MakeFleetPolicy(settings_.policy, job_);
     if (!made.ok()) {
       has_interval_ = false;  // asked again after another one
       return SayTrouble(made.status());
@@ -329,6 +331,7 @@ proto::FleetDecision LivePolicy::Decide(const PolicyFacts& facts, uint32_t avail
        .spot = HeldOf(facts.spot),
        .spot_working = facts.spot.present,
        .on_demand = HeldOf(facts.on_demand),
+       .on_demand_working = facts.on_demand.present,
        .samples = facts.samples});
   const bool is_all = fleet.spot >= available && limit_ && !facts.available;
   if (is_all && fleet.spot < machines_max_) {

@@ -54,6 +54,12 @@ constexpr size_t kSecondsUnit = std::size(kTimeUnits) - 1;
 }  // namespace
 
 Result<double> ParseDuration(const std::string& flag, const std::string& text) {
+  PS_ASSIGN(const double seconds, ParseDurationOrZero(flag, text));
+  return seconds > 0 ? Result<double>(seconds)
+                     : Expected(flag, "a time such as 40m, 2h, 1h30m, 90s or 2400, above 0", text);
+}
+
+Result<double> ParseDurationOrZero(const std::string& flag, const std::string& text) {
   const Status wrong = Expected(flag, "a time such as 40m, 2h, 1h30m, 90s or 2400", text);
   const char* at = text.data();
   const char* const end = at + text.size();
@@ -81,7 +87,7 @@ Result<double> ParseDuration(const std::string& flag, const std::string& text) {
     next_unit = unit + 1;
     has_unit = true;
   }
-  if (!(seconds > 0 && std::isfinite(seconds))) {
+  if (!has_unit || !std::isfinite(seconds)) {
     return wrong;
   }
   return seconds;

@@ -13,6 +13,8 @@ namespace ps::run {
 
 /// "40m", "2h", "1h30m" or "1h30", "90s", "2400": seconds. Above 0; longer units come first.
 Result<double> ParseDuration(const std::string& flag, const std::string& text);
+/// The same, and "0" or "0s".
+Result<double> ParseDurationOrZero(const std::string& flag, const std::string& text);
 
 /// "g4dn.4xlarge=2,g3.8xlarge:1024=4", several times. A type with a minibatch twice is an error.
 Result<std::vector<provisioner::TypeCount>> ParseTypeCounts(

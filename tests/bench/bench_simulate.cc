@@ -79,7 +79,7 @@ Cost Run(
     const std::vector<SpotMachine>& machines,
     double end_s,
     double steps_max) {
-  auto made = provisioner::MakeFleetPolicy(policy, job, machines);
+  auto made = provisioner::MakeFleetPolicy(policy, job);
   PS_CHECK(made.ok()) << made.status();
   const double begin = CpuSeconds();
   auto result = steps_max == 0 ? provisioner::Simulate(job, machines, end_s, made->get())
@@ -160,7 +160,7 @@ void MeasureWeek(const BenchArguments& arguments) {
       {"cores, each step", 1e12}, {"cores, at most 10 million", 1e7}, {"rates", 0}};
   Table table({"engine and policy", "s", "samples", "steps", "revoked", "events/s"});
   for (const auto& [name, steps_max] : engines) {
-    for (const char* const policy : {"reactive", "parcae", "oracle"}) {
+    for (const char* const policy : {"reactive", "parcae"}) {
       const Cost cost = Run(policy, job, machines, end_s, steps_max);
       table.Add(
           {name + " " + policy,

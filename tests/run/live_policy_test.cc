@@ -87,7 +87,7 @@ TEST(LivePolicyTest, EachDecisionNamesItsForecastAndTheAlternatives) {
       fleet.Look(0),
       "hold wants 4 spot instead of 2 spot, all that are needed can be had: 4 are worth their "
       "start; "
-      "forecast 4 4 4 4 4 4 4 4 4 4 4 4; samples of 3 spot: 21500, 4 spot: 28600");
+      "forecast 4 4 4 4 4 4 4 4 4 4 4 4 ...; samples of 3 spot: 23300, 4 spot: 31000");
   EXPECT_EQ(fleet.Look(30), "") << "it stays so";
   EXPECT_EQ(fleet.Look(60), "") << "another interval says nothing new";
   fleet.facts.available = 1;
@@ -98,6 +98,18 @@ TEST(LivePolicyTest, EachDecisionNamesItsForecastAndTheAlternatives) {
               "hold wants 1 spot instead of 4 spot, 1 can be had: 4 were worth their start when 4 "
               "could be had, now 1 can"),
           HasSubstr("; forecast 4 4 ")));
+}
+
+/// With short intervals machines start for longer than the twelve of them that a plan looks at.
+TEST(LivePolicyTest, MachinesThatStartForManyIntervalsAreAskedFor) {
+  for (const std::string name : {"hold", "parcae"}) {
+    LivePolicySettings settings = SettingsOf(name, 4);
+    settings.interval_s = 5;
+    settings.start_s = 120;
+    Fleet fleet(settings);
+    fleet.facts.available = 4;
+    EXPECT_THAT(fleet.Look(0), HasSubstr(name + " wants 4 spot instead of 0 spot"));
+  }
 }
 
 TEST(LivePolicyTest, IntervalsAreNoLongerForLooksThatComeLate) {
@@ -250,7 +262,7 @@ TEST(LivePolicyTest, ARunIsDecidedAboutAsASimulationIs) {
       job.samples_per_s.push_back(10.0 * n);
     }
     job.start_s = settings.start_s;
-    const auto policy = provisioner::MakeFleetPolicy(name, job, {});
+    const auto policy = provisioner::MakeFleetPolicy(name, job);
     ASSERT_TRUE(policy.ok());
     Random random(7);
     std::vector<uint32_t> counts;
@@ -334,8 +346,7 @@ TEST(PolicySettingsTest, AreThoseOfTheJob) {
         proto::FleetPolicyKind::kHold,
         proto::FleetPolicyKind::kParcae,
         proto::FleetPolicyKind::kStandby,
-        proto::FleetPolicyKind::kDeadline,
-        proto::FleetPolicyKind::kOracle}) {
+        proto::FleetPolicyKind::kDeadline}) {
     config.provisioner.policy = kind;
     const auto names = provisioner::FleetPolicyNames();
     EXPECT_EQ(std::ranges::count(names, PolicySettingsOf(config).policy), 1);

@@ -27,6 +27,18 @@ TEST(PlanArgumentsTest, DurationsHaveUnitsOrAreSeconds) {
   EXPECT_EQ(*ParseDuration("--within", "1d2h3m4s"), 93784);
 }
 
+TEST(PlanArgumentsTest, SomeTimesMayBeZero) {
+  EXPECT_EQ(*ParseDurationOrZero("--start-up", "0s"), 0);
+  EXPECT_EQ(*ParseDurationOrZero("--start-up", "0"), 0);
+  EXPECT_EQ(*ParseDurationOrZero("--start-up", "1m30"), 90);
+  for (const char* const text : {"", "-1s", "s", "nan"}) {
+    EXPECT_THAT(
+        ErrorOf(ParseDurationOrZero("--start-up", text)), HasSubstr("--start-up wants a time"))
+        << text;
+  }
+  EXPECT_THAT(ErrorOf(ParseDuration("--within", "0s")), HasSubstr("above 0"));
+}
+
 TEST(PlanArgumentsTest, WrongDurationsSayWhatIsWanted) {
   for (const char* text :
        {"",

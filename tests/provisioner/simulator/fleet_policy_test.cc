@@ -37,7 +37,7 @@ FleetView ViewOf(double now_s, uint32_t available, double samples = 0) {
 }
 
 std::unique_ptr<FleetPolicy> PolicyOf(std::string_view name, const SimulatedJob& job) {
-  auto policy = MakeFleetPolicy(name, job, {});
+  auto policy = MakeFleetPolicy(name, job);
   EXPECT_TRUE(policy.ok()) << policy.status();
   return std::move(*policy);
 }
@@ -105,6 +105,35 @@ TEST(FleetPolicyTest, ADeadlineSaysWhenAllHaveToBeOnDemandAndWhatThatCosts) {
       ElementsAre(FleetAlternative{{.spot = 4}, 4}, FleetAlternative{{.on_demand = 4}, 12}));
   EXPECT_EQ(policy->Decide(ViewOf(3541, 4)), FleetWish{.on_demand = 4});
   EXPECT_THAT(policy->Explain().why, HasSubstr("on demand alone"));
+}
+
+TEST(FleetPolicyTest, ADeadlineLetsGoOfWhatWorksOnceItsSuccessorsDo) {
+  SimulatedJob job = JobThatBends(4, 4);
+  job.samples_wanted = 40.0 * 3600;
+  job.deadline_s = 2 * 3600;
+  const auto policy = PolicyOf("deadline", job);
+  FleetView view = ViewOf(60, 0);
+  EXPECT_EQ(policy->Decide(view), FleetWish{.on_demand = 4}) << "behind, and there are no others";
+  view = ViewOf(1800, 4, 40.0 * 1700);
+  view.on_demand = view.on_demand_working = 4;
+  EXPECT_EQ(policy->Decide(view), (FleetWish{.spot = 4, .on_demand = 4}));
+  EXPECT_THAT(policy->Explain().why, HasSubstr("spot machines alone, once they work"));
+  view.spot = 4;
+  view.spot_working = 3;
+  EXPECT_EQ(policy->Decide(view), (FleetWish{.spot = 4, .on_demand = 1}));
+  // One goes before all work: the others are kept, and so is what stands in for them.
+  view.available = view.spot = 3;
+  view.spot_working = 2;
+  EXPECT_EQ(policy->Decide(view), (FleetWish{.spot = 3, .on_demand = 2}));
+  view.available = view.spot = view.spot_working = 4;
+  EXPECT_EQ(policy->Decide(view), FleetWish{.spot = 4});
+  // The other way round at the latest moment.
+  view.on_demand = view.on_demand_working = 0;
+  view.now_s = 7000;
+  EXPECT_EQ(policy->Decide(view), (FleetWish{.spot = 4, .on_demand = 4}));
+  view.on_demand = 4;
+  view.on_demand_working = 3;
+  EXPECT_EQ(policy->Decide(view), (FleetWish{.spot = 1, .on_demand = 4}));
 }
 
 TEST(FleetPolicyTest, TheDeadlineGoesByTheSpeedAsItIsMeasured) {
