@@ -384,6 +384,9 @@ int RunReplay(
   begun.trace = command.trace_path;
   begun.speedup = command.scale.speedup;
   begun.goal = ReplayGoalOf(*config);
+  for (const proto::WorkerGroup& group : config->workers) {
+    begun.step_s[group.type] = double{group.step_ms} / 1000;
+  }
   std::optional<ReplayedPolicy> policy;
   if (config->provisioner.policy != proto::FleetPolicyKind::kNone) {
     policy = PolicyOf(*config, command.scale.speedup, MostNodes(*trace));

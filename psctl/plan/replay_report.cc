@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "ps/base/text.h"
 #include "ps/json/json_writer.h"
@@ -15,14 +16,11 @@
 namespace ps::psctl {
 namespace {
 
-/// Speed is measured over windows of this length in which the fleet is whole.
+/// Speed is measured over windows of this length.
 constexpr double kWindowS = 1;
+constexpr double kWindowSteps = 2;  // at least: samples are counted by steps
 
-uint32_t StalledIn(const proto::JobStatus& status) {
-  return static_cast<uint32_t>(std::ranges::count_if(status.workers, [](const auto& row) {
-    return row.incarnation != Incarnation() && row.state == proto::WorkerRowState::kWaiting;
-  }));
-}
+constexpr double kNotKnown = std::numeric_limits<double>::quiet_NaN();
 
 std::string NodeTime(double node_s, double all) {
   return fmt::format(
@@ -227,6 +225,20 @@ void ReplayMeter::LookAtGoal(const proto::JobStatus& status) {
   report_.has_reached = report_.best_loss <= report_.goal.loss;
 }
 
+double ReplayMeter::SpeedUntil(double at_s, uint64_t samples) const {
+  double window_s = kWindowS;
+  for (const auto& [type, step_s] : report_.step_s) {
+    window_s = std::max(window_s, kWindowSteps * step_s);
+  }
+  for (auto before = report_.points.rbegin(); before != report_.points.rend(); ++before) {
+    if (at_s - before->at_s >= window_s) {
+      return static_cast<double>(samples - std::min(samples, before->samples)) /
+             (at_s - before->at_s);
+    }
+  }
+  return kNotKnown;
+}
+
 void ReplayMeter::Look(double at_s, uint32_t available, const proto::JobStatus& status) {
   const auto present = static_cast<uint32_t>(run::CountWorkers(status));
   const double dt = report_.points.empty() ? 0 : at_s - report_.points.back().at_s;
@@ -243,21 +255,27 @@ void ReplayMeter::Look(double at_s, uint32_t available, const proto::JobStatus& 
     steps_lost_before_ = status.steps_lost;
     usd_before_ = status.usd_spent;
   }
-  const uint32_t working = std::min(present, available);
   starting_node_s_ += (wanted - std::min(wanted, present)) * dt;
   report_.seconds = at_s;
   report_.node_s += available * dt;
-  report_.idle_node_s += (available - working) * dt;
-  report_.stalled_node_s += std::min(StalledIn(status), working) * dt;
+  node_times_.Look(dt, available, status);
   report_.samples = status.samples_counted - std::min(status.samples_counted, samples_before_);
   report_.joins = status.joins - std::min(status.joins, joins_before_);
   report_.steps_lost = status.steps_lost - std::min(status.steps_lost, steps_lost_before_);
   report_.usd = status.usd_spent - usd_before_;
-  report_.loss = status.train_loss;
+  if (status.steps_counted > 0) {
+    report_.loss = status.train_loss;
+  }
   LookAtGoal(status);
   const bool is_same = !report_.points.empty() && report_.points.back().available == available &&
                        report_.points.back().present == present;
-  report_.points.push_back({at_s, available, present, status.samples_per_s, status.train_loss});
+  report_.points.push_back(
+      {at_s,
+       available,
+       present,
+       report_.samples,
+       SpeedUntil(at_s, report_.samples),
+       report_.loss.value_or(kNotKnown)});
   if (present != available || available == 0 || !is_same) {
     full_since_s_ = -1;
     return;
@@ -275,6 +293,7 @@ void ReplayMeter::Look(double at_s, uint32_t available, const proto::JobStatus& 
 
 ReplayReport ReplayMeter::Finish() const {
   ReplayReport report = report_;
+  report.node_times = node_times_.Sum();
   std::vector<double> speeds = speeds_;
   if (!speeds.empty()) {
     const auto middle = speeds.begin() + static_cast<std::ptrdiff_t>(speeds.size() / 2);
@@ -322,8 +341,18 @@ std::string RenderReplay(const ReplayReport& report) {
                 " of a fleet that loses nothing at joins and leaves"
           : "not known: the fleet was never whole for long enough");
   pairs.emplace_back("available", NodeTime(report.node_s, 0));
-  pairs.emplace_back("idle", NodeTime(report.idle_node_s, report.node_s));
-  pairs.emplace_back("stalled", NodeTime(report.stalled_node_s, report.node_s));
+  const run::NodeTimes& times = report.node_times;
+  const bool has_step_s =
+      std::ranges::any_of(report.step_s, [](const auto& some) { return some.second > 0; });
+  pairs.emplace_back("computing", NodeTime(times.computing_s, report.node_s));
+  pairs.emplace_back(
+      "slower",
+      has_step_s ? NodeTime(times.slower_s, report.node_s) +
+                       " computing for longer than step_ms: other processes had the cores"
+                 : "not known: the job has no step_ms");
+  pairs.emplace_back("waiting", NodeTime(times.waiting_s, report.node_s));
+  pairs.emplace_back("starting", NodeTime(times.starting_s, report.node_s));
+  pairs.emplace_back("unused", NodeTime(times.unused_s, report.node_s));
   pairs.emplace_back(
       "revocations",
       FormatCount(report.revocations) + ", " + Plural(report.joins, "join") + ", " +
@@ -336,7 +365,7 @@ std::string RenderReplay(const ReplayReport& report) {
   }
   pairs.emplace_back(
       "cost", report.usd > 0 ? FormatUsd(report.usd) + " USD" : "- (no usd_per_hour in the job)");
-  pairs.emplace_back("loss", run::FormatLoss(report.loss));
+  pairs.emplace_back("loss", report.loss ? run::FormatLoss(*report.loss) : "- (no step was made)");
   if (report.goal.loss > 0) {
     pairs.emplace_back("goal", ReplayedGoalText(report));
   }
@@ -353,14 +382,19 @@ std::string JsonOfReplay(const ReplayReport& report) {
   json.Field("samples", report.samples);
   json.Field("samples_ideal", report.samples_ideal);
   json.Field("node_s", report.node_s);
-  json.Field("idle_node_s", report.idle_node_s);
-  json.Field("stalled_node_s", report.stalled_node_s);
+  json.Field("computing_node_s", report.node_times.computing_s);
+  json.Field("slower_node_s", report.node_times.slower_s);
+  json.Field("waiting_node_s", report.node_times.waiting_s);
+  json.Field("starting_node_s", report.node_times.starting_s);
+  json.Field("unused_node_s", report.node_times.unused_s);
   json.Field("start_s", report.start_s);
   json.Field("revocations", report.revocations);
   json.Field("joins", report.joins);
   json.Field("steps_lost", report.steps_lost);
   json.Field("usd", report.usd);
-  json.Field("loss", report.loss);
+  if (report.loss) {
+    json.Field("loss", *report.loss);
+  }
   if (report.goal.loss > 0) {
     WriteGoal(report, &json);
   }
@@ -390,15 +424,24 @@ std::string JsonOfReplay(const ReplayReport& report) {
 }
 
 std::string PlotReplay(const ReplayReport& report) {
+  PlotLine available =
+      LineOf(report, 'a', [](const auto& p) { return static_cast<double>(p.available); });
+  available.is_background = true;
   const std::vector<PlotPanel> panels = {
       {"machines: available (grey), workers that take part (blue)",
-       {LineOf(report, 'a', [](const auto& p) { return static_cast<double>(p.available); }),
+       {available,
         LineOf(report, 'b', [](const auto& p) { return static_cast<double>(p.present); })}},
       {"samples/s", {LineOf(report, 'b', [](const auto& p) { return p.samples_per_s; })}},
       {"training loss", {LineOf(report, 'b', [](const auto& p) { return p.loss; })}},
   };
   return DrawPlot(
-      fmt::format("A replay at {:g} times the speed", report.speedup),
+      Clip(
+          fmt::format(
+              "A replay of {} with {}, {:g} times as fast",
+              StemOf(report.trace),
+              StemOf(report.job),
+              report.speedup),
+          kTitleWidth),
       panels,
       {.end = report.points.empty() ? 0 : report.points.back().at_s,
        .seconds = report.seconds * report.speedup,

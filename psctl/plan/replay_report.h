@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,16 +11,18 @@
 #include "ps/proto/job/job_config.h"
 #include "ps/proto/messages.h"
 #include "psctl/plan/replay_trace.h"
+#include "run/report/node_times.h"
 
 namespace ps::psctl {
 
 /// A replay at one moment.
 struct ReplayPoint {
-  double at_s = 0;         // of the clock, since the replay's beginning
-  uint32_t available = 0;  // machines that the trace has
-  uint32_t present = 0;    // workers that take part
-  double samples_per_s = 0;
-  double loss = 0;
+  double at_s = 0;           // of the clock, since the replay's beginning
+  uint32_t available = 0;    // machines that the trace has
+  uint32_t present = 0;      // workers that take part
+  uint64_t samples = 0;      // counted since the replay's beginning
+  double samples_per_s = 0;  // of the second before, or of two steps; NaN: not known yet
+  double loss = 0;           // NaN: no step is counted yet
 };
 
 /// What a policy said at one moment.
@@ -70,14 +73,14 @@ struct ReplayReport {
   uint64_t samples = 0;
   double samples_ideal = 0;   // of a fleet that loses nothing at joins and leaves; 0: not known
   double node_s = 0;          // that the trace had
-  double idle_node_s = 0;     // of these: no worker took part
-  double stalled_node_s = 0;  // a worker took part, and waited
+  run::NodeTimes node_times;  // what they were for
   uint64_t revocations = 0;   // workers that the trace took
   uint64_t joins = 0;
   double start_s = 0;  // from asking for a worker until it took part, on average; 0: none was
   uint64_t steps_lost = 0;
   double usd = 0;
-  double loss = 0;
+  std::optional<double> loss;            // nothing: no step was counted
+  std::map<std::string, double> step_s;  // of the types of machine, as the job says
   ReplayGoal goal;
   double best_loss = 0;        // until `has_reached`
   bool has_reached = false;    // the loss of `goal`
@@ -96,7 +99,8 @@ struct ReplayReport {
 /// Adds up what a replay comes to, from one look at the run after the other.
 class ReplayMeter {
  public:
-  explicit ReplayMeter(ReplayReport begun) : report_(std::move(begun)) {}
+  explicit ReplayMeter(ReplayReport begun)
+      : report_(std::move(begun)), node_times_(report_.step_s) {}
 
   /// Requires: `at_s` ascends.
   void Look(double at_s, uint32_t available, const proto::JobStatus& status);
@@ -110,8 +114,11 @@ class ReplayMeter {
 
  private:
   void LookAtGoal(const proto::JobStatus& status);
+  /// Samples/s until now, when so many were counted.
+  double SpeedUntil(double at_s, uint64_t samples) const;
 
   ReplayReport report_;
+  run::NodeTimeMeter node_times_;
   bool is_begun_ = false;
   uint64_t samples_before_ = 0;
   uint64_t joins_before_ = 0;

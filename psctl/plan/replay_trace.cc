@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <chrono>
 #include <cmath>
@@ -37,6 +38,53 @@ std::vector<std::string_view> SplitAt(std::string_view text, char separator) {
     }
     text.remove_prefix(at + 1);
   }
+}
+
+std::string_view Trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(' ');
+  return begin == std::string_view::npos
+             ? std::string_view()
+             : text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
+}
+
+/// A table's lines without what programs write before them.
+struct TableBody {
+  std::string_view text;
+  size_t lines_before = 0;
+};
+
+/// Whether each cell is a word that no line of a table has: "time", "\"nodes\"".
+bool NamesColumns(std::string_view line) {
+  const std::vector<std::string_view> cells = SplitAt(line, ',');
+  return cells.size() > 1 && std::ranges::all_of(cells, [](std::string_view cell) {
+           cell = Trimmed(cell);
+           if (cell.size() > 2 && cell.front() == '"' && cell.back() == '"') {
+             cell = cell.substr(1, cell.size() - 2);
+           }
+           double number = 0;
+           return !cell.empty() && std::isalpha(static_cast<unsigned char>(cell.front())) != 0 &&
+                  !ParseWhole(cell, &number) && cell != "add" && cell != "remove" && cell != "null";
+         });
+}
+
+/// Leaves out a byte order mark, and a first line that names the columns.
+TableBody BodyOf(std::string_view text) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  TableBody body = {text};
+  body.text.remove_prefix(text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0);
+  const size_t first = body.text.find_first_not_of("\r\n");
+  if (first == std::string_view::npos) {
+    return body;
+  }
+  const size_t end = std::min(body.text.find('\n', first), body.text.size() - 1);
+  std::string_view line = body.text.substr(first, end + 1 - first);
+  line = line.substr(0, line.find_last_not_of("\r\n") + 1);
+  if (NamesColumns(line)) {
+    const auto header = body.text.substr(0, end + 1);
+    body.lines_before = static_cast<size_t>(std::ranges::count(header, '\n'));
+    body.text.remove_prefix(end + 1);
+  }
+  return body;
 }
 
 /// Takes steps in order; of several at one time the last one counts.
@@ -103,11 +151,11 @@ class NamedNodes {
 };
 
 Result<AvailabilityTrace> ParseLines(
-    std::string_view text, const std::string& name, double unit_s) {
+    const TableBody& body, const std::string& name, double unit_s) {
   TraceBuilder builder;
   NamedNodes nodes;
-  size_t number = 0;
-  for (std::string_view line : SplitAt(text, '\n')) {
+  size_t number = body.lines_before;
+  for (std::string_view line : SplitAt(body.text, '\n')) {
     ++number;
     const auto wrong = [&](std::string_view why) {
       return Status::InvalidArgument(fmt::format("{}:{}: {}", name, number, why));
@@ -155,13 +203,6 @@ struct Reading {
   uint64_t count = 0;
 };
 
-std::string_view Trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(' ');
-  return begin == std::string_view::npos
-             ? std::string_view()
-             : text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
-}
-
 /// Numbers of `digits` digits each with `separator` between them: "2021-12-11".
 template <size_t kCount>
 bool ParseParts(
@@ -201,10 +242,10 @@ bool BeginsWithDate(std::string_view line) {
   return line.size() > 10 && line[4] == '-' && line[7] == '-';
 }
 
-Result<std::vector<Reading>> ReadDated(std::string_view text, const std::string& name) {
+Result<std::vector<Reading>> ReadDated(const TableBody& body, const std::string& name) {
   std::vector<Reading> readings;
-  size_t number = 0;
-  for (std::string_view line : SplitAt(text, '\n')) {
+  size_t number = body.lines_before;
+  for (std::string_view line : SplitAt(body.text, '\n')) {
     ++number;
     line.remove_suffix(line.ends_with('\r') ? 1 : 0);
     if (line.empty()) {
@@ -238,8 +279,8 @@ double UsualInterval(std::vector<double> intervals) {
 }
 
 Result<AvailabilityTrace> ParseDatedLines(
-    std::string_view text, const std::string& name, GapRule gaps) {
-  PS_ASSIGN(const std::vector<Reading> readings, ReadDated(text, name));
+    const TableBody& body, const std::string& name, GapRule gaps) {
+  PS_ASSIGN(const std::vector<Reading> readings, ReadDated(body, name));
   std::vector<double> intervals;
   for (size_t i = 1; i < readings.size(); ++i) {
     intervals.push_back(readings[i].at_s - readings[i - 1].at_s);
@@ -461,7 +502,9 @@ Result<GapRule> GapRuleOf(const std::string& name) {
 }
 
 Result<AvailabilityTrace> ParseTrace(
-    std::string_view text, const std::string& name, double unit_s, GapRule gaps) {
+    std::string_view all, const std::string& name, double unit_s, GapRule gaps) {
+  const TableBody body = BodyOf(all);
+  const std::string_view text = body.text;
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first != std::string_view::npos && text[first] == '{') {
     return ParseTraceJson(text, name, gaps);
@@ -470,17 +513,18 @@ Result<AvailabilityTrace> ParseTrace(
     return ParseEventLists(text, name, unit_s);
   }
   if (first != std::string_view::npos && BeginsWithDate(text.substr(first))) {
-    return ParseDatedLines(text, name, gaps);
+    return ParseDatedLines(body, name, gaps);
   }
-  return ParseLines(text, name, unit_s);
+  return ParseLines(body, name, unit_s);
 }
 
 Result<std::vector<PriceLine>> ParsePrices(
     std::string_view text, const std::string& name, double unit_s, GapRule gaps) {
   std::vector<PriceLine> prices;
   std::vector<size_t> numbers;  // of their lines
-  size_t number = 0;
-  for (std::string_view line : SplitAt(text, '\n')) {
+  const TableBody body = BodyOf(text);
+  size_t number = body.lines_before;
+  for (std::string_view line : SplitAt(body.text, '\n')) {
     ++number;
     const auto wrong = [&](std::string_view why) {
       return Status::InvalidArgument(fmt::format("{}:{}: {}", name, number, why));

@@ -41,10 +41,11 @@ Result<GapRule> GapRuleOf(const std::string& name);
 /// Reads a trace: lines of `time,count`, of `time,add|remove,node`, or of
 /// `[time, "add|remove|no-op|migration", {"nodes": [node, ...], "duration": time}]`, in units of
 /// `unit_s` seconds; lines of `YYYY-MM-DD, HH:MM:SS, count` as somebody polled it; or JSON with
-/// metadata.gap_seconds and a list `data` of counts. Errors: kInvalidArgument with `name` and the
+/// metadata.gap_seconds and a list `data` of counts. A byte order mark and a first line that names
+/// the columns are left out. Errors: kInvalidArgument with `name` and the
 /// line.
 Result<AvailabilityTrace> ParseTrace(
-    std::string_view text, const std::string& name, double unit_s, GapRule gaps = GapRule::kRefuse);
+    std::string_view all, const std::string& name, double unit_s, GapRule gaps = GapRule::kRefuse);
 
 /// What a spot machine costs in an hour, from `at_s` on.
 struct PriceLine {

@@ -7,6 +7,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "ps/base/file.h"
 #include "ps/base/random.h"
 #include "psctl/plan/replay_command.h"
@@ -36,6 +41,37 @@ TEST(TraceTest, CountsOverTimeAreRead) {
   EXPECT_THAT(
       StepsOf("0,1\n0,2\n2000,2\r\n\n3000,1\n"), ElementsAre(TraceStep{0, 2}, TraceStep{3, 1}));
   EXPECT_THAT(StepsOf("1000,4\n"), ElementsAre(TraceStep{0, 0}, TraceStep{1, 4}));
+}
+
+/// As tables are written by other programs: with a mark of their encoding, and names of columns.
+TEST(TraceTest, WhatProgramsWriteAboveTheirLinesIsLeftOut) {
+  const std::string mark = "\xEF\xBB\xBF";
+  for (const std::string& before :
+       {mark, std::string("time_ms,nodes\n"), mark + "\"Time\", \"Count\"\r\n", mark + "\n"}) {
+    EXPECT_THAT(StepsOf(before + "0,2\n3000,1\n"), ElementsAre(TraceStep{0, 2}, TraceStep{3, 1}))
+        << before;
+  }
+  EXPECT_THAT(
+      StepsOf("time,event,node\n0,add,a\n1000,add,b\n"),
+      ElementsAre(TraceStep{0, 1}, TraceStep{1, 2}));
+  EXPECT_THAT(
+      StepsOf(mark + "date, time, count\n2021-12-11, 23:59:50, 55\n2021-12-11, 23:59:55, 54\n"),
+      ElementsAre(TraceStep{0, 55}, TraceStep{5, 54}));
+  EXPECT_THAT(
+      StepsOf(mark + R"({"metadata": {"gap_seconds": 600}, "data": [1, 2]})"),
+      ElementsAre(TraceStep{0, 1}, TraceStep{600, 2}));
+  EXPECT_EQ(
+      TraceError("time,nodes\n0,1\n5,-2\n"), "t.csv:3: expected a count of machines; got '-2'");
+  EXPECT_EQ(TraceError("time,nodes\n"), "t.csv: the trace is empty");
+  EXPECT_EQ(ParsePrices(mark + "ms,usd\r\n0,1\r\n60,2\r\n", "p.csv", 1)->size(), 2U);
+  EXPECT_THAT(
+      std::string(ParsePrices("time,price\n0,1\n5,x\n", "p.csv", 1).status().message()),
+      HasSubstr("p.csv:3: expected a price"));
+  const std::string expected = ": expected TIME,COUNT or TIME,add|remove,NODE; got ";
+  EXPECT_EQ(TraceError("0,1\ntime,nodes\n"), "t.csv:2" + expected + "'time,nodes'");
+  EXPECT_EQ(TraceError("time,nodes\ntime,nodes\n0,1\n"), "t.csv:2" + expected + "'time,nodes'");
+  EXPECT_EQ(TraceError("x,2\n0,1\n"), "t.csv:1" + expected + "'x,2'");
+  EXPECT_EQ(TraceError("x,add,a\n0,1\n"), "t.csv:1" + expected + "'x,add,a'");
 }
 
 TEST(TraceTest, NodesThatComeAndGoAreCounted) {
@@ -227,7 +263,8 @@ TEST(TraceTest, AnyBytesAreTaken) {
       "0,1\n1000,2\n2000,7\n",
       "0,add,a\n1,remove,a\n",
       R"({"metadata": {"gap_seconds": 600}, "data": [1, 1, 0, 1]})",
-      "2021-12-11, 11:11:30, 55\n2021-12-11, 11:13:10, 54\n"};
+      "2021-12-11, 11:11:30, 55\n2021-12-11, 11:13:10, 54\n",
+      "\xEF\xBB\xBFtime,nodes\r\n0,1\n1000,2\n"};
   Random random(11);
   for (int i = 0; i < 30'000; ++i) {
     std::string text = sources[random.Below(std::size(sources))];
@@ -303,31 +340,81 @@ TEST(ReplayCommandTest, AProcessIsKnownByWhatItWasStartedForNotByItsPid) {
   EXPECT_EQ(::waitpid(pid, nullptr, 0), pid);
 }
 
-/// Workers 0 and 1 take part in run::MakeStatus.
-TEST(ReplayMeterTest, CountsMachinesThatIdleAndThoseThatWait) {
+/// Workers 0 and 1 take part in run::MakeStatus. The second one waits for half of its time.
+TEST(ReplayMeterTest, EachNodeSecondIsSaidToBeForSomething) {
   ReplayReport begun_report;
   begun_report.speedup = 60;
   begun_report.goal.loss = 0.5;
+  begun_report.step_s = {{"", 0.64}};  // of 64 samples: 100 samples/s
   ReplayMeter meter(begun_report);
   proto::JobStatus status = run::MakeStatus();
+  status.fleet = {{"", 3, 2, 0, 0}};
   const uint64_t begun = status.samples_counted;
   meter.Look(0, 2, status);
   for (int second = 1; second <= 10; ++second) {
     status.samples_counted += 200;
+    status.workers[0].stats.samples += 80;  // the host is busy
+    status.workers[0].stats.compute_s += 1;
+    status.workers[1].stats.samples += 50;
+    status.workers[1].stats.compute_s += 0.5;
+    status.workers[1].stats.wait_s += 0.4;
+    status.workers[1].stats.times.evaluate_s += 0.1;
     meter.Look(second, second <= 8 ? 2 : 4, status);
   }
   meter.NoteRevoked(3);
   const ReplayReport report = meter.Finish();
   EXPECT_EQ(report.samples, status.samples_counted - begun);
   EXPECT_EQ(report.node_s, 24);
-  EXPECT_EQ(report.idle_node_s, 4);
-  EXPECT_EQ(report.stalled_node_s, 10) << "worker 1 waits all the time";
+  const run::NodeTimes& times = report.node_times;
+  EXPECT_NEAR(times.computing_s, 8 + 5, 1e-9);
+  EXPECT_NEAR(times.slower_s, 2, 1e-9);
+  EXPECT_NEAR(times.waiting_s, 5, 1e-9);
+  EXPECT_NEAR(times.starting_s, 2, 1e-9) << "one of the two machines that came";
+  EXPECT_NEAR(times.unused_s, 2, 1e-9);
   EXPECT_EQ(report.samples_ideal, 2400) << "100 a second of each";
-  EXPECT_THAT(RenderReplay(report), HasSubstr("83.3 % of a fleet that loses nothing"));
-  EXPECT_THAT(RenderReplay(report), HasSubstr("met: loss 0.5000 after 35.5 s\n"));
-  EXPECT_THAT(RenderReplay(report), HasSubstr("10.0 s for 10m 00s"));
-  EXPECT_THAT(PlotReplay(report), HasSubstr("training loss"));
+  const std::string text = RenderReplay(report);
+  EXPECT_THAT(text, HasSubstr("83.3 % of a fleet that loses nothing"));
+  EXPECT_THAT(text, HasSubstr("13.0 node-seconds (54.2 %)\n"));
+  EXPECT_THAT(text, HasSubstr("2.0 node-seconds (8.3 %) computing for longer than step_ms"));
+  EXPECT_THAT(text, HasSubstr("met: loss 0.5000 after 35.5 s\n"));
+  EXPECT_THAT(text, HasSubstr("10.0 s for 10m 00s"));
+  EXPECT_THAT(JsonOfReplay(report), HasSubstr("\"waiting_node_s\": 5"));
+}
+
+TEST(ReplayMeterTest, APlotNamesItsTraceAndJobAndBeginsWithTheFirstLoss) {
+  ReplayReport begun;
+  begun.trace = "traces/p<3>.csv";
+  begun.job = "jobs/cnn.json";
+  begun.speedup = 60;
+  begun.step_s = {{"spot", 0.5}};
+  ReplayMeter meter(begun);
+  proto::JobStatus status = run::MakeStatus();
+  status.steps_counted = 0;
+  status.train_loss = 0;
+  status.samples_per_s = 7;  // of the last seconds, in which nothing changed
+  for (int tenth = 0; tenth <= 100; ++tenth) {
+    meter.Look(tenth * 0.1, 2, status);
+    status.samples_counted += tenth < 50 ? 10 : 20;
+    if (tenth == 20) {
+      status.steps_counted = 1;
+      status.train_loss = 2;
+    }
+  }
+  const ReplayReport report = meter.Finish();
+  EXPECT_TRUE(std::isnan(report.points[20].loss)) << "nobody knows it yet";
+  EXPECT_EQ(report.points[21].loss, 2);
+  EXPECT_TRUE(std::isnan(report.points[5].samples_per_s));
+  EXPECT_NEAR(report.points[45].samples_per_s, 100, 1e-6);
+  EXPECT_NEAR(report.points[65].samples_per_s, 200, 1e-6) << "of the second before";
+  const std::string plot = PlotReplay(report);
+  EXPECT_THAT(plot, HasSubstr(">A replay of p&lt;3&gt; with cnn, 60 times as fast</text>"));
+  EXPECT_THAT(plot, HasSubstr("training loss"));
   EXPECT_THAT(PlotReplay(ReplayReport()), HasSubstr("</svg>"));
+  ReplayMeter none{ReplayReport()};
+  status.steps_counted = 0;
+  none.Look(0, 2, status);
+  EXPECT_THAT(RenderReplay(none.Finish()), HasSubstr("- (no step was made)"));
+  EXPECT_THAT(JsonOfReplay(none.Finish()), Not(HasSubstr("\"loss\"")));
 }
 
 /// A run whose loss is 1 in its 11th second and falls by 1/8 a second, for 0.02 USD a second.
