@@ -41,6 +41,12 @@ Result<double> PullBytes(const proto::JobProfile& profile, std::string_view enco
   return proto::PulledBytesOf(parsed, ValuesOf(profile));
 }
 
+bool PullsDifferences(std::string_view encoding) {
+  const Result<codec::Encoding> parsed = codec::ParseEncoding(encoding);
+  return parsed.ok() &&
+         (parsed->kind == codec::EncodingKind::kInt8 || parsed->kind == codec::EncodingKind::kInt4);
+}
+
 Exchange ExchangeOf(const proto::JobProfile& profile, const ExchangeChange& change) {
   const auto first = [](double a, double b, double c) { return a > 0 ? a : b > 0 ? b : c; };
   Exchange exchange;

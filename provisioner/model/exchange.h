@@ -19,12 +19,18 @@ Result<std::string> EncodingName(std::string_view text);
 Result<double> PushBytes(const proto::JobProfile& profile, std::string_view encoding);
 Result<double> PullBytes(const proto::JobProfile& profile, std::string_view encoding);
 
+/// Whether pulls in this encoding are differences to what the worker holds, of which servers keep a
+/// copy. False for what is no encoding.
+bool PullsDifferences(std::string_view encoding);
+
 /// What a prediction changes; as profiled where nothing is said.
 struct ExchangeChange {
   int local_steps = 0;    // minibatches between two exchanges; 0: the profile's
   double push_bytes = 0;  // of one exchange; 0: the profile's
   double pull_bytes = 0;
   double samples = 1;  // to a loss, as a multiple of what the profile's curves tell
+  // Most that a server host keeps of what workers hold; 0: pulls are no differences.
+  double held_bytes_max = 0;
 };
 
 /// Bytes of one exchange either way, and minibatches between two of them.

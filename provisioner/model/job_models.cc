@@ -47,12 +47,13 @@ Result<WorkerClass> WorkerOf(
   return worker;
 }
 
-/// Appends a class for each minibatch of a type that the profile has figures of.
+/// Appends a class, and its memory, for each minibatch of a type that the profile has figures of.
 Status AddClasses(
     const proto::Catalog& catalog,
     const proto::JobProfile& profile,
     const std::string& name,
-    std::vector<WorkerClass>* classes) {
+    std::vector<WorkerClass>* classes,
+    std::vector<WorkerNeed>* needs) {
   const proto::InstanceType* type = catalog.Find(name);
   if (type == nullptr) {
     return Status::NotFound(fmt::format("no type {} in the catalog of {}", name, catalog.provider));
@@ -65,6 +66,7 @@ Status AddClasses(
     if (measured.instance_type == name) {
       PS_ASSIGN(WorkerClass worker, WorkerOf(profile, *type, measured));
       classes->push_back(std::move(worker));
+      needs->push_back(WorkerNeedOf(profile, measured, type->device != "cpu"));
     }
   }
   return Status::Ok();
@@ -236,7 +238,7 @@ Result<JobModels> BuildJobModels(
   JobModels models;
   std::vector<WorkerClass> classes;
   for (const std::string& name : TypesOf(catalog, profile, options, &models.not_profiled)) {
-    PS_TRY(AddClasses(catalog, profile, name, &classes));
+    PS_TRY(AddClasses(catalog, profile, name, &classes, &models.worker_needs));
   }
   if (classes.empty()) {
     return Status::InvalidArgument(fmt::format(
@@ -251,6 +253,7 @@ Result<JobModels> BuildJobModels(
   }
   const Exchange exchange = ExchangeOf(profile, options.exchange);
   models.traffic = TrafficOf(profile, options.exchange);
+  models.server_need = ServerNeedOf(profile, options.exchange.held_bytes_max);
   models.push_bytes = exchange.push_bytes;
   models.pull_bytes = exchange.pull_bytes;
   for (const proto::FleetSample& fleet : profile.fleets) {

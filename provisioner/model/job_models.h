@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "provisioner/model/exchange.h"
+#include "provisioner/model/memory_need.h"
 #include "provisioner/model/performance_model.h"
 #include "provisioner/model/prediction_interval.h"
 #include "ps/base/status.h"
@@ -38,6 +39,8 @@ struct JobModels {
   double pull_bytes = 0;
   FleetSize measured;                     // the most of each in fleets whose speed the profile has
   std::vector<std::string> not_profiled;  // workers of the catalog that were left out
+  std::vector<WorkerNeed> worker_needs;   // by class
+  ServerNeed server_need;
 };
 
 /// Errors: kInvalidArgument for a model name that does not exist, and for a profile that lacks what

@@ -150,16 +150,37 @@ Status CheckServers(const PlanProblem& problem) {
           fmt::format("{}: the price must not be negative", server.instance_type));
     }
   }
+  int held = 0;
+  for (const Offer& offer : problem.offers) {
+    held += offer.held;
+  }
+  int workers_max = 0;  // of servers that quotas leave room for
+  bool has_room = false;
   for (size_t i = 0; i < servers.size(); ++i) {
-    const std::vector<int> room = RoomBeside(problem, static_cast<int>(i), servers[i].hosts_min);
-    if (std::ranges::all_of(room, [](int left) { return left >= 0; })) {
-      return Status::Ok();
+    for (int hosts = servers[i].hosts_min; hosts <= servers[i].hosts_max; ++hosts) {
+      const std::vector<int> room = RoomBeside(problem, static_cast<int>(i), hosts);
+      if (std::ranges::any_of(room, [](int left) { return left < 0; })) {
+        break;
+      }
+      has_room = true;
+      workers_max = std::max(workers_max, servers[i].memory.WorkersMax(hosts));
     }
   }
-  return Status::InvalidArgument(fmt::format(
-      "{}: the quota of a type that holds parameters and works is one, and what is held leaves "
-      "none of it for servers",
-      servers.front().instance_type));
+  if (!has_room) {
+    return Status::InvalidArgument(fmt::format(
+        "{}: the quota of a type that holds parameters and works is one, and what is held leaves "
+        "none of it for servers",
+        servers.front().instance_type));
+  }
+  const int workers_min = std::max({held, problem.workers_min, 1});
+  if (workers_max < workers_min) {
+    return Status::InvalidArgument(fmt::format(
+        "the servers on offer have memory for the gradients of {} workers, and {} are held or "
+        "asked for: allow more servers, or types with more memory",
+        workers_max,
+        workers_min));
+  }
+  return Status::Ok();
 }
 
 }  // namespace
@@ -224,7 +245,15 @@ bool FleetJudge::IsSizeAllowed(std::span<const int> counts) const {
   return workers >= std::max(problem_.workers_min, 1) && workers <= problem_.workers_max;
 }
 
-bool FleetJudge::FitsPools(std::span<const int> counts, int server_offer, int hosts) const {
+bool FleetJudge::HasMemory(int workers, int server_offer, int hosts) const {
+  const ServerOffer& server = problem_.servers[static_cast<size_t>(server_offer)];
+  return workers <= server.memory.WorkersMax(hosts);
+}
+
+bool FleetJudge::Fits(std::span<const int> counts, int server_offer, int hosts) const {
+  if (!HasMemory(WorkersOf(counts), server_offer, hosts)) {
+    return false;
+  }
   if (problem_.pools.empty()) {
     return true;
   }

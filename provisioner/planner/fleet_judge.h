@@ -48,8 +48,12 @@ class FleetJudge {
   /// Not empty, and of a number of workers that the problem allows.
   bool IsSizeAllowed(std::span<const int> counts) const;
 
-  /// Whether no pool is used beyond its quota, the servers counted.
-  bool FitsPools(std::span<const int> counts, int server_offer, int hosts) const;
+  /// Whether no pool is used beyond its quota, the servers counted, and the servers have memory for
+  /// so many workers.
+  bool Fits(std::span<const int> counts, int server_offer, int hosts) const;
+
+  /// The latter alone.
+  bool HasMemory(int workers, int server_offer, int hosts) const;
 
   /// Whether these are the counts that run already, kept or not.
   bool IsHeld(std::span<const int> counts) const;

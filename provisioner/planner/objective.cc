@@ -121,7 +121,7 @@ Infeasible TooDear(const PlanProblem& problem) {
       const int index = static_cast<int>(server);
       const double usd_per_hour =
           judge.UsdPerSecond(counts, index, offer.hosts_min) * kSecondsPerHour;
-      if (usd_per_hour < usd && judge.FitsPools(counts, index, offer.hosts_min)) {
+      if (usd_per_hour < usd && judge.Fits(counts, index, offer.hosts_min)) {
         usd = usd_per_hour;
         const auto k = static_cast<size_t>(problem.offers[i].worker_class);
         fleet = fmt::format(

@@ -8,6 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include "provisioner/planner/memory_fit.h"
+
 namespace ps::provisioner {
 namespace {
 
@@ -129,6 +131,31 @@ Result<ServerOffer> OfferOf(
       range.hosts_max};
 }
 
+/// "g3.8xlarge", with its minibatch where the type has several.
+std::string NameOf(const std::vector<WorkerClass>& classes, size_t k) {
+  const bool is_alone = std::ranges::count(classes, classes[k].name, &WorkerClass::name) == 1;
+  return is_alone ? classes[k].name : fmt::format("{}:{:.0f}", classes[k].name, classes[k].samples);
+}
+
+/// Errors: kUnsupported where what was left out is all that there is.
+Status CheckLeftOut(const PlanProblem& problem) {
+  const bool has_servers =
+      !problem.servers.empty() || std::ranges::none_of(problem.left_out, &LeftOut::is_server);
+  const bool has_workers =
+      !problem.offers.empty() || std::ranges::all_of(problem.left_out, &LeftOut::is_server);
+  if (has_servers && has_workers) {
+    return Status::Ok();
+  }
+  std::string notes;
+  for (const std::string& note : LeftOutNotes(problem)) {
+    notes += note + "; ";
+  }
+  return Status::Unsupported(fmt::format(
+      "nothing on offer has the memory for the job: {}offer types with more memory{}",
+      notes,
+      has_servers ? "" : ", or more servers (--servers TYPE=HOSTS)"));
+}
+
 /// Puts what is of one type into one pool, where that is more than one offer.
 void ShareQuotas(PlanProblem* problem) {
   const auto& classes = problem->speed->classes();
@@ -207,6 +234,12 @@ Result<PlanProblem> MakePlanProblem(
       continue;
     }
     const int quota = CountOf(setup.quotas, type->name, type->quota);
+    std::string too_small =
+        held > 0 || setup.all_run ? "" : WhyNoWorkerFits(*type, models.worker_needs[k]);
+    if (!too_small.empty()) {
+      problem.left_out.push_back({NameOf(classes, k), /*is_server=*/false, std::move(too_small)});
+      continue;
+    }
     problem.offers.push_back(
         {static_cast<int>(k), price->market, price->usd_per_hour, quota, held, -1, price->zone});
     const int beside = CountOf(setup.on_demand_quotas, type->name, 0);
@@ -232,8 +265,22 @@ Result<PlanProblem> MakePlanProblem(
   for (const ServerRange& range : ranges) {
     PS_TRY(CheckMixed(*models.speed, range.instance_type, setup));
     PS_ASSIGN(ServerOffer offer, OfferOf(catalog, range, setup));
+    if (!setup.servers_run && !setup.all_run) {
+      offer.memory = MemoryOfServer(*catalog.Find(range.instance_type), models.server_need);
+    }
+    while (offer.hosts_min <= offer.hosts_max && offer.memory.WorkersMax(offer.hosts_min) == 0) {
+      ++offer.hosts_min;
+    }
+    if (offer.hosts_min > offer.hosts_max) {
+      problem.left_out.push_back(
+          {offer.instance_type,
+           /*is_server=*/true,
+           WhyNoServerFits(offer.memory, offer.hosts_max)});
+      continue;
+    }
     problem.servers.push_back(std::move(offer));
   }
+  PS_TRY(CheckLeftOut(problem));
   ShareQuotas(&problem);
   if (setup.may_drop_held) {
     for (Offer& offer : problem.offers) {

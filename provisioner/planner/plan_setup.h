@@ -41,6 +41,10 @@ struct PlanSetup {
   bool may_drop_held = false;         // a plan need not keep them
   std::vector<ServerRange> servers;   // empty: every server host of the catalog, 1 to kHostsMax
   std::vector<std::string> left_out;  // server hosts that are not used, when `servers` is empty
+  // What runs already fits, whatever the catalog says: held types always do, and these say it of
+  // the servers and of all types.
+  bool servers_run = false;
+  bool all_run = false;
   Goal goal;
 
   static constexpr int kHostsMax = 8;
@@ -52,10 +56,12 @@ const proto::SpotPrice* LowestSpot(const proto::InstanceType& type);
 /// One offer per worker class that is sold in a market of the choice, another where spot machines
 /// have a quota on demand beside them, and one per type of server,
 /// which is always on demand: a revoked server would stop every worker. The minibatches of a type
-/// are worker classes that share its quota, and with them its use as a server.
-/// The answer points at `models`. Errors: kInvalidArgument for types that the catalog does not
-/// have, that the job has no profile for, or that may not hold parameters, for quotas below 0, and
-/// for held instances that are not sold in that market.
+/// are worker classes that share its quota, and with them its use as a server. Types that don't
+/// have the memory that the job takes are left out, and so are fewer servers than hold it. The
+/// answer points at `models`. Errors: kInvalidArgument for types that the catalog does not have,
+/// that the job has no profile for, or that may not hold parameters, for quotas below 0, and for
+/// held instances that are not sold in that market; kUnsupported where memory leaves no worker, or
+/// no servers.
 Result<PlanProblem> MakePlanProblem(
     const proto::Catalog& catalog, const JobModels& models, const PlanSetup& setup);
 

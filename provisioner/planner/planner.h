@@ -9,6 +9,7 @@
 
 #include "provisioner/model/performance_model.h"
 #include "provisioner/model/prediction_interval.h"
+#include "provisioner/planner/server_memory.h"
 #include "ps/base/status.h"
 #include "ps/proto/files/plan.h"
 
@@ -40,7 +41,15 @@ struct ServerOffer {
   double usd_per_hour = 0;  // 0: not counted, as spotDNN's published costs
   int hosts_min = 1;
   int hosts_max = 1;
-  int pool = -1;  // as an offer's
+  int pool = -1;             // as an offer's
+  ServerMemory memory = {};  // hosts_min of them hold the job
+};
+
+/// A type that can't hold the job, so that it is neither an offer nor a server.
+struct LeftOut {
+  std::string instance_type;  // of workers with several minibatches "g3.8xlarge:1024"
+  bool is_server = false;
+  std::string why;
 };
 
 struct Goal {
@@ -113,6 +122,7 @@ struct PlanProblem {
   // Per offer: what runs already of a fleet that need not be kept; `held` is 0 then. Empty: what is
   // held runs, and nothing else.
   std::vector<int> runs = {};
+  std::vector<LeftOut> left_out = {};  // for people
   FleetSize measured;  // the most of each in fleets whose speed is known; 0: not known
   Goal goal;
   int answers_max = 3;

@@ -72,7 +72,7 @@ class ExhaustiveStrategy final : public Strategy {
     }
     while (GoesOn(problem, *judge, *best)) {
       if (judge->IsSizeAllowed(counts) && (judge->ClimbsLadders(counts) || judge->IsHeld(counts)) &&
-          judge->FitsPools(counts, server, hosts)) {
+          judge->Fits(counts, server, hosts)) {
         const Verdict verdict = judge->Judge(counts, server, hosts);
         if (verdict.usd <= best->usd_limit() * (1 + 1e-9) &&
             judge->MeetsGoal(verdict, judge->IsHeld(counts))) {
@@ -139,7 +139,7 @@ class HomogeneousStrategy final : public Strategy {
 
   static void Consider(
       const std::vector<int>& counts, int server, int hosts, FleetJudge* judge, BestFleets* best) {
-    if (judge->IsSizeAllowed(counts) && judge->FitsPools(counts, server, hosts) &&
+    if (judge->IsSizeAllowed(counts) && judge->Fits(counts, server, hosts) &&
         judge->MeetsGoal(judge->Judge(counts, server, hosts), judge->IsHeld(counts))) {
       best->Add(judge->Choose(counts, server, hosts));
     }

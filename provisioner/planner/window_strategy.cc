@@ -129,7 +129,7 @@ class WindowStrategy final : public Strategy {
       int hosts,
       FleetJudge* judge,
       BestFleets* best) const {
-    if (!judge->FitsPools(counts, server, hosts)) {
+    if (!judge->Fits(counts, server, hosts)) {
       return;
     }
     Verdict verdict = judge->Judge(counts, server, hosts);

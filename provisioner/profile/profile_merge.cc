@@ -160,6 +160,10 @@ proto::JobProfile MergeProfiles(const proto::JobProfile& older, const proto::Job
     merged.push_bytes = newer.push_bytes;
     merged.pull_bytes = newer.pull_bytes;
   }
+  if (newer.server_bytes > 0) {
+    merged.server_bytes = newer.server_bytes;
+    merged.server_bytes_per_worker = newer.server_bytes_per_worker;
+  }
   if (newer.request_bytes_per_s > 0) {
     merged.request_bytes_per_s = newer.request_bytes_per_s;
   }
@@ -169,6 +173,10 @@ proto::JobProfile MergeProfiles(const proto::JobProfile& older, const proto::Job
       merged.workers.push_back(worker);
     } else {
       worker.minibatch_max = std::max(same->minibatch_max, worker.minibatch_max);
+      if (worker.host_bytes == 0) {
+        worker.host_bytes = same->host_bytes;
+        worker.device_bytes = same->device_bytes;
+      }
       merged.workers[static_cast<size_t>(same - merged.workers.data())] = worker;
     }
   }

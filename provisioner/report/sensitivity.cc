@@ -56,6 +56,9 @@ std::vector<proto::PlanGain> WhatMoreBuys(
   for (size_t i = 0; i < problem.offers.size(); ++i) {
     std::vector<int> counts = choice.counts;
     ++counts[i];
+    if (!judge.HasMemory(WorkersOf(counts), choice.server_offer, choice.server_hosts)) {
+      continue;
+    }
     const bool is_second =
         i > 0 && problem.offers[i - 1].worker_class == problem.offers[i].worker_class;
     const auto k = static_cast<size_t>(problem.offers[i].worker_class);

@@ -176,7 +176,8 @@ std::string RenderText(const DeepVmInput& input, const std::vector<DeepVmChoice>
       "score: 1e6 x operations for a dollar x nodes x scaling; speed: operations x nodes x "
       "scaling, relative\n"
       "note: as published, it knows no revocations, starts or down-time; --strategy exact counts "
-      "them by every --objective\n";
+      "them by every --objective\n"
+      "note: it knows no job, so whether one fits the memory of these types is not looked at\n";
   if (const auto fastest = provisioner::FastestType(problem);
       fastest && provisioner::SpeedOf(problem, *fastest) >
                      provisioner::SpeedOf(problem, best.front()) * (1 + 1e-9)) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "provisioner/planner/memory_fit.h"
 #include "provisioner/profile/local_steps.h"
 #include "ps/base/text.h"
 #include "ps/proto/messages.h"
@@ -126,6 +127,8 @@ Result<std::unique_ptr<SimulatedGoal>> SimulatedGoal::Make(
   plan.pull = scheme.pull;
   PS_TRY(run::PreparePlanning(plan, &goal.planning_));
   const provisioner::PlanProblem& problem = goal.planning_.problem;
+  PS_TRY(provisioner::CheckServerMemory(
+      problem.servers.front(), static_cast<int>(workers), servers.front().hosts_min));
   if (problem.loss == nullptr) {
     return Status::InvalidArgument(fmt::format(
         "{} has no loss curve, so nothing is known of the way to goal.loss",

@@ -184,7 +184,11 @@ Status UseModels(const run::PlanCommand& command, ParcaeOutlook* outlook) {
       servers.hosts_min, planning.problem.servers.front().link_bytes_per_s};
   std::vector<int> counts(planning.problem.speed->classes().size(), 0);
   outlook->samples_per_s = {0};
-  for (int n = 1; n <= std::min<int>(offer.quota, kTraceNodesMax); ++n) {
+  const int workers_max = std::min(
+      {offer.quota,
+       static_cast<int>(kTraceNodesMax),
+       planning.problem.servers.front().memory.WorkersMax(servers.hosts_min)});
+  for (int n = 1; n <= workers_max; ++n) {
     counts.front() = n;
     const double rate = planning.problem.speed->Predict(counts, side).samples_per_s;
     outlook->samples_per_s.push_back(std::max(outlook->samples_per_s.back(), rate));

@@ -12,6 +12,7 @@
 
 #include "provisioner/planner/fleet_judge.h"
 #include "provisioner/planner/infeasible.h"
+#include "provisioner/planner/memory_fit.h"
 #include "provisioner/planner/objective.h"
 #include "provisioner/profile/exchange_penalty.h"
 #include "provisioner/report/plan_report.h"
@@ -115,6 +116,12 @@ void AddOtherExchanges(
   }
 }
 
+/// Too little memory everywhere is no fault of what was asked.
+int Refuse(const run::Console& console, const Status& why) {
+  return why.code() == StatusCode::kUnsupported ? run::Fail(console, why)
+                                                : run::Misuse(console, why);
+}
+
 /// Writes the files that were asked for, then the plan as text or JSON.
 int Tell(
     const run::PlanCommand& command,
@@ -166,20 +173,23 @@ int RunPlan(const run::PlanCommand& given, const std::string& today, const run::
   auto prepared = std::make_unique<run::Planning>(today);
   Duration effort{};
   if (const Status ready = run::PreparePlan(command, prepared.get(), &effort); !ready.ok()) {
-    return run::Misuse(console, ready);
+    return Refuse(console, ready);
   }
   PlanWatch watch(effort, SystemTime(), console);
   const Result<std::vector<run::ExchangePlan>> plans =
       run::SolveForExchange(command, std::move(prepared), &watch);
   if (!plans.ok()) {
     watch.Finish();
-    return run::Misuse(console, plans.status());
+    return Refuse(console, plans.status());
   }
   const run::Planning& planning = *plans->front().planning;
   const provisioner::PlanAnswer& answer = plans->front().answer;
   if (answer.best.empty()) {
     watch.Finish();
     console.err("psctl: " + RenderInfeasible(answer.infeasible, planning.problem.goal));
+    for (const std::string& note : provisioner::LeftOutNotes(planning.problem)) {
+      console.err(note + "\n");
+    }
     return run::kExitFailed;
   }
   const provisioner::FleetChoice& choice = answer.best.front();

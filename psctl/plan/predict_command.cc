@@ -7,6 +7,7 @@
 
 #include "provisioner/planner/fleet_judge.h"
 #include "provisioner/planner/infeasible.h"
+#include "provisioner/planner/memory_fit.h"
 #include "provisioner/report/plan_report.h"
 #include "ps/base/text.h"
 #include "psctl/plan/plan_command.h"
@@ -35,6 +36,14 @@ Result<std::vector<int>> CountsOf(
         counts[i] += wanted.count;
         is_found = true;
       }
+    }
+    const auto too_small = std::ranges::find_if(problem.left_out, [&](const auto& some) {
+      return !some.is_server && (some.instance_type == wanted.instance_type ||
+                                 some.instance_type.starts_with(wanted.instance_type + ":"));
+    });
+    if (!is_found && too_small != problem.left_out.end()) {
+      return Status::Unsupported(fmt::format(
+          "--fleet: no worker of the job fits {}: {}", too_small->instance_type, too_small->why));
     }
     if (!is_found) {
       return Status::InvalidArgument(fmt::format(
@@ -69,6 +78,8 @@ Result<proto::Plan> Predict(const run::PredictCommand& command, run::Planning* p
   provisioner::PlanProblem& problem = planning->problem;
   PS_ASSIGN(const std::vector<int> counts, CountsOf(problem, fleet));
   const int hosts = setup.servers.front().hosts_min;
+  PS_TRY(provisioner::CheckServerMemory(
+      problem.servers.front(), provisioner::WorkersOf(counts), hosts));
   if (command.common.loss > 0) {
     if (problem.loss == nullptr) {
       return Status::InvalidArgument(fmt::format(

@@ -18,6 +18,7 @@
 #include "provisioner/profile/profile_merge.h"
 #include "provisioner/profile/profile_runs.h"
 #include "ps/base/text.h"
+#include "ps/proto/job/device_choice.h"
 #include "psctl/cli/arguments.h"
 #include "psctl/plan/child_runs.h"
 #include "psctl/view/probe_view.h"
@@ -25,6 +26,7 @@
 #include "run/planning/plan_arguments.h"
 #include "run/planning/planning_files.h"
 #include "run/planning/prepared_job.h"
+#include "run/report/job_memory.h"
 #include "run/report/tables.h"
 
 namespace ps::psctl {
@@ -66,6 +68,25 @@ void AddMemory(
     if (worker.instance_type == type) {
       worker.minibatch_max = std::max(largest, worker.minibatch);
     }
+  }
+}
+
+/// What the job's processes take by its model. What `auto` found on this machine is not told.
+void AddModelMemory(const run::PreparedJob& job, proto::JobProfile* profile) {
+  run::AddServerMemory(job.config, job.parts.model, profile);
+  const Result<proto::DeviceChoice> choice =
+      proto::ParseDevice(job.config.workers.empty() ? "cpu" : job.config.workers.front().device);
+  if (!choice.ok() || choice->kind == proto::DeviceKind::kAuto) {
+    return;
+  }
+  const bool is_host = choice->kind == proto::DeviceKind::kCpu;
+  const auto devices = static_cast<int64_t>(std::max<size_t>(choice->numbers.size(), 1));
+  for (proto::WorkerProfile& worker : profile->workers) {
+    run::AddWorkerMemory(
+        job.config,
+        job.parts.model,
+        {.is_host = is_host, .devices = is_host ? 0 : devices},
+        &worker);
   }
 }
 
@@ -313,11 +334,12 @@ int RunProfile(const ProfileCommand& command, const run::Console& console) {
   }
   const int minibatch_max =
       static_cast<int>(std::min<uint64_t>(kMinibatchMax, job->parts.data.train_count));
-  const Result<proto::JobProfile> measured =
+  Result<proto::JobProfile> measured =
       Measurement(command, console).All(job->config, minibatch_max);
   if (!measured.ok()) {
     return run::Fail(console, measured.status());
   }
+  AddModelMemory(*job, &*measured);
   const Result<run::ProfileUpdate> update = run::UpdateProfileFile(
       command.output, [&](const proto::JobProfile* older) -> Result<proto::JobProfile> {
         if (older == nullptr) {

@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "provisioner/planner/memory_fit.h"
 #include "provisioner/simulator/simulated_run.h"
 #include "provisioner/simulator/simulation.h"
 #include "provisioner/simulator/spot_bound.h"
@@ -120,6 +121,8 @@ Status UseProfile(const SimulateCommand& command, uint32_t workers, SimulatedJob
   plan.catalog_path = command.catalog_path;
   plan.market = "both";
   PS_TRY(run::PreparePlanning(plan, &planning));
+  PS_TRY(provisioner::CheckServerMemory(
+      planning.problem.servers.front(), static_cast<int>(workers), servers.front().hosts_min));
   const proto::InstanceType& type = *planning.catalog.Find(command.type);
   if (type.spot.empty() && command.spot_usd == 0 && command.prices_path.empty()) {
     return Status::InvalidArgument(fmt::format(

@@ -10,6 +10,7 @@
 #include "ps/proto/exchange.h"
 #include "ps/proto/job/device_choice.h"
 #include "psctl/cli/arguments.h"
+#include "run/report/job_memory.h"
 #include "run/report/job_parts.h"
 #include "run/report/tables.h"
 #include "worker/model/model_cost.h"
@@ -53,29 +54,6 @@ uint64_t PulledBytes(const worker::Model& model, const proto::JobConfig& config)
       proto::PullEncodingOf(config), static_cast<uint64_t>(model.parameter_count())));
 }
 
-/// The memory of one of `devices` in a row, from 0 on, that share a minibatch of `samples`.
-worker::DeviceMemory MemoryOfOne(
-    const proto::TrainConfig& train,
-    const worker::Model& model,
-    int64_t samples,
-    int64_t device,
-    int64_t devices,
-    bool has_own_memory,
-    int64_t* at_once) {
-  const int64_t share = (samples + devices - 1) / devices;
-  const auto micro = int64_t{train.micro_batch};
-  *at_once = micro > 0 ? std::min(micro, share) : share;
-  return worker::MemoryOf(
-      model,
-      {.samples = *at_once,
-       .has_own_memory = has_own_memory,
-       .is_first = device == 0,
-       .is_last = device + 1 == devices,
-       .adds_pieces = *at_once < share,
-       .bf16_gradients = train.gradient_dtype == proto::GradientDtype::kBf16,
-       .bf16_products = train.precision == proto::Precision::kBf16});
-}
-
 std::string PartsText(const worker::DeviceMemory& memory, int64_t samples) {
   std::string text;
   const auto add = [&](uint64_t bytes, const std::string& what) {
@@ -101,33 +79,20 @@ void AppendMemory(
   if (!choice.ok()) {
     return;  // the job was checked
   }
-  // With overlap one gradient is computed while another travels; clip_norm rules overlap out.
-  const bool has_two = config.train.overlap && config.optimizer.clip_norm == 0;
-  worker::DeviceMemory host;
-  int64_t at_once = 0;
-  if (choice->kind != proto::DeviceKind::kCuda) {
-    host = MemoryOfOne(config.train, model, samples, 0, 1, false, &at_once);
-  }
-  host.tensors += worker::HostTensorBytes(model, has_two ? 2 : 1);
-  texts->push_back(
-      fmt::format("host, about {}: {}", FormatBytes(host.total()), PartsText(host, at_once)));
-  if (choice->kind == proto::DeviceKind::kCpu) {
-    return;
-  }
+  const bool is_cpu = choice->kind == proto::DeviceKind::kCpu;
   const bool is_auto = choice->kind == proto::DeviceKind::kAuto;
   const auto devices = static_cast<int64_t>(std::max<size_t>(choice->numbers.size(), 1));
-  for (int64_t i = 0; i < devices; ++i) {
-    const worker::DeviceMemory memory =
-        MemoryOfOne(config.train, model, samples, i, devices, true, &at_once);
-    const std::string name = choice->numbers.empty()
-                                 ? "cuda"
-                                 : fmt::format("cuda:{}", choice->numbers[static_cast<size_t>(i)]);
-    texts->push_back(fmt::format(
-        "{}{}, about {}: {}",
-        name,
-        is_auto ? ", if there is one" : "",
-        FormatBytes(memory.total()),
-        PartsText(memory, at_once)));
+  const run::WorkerMemory memory = run::MemoryOfWorker(
+      config, model, samples, {.is_host = is_cpu || is_auto, .devices = is_cpu ? 0 : devices});
+  const auto about = [](const run::WorkerMemory::Part& part) {
+    return fmt::format(
+        "about {}: {}", FormatBytes(part.memory.total()), PartsText(part.memory, part.samples));
+  };
+  texts->push_back("host, " + about(memory.host));
+  for (size_t i = 0; i < memory.devices.size(); ++i) {
+    const std::string name =
+        choice->numbers.empty() ? "cuda" : fmt::format("cuda:{}", choice->numbers[i]);
+    texts->push_back(name + (is_auto ? ", if there is one, " : ", ") + about(memory.devices[i]));
   }
 }
 

@@ -131,6 +131,7 @@ Status PreparePreview(
   }
   planning->input.setup.goal.seconds_max = INFINITY;
   planning->input.setup.goal.usd_max = INFINITY;
+  planning->input.setup.all_run = true;
   planning->measured = run::MeasuredSteps(status, config);
   PS_ASSIGN(const proto::Catalog catalog, run::LoadCatalog(common.catalog_path));
   for (const proto::InstanceType& type : catalog.types) {

@@ -175,6 +175,7 @@ Result<provisioner::ReplanAnswer> AskPlanner(
   PlanCommand asked;
   asked.types = GroupTypes(config);
   asked.servers = servers;
+  asked.servers_run = !servers.empty();
   asked.common.confidence = config.goal.confidence;
   PS_ASSIGN(PlanCommand command, FillFromFacts(asked, facts, config));
   command.measured = MeasuredSteps(status, config);

@@ -126,6 +126,7 @@ Result<PlanCommand> FillFromFacts(
   }
   if (filled.servers.empty() && facts.server_hosts <= provisioner::PlanSetup::kHostsMax) {
     filled.servers = KeptServers(catalog, facts.server_hosts);
+    filled.servers_run = true;
   }
   return filled;
 }

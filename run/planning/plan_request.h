@@ -63,6 +63,7 @@ struct PlanCommand {
   std::string run;                   // that all the above is of, where it is not said; empty: none
   std::vector<MeasuredStep> measured;  // in that run
   std::vector<std::string> servers;
+  bool servers_run = false;  // they are the run's: whether the job fits there is no question
   std::string strategy = "exact";
   // To choose among: up to so many local steps, and these encodings of pushes and pulls. 0, empty:
   // the job's, or those of common.

@@ -126,6 +126,7 @@ Status ParseGoal(const PlanCommand& command, Planning* planning) {
     }
   }
   PS_ASSIGN(setup.servers, ParseServerRanges("--servers", command.servers));
+  setup.servers_run = command.servers_run;
   return ParseProgress(command, planning);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "provisioner/planner/fleet_judge.h"
+#include "provisioner/planner/memory_fit.h"
 #include "provisioner/profile/exchange_penalty.h"
 #include "provisioner/profile/fingerprint.h"
 #include "provisioner/profile/local_steps.h"
@@ -18,6 +19,7 @@
 #include "run/planning/planning_files.h"
 #include "run/planning/prepared_job.h"
 #include "run/planning/price_age.h"
+#include "run/report/job_memory.h"
 
 namespace ps::run {
 namespace {
@@ -25,6 +27,26 @@ namespace {
 constexpr double kMarginMax = 100;  // percent
 constexpr double kPushFactorMax = 1000;
 constexpr int kAnswers = 4;  // the chosen plan and the next best
+
+/// What the job's processes take on the catalog's machines, by its model, instead of what the
+/// profile says.
+void UseMemory(const PreparedJob& job, Planning* planning) {
+  constexpr double kBytesPerMib = 1024.0 * 1024;
+  const proto::ServerConfig& servers = job.config.servers;
+  planning->held_bytes_max = kBytesPerMib * servers.held_mib * servers.shards_per_server;
+  AddServerMemory(job.config, job.parts.model, &planning->profile);
+  for (proto::WorkerProfile& worker : planning->profile.workers) {
+    const proto::InstanceType* const type = planning->catalog.Find(worker.instance_type);
+    if (type != nullptr) {
+      const bool is_cpu = type->device == "cpu";
+      AddWorkerMemory(
+          job.config,
+          job.parts.model,
+          {.is_host = is_cpu, .devices = is_cpu ? 0 : type->devices},
+          &worker);
+    }
+  }
+}
 
 /// A profile holds for one model only. Notes what else is to be known of the two.
 Status UseJob(const std::string& job_path, Planning* planning) {
@@ -59,6 +81,7 @@ Status UseJob(const std::string& job_path, Planning* planning) {
         "with train.local_steps_by_speed slow workers exchange more often than is reckoned here, "
         "where all do alike: expect less speed where links are busy");
   }
+  UseMemory(job, planning);
   planning->own = provisioner::SchemeOf(config);
   planning->mode = proto::ModeName(config.train.mode);
   planning->outlook.detect_s = config.fleet.max_detect_s;
@@ -147,6 +170,7 @@ Status UseExchange(const PlanningCommand& command, Planning* planning) {
   const proto::ExchangeScheme measured = profile.Scheme();
   provisioner::ExchangeChange& change = planning->input.models.exchange;
   change.local_steps = scheme.local_steps;
+  change.held_bytes_max = provisioner::PullsDifferences(scheme.pull) ? planning->held_bytes_max : 0;
   if (scheme == measured) {
     return Status::Ok();
   }
@@ -232,6 +256,7 @@ Status MeasurePace(Planning* planning) {
       const provisioner::JobModels models,
       provisioner::BuildJobModels(planning->catalog, planning->profile, options));
   provisioner::PlanSetup setup = input.setup;
+  setup.all_run = true;
   setup.held.clear();
   setup.quotas.clear();
   setup.on_demand_quotas.clear();
@@ -402,6 +427,10 @@ proto::Plan PlanOf(
   AddRevocations(planning, choice, &plan);
   if (std::string note = provisioner::OverpromiseText(problem, planning.models.traffic, choice);
       !note.empty()) {
+    plan.notes.push_back(std::move(note));
+  }
+  for (std::string& note :
+       provisioner::MemoryNotes(planning.catalog, planning.models, problem, choice)) {
     plan.notes.push_back(std::move(note));
   }
   for (std::string& note : PriceNotes(planning.catalog, plan, planning.today)) {

@@ -26,6 +26,8 @@ inline constexpr char kParcaeStrategy[] = "parcae";
 /// Files, models and the problem of one plan or prediction. Stays where it is: `input` points into
 /// it.
 struct Planning {
+  static constexpr double kHeldBytes = 1024.0 * 1024 * 1024;  // of a job that says nothing
+
   /// `day`: today, as "2026-07-20".
   explicit Planning(std::string day) : today(std::move(day)) {}
 
@@ -45,6 +47,7 @@ struct Planning {
   proto::ExchangeScheme own;           // of the job, or else of the profile
   proto::ExchangeScheme scheme;        // that is planned for
   std::string mode = "async";          // of the job
+  double held_bytes_max = kHeldBytes;  // of a server host, as the job says (servers.held_mib)
   // For a plan.
   proto::Objective objective = proto::Objective::kCost;
   provisioner::OutlookSetup outlook;

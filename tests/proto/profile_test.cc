@@ -21,10 +21,13 @@ JobProfile SampleProfile() {
   profile.parameter_bytes = 6.9e6;
   profile.push_bytes = 1.7e6;
   profile.pull_bytes = 6.8e6;
+  profile.server_bytes = 2.7e7;
+  profile.server_bytes_per_worker = 6.9e6;
   profile.request_bytes_per_s = 1.1e8;
   profile.overlap = 0.25;
   profile.local_steps = 4;
-  profile.workers = {{"local", 64, 0.1, 0.01, 30, 512}, {"local", 128, 0.19, 0.02, 30, 512}};
+  profile.workers = {
+      {"local", 64, 0.1, 0.01, 30, 512}, {"local", 128, 0.19, 0.02, 30, 512, false, 4e7, 3e7}};
   profile.steps = {{"local", 64, 0.04, 0.06, 25, {{3e5, 0.5}, {1.4e6, 1}}}};
   profile.link = {1e8, 2e8, 0.001, 24};
   profile.fleets = {{{"local", "g4dn.xlarge"}, 2, 1.25e8, 12.5, 800, 20}};
@@ -88,20 +91,20 @@ TEST(ProfileTest, FindsTheFirstOfAType) {
 TEST(ProfileTest, MeasuredFiguresHaveToBePossible) {
   JobProfile profile = SampleProfile();
   profile.workers[1].minibatch = 64;
-  EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:22:5: workers[1] has the instance_type and "));
+  EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:24:5: workers[1] has the instance_type and "));
   profile = SampleProfile();
   profile.workers[0].minibatch = 600;
   EXPECT_THAT(
-      ErrorOf(profile), StartsWith("p.json:16:20: workers[0].minibatch is 600, above minibatch_"));
+      ErrorOf(profile), StartsWith("p.json:18:20: workers[0].minibatch is 600, above minibatch_"));
   profile = SampleProfile();
   profile.workers[0].compute_s = 0;
-  EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:17:20: workers[0].compute_s is 0; allowed: "));
+  EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:19:20: workers[0].compute_s is 0; allowed: "));
   profile = SampleProfile();
   profile.parameter_bytes = 0;
   EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:5:22: parameter_bytes is 0; allowed: a number"));
   profile = SampleProfile();
   profile.queue.wait_share = 1.5;
-  EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:86:19: queue.wait_share is 1.5; allowed: "));
+  EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:90:19: queue.wait_share is 1.5; allowed: "));
 }
 
 TEST(ProfileTest, AnExchangeHasOnePenaltyInAMode) {

@@ -141,7 +141,8 @@ ExactBasis::ExactBasis(const PlanProblem& problem, const FleetJudge& judge)
            hosts,
            judge.Side(index, hosts),
            offer.usd_per_hour * hosts / kSecondsPerHour,
-           std::move(room)});
+           std::move(room),
+           offer.memory.WorkersMax(hosts)});
     }
   }
   for (const Offer& offer : problem.offers) {

@@ -65,6 +65,7 @@ struct ServerChoice {
   ServerSide side;
   double usd_per_s = 0;
   std::vector<int> pools;  // per pool: what these servers leave for workers
+  int workers_max = 0;     // that they have memory for
 };
 
 /// What holds for all fleets of one size and a range of loads behind one server side.

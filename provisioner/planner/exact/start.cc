@@ -43,7 +43,7 @@ class FirstFleets {
  private:
   /// What the fleet costs when it meets the goal, else infinity.
   double Cost(const ServerChoice& server) {
-    if (!judge_.IsSizeAllowed(counts_) || !judge_.FitsPools(counts_, server.offer, server.hosts)) {
+    if (!judge_.IsSizeAllowed(counts_) || !judge_.Fits(counts_, server.offer, server.hosts)) {
       return kInfinity;
     }
     const Verdict verdict = judge_.Judge(counts_, server.offer, server.hosts);
@@ -84,10 +84,12 @@ class FirstFleets {
     return true;
   }
 
-  /// How many more of an offer its quota and its pool allow.
+  /// How many more of an offer its quota, its pool and the servers' memory allow.
   int RoomFor(size_t offer, const ServerChoice& server) const {
     const int pool = problem_.offers[offer].pool;
-    int room = problem_.offers[offer].quota - counts_[offer];
+    int room = std::min(
+        problem_.offers[offer].quota - counts_[offer],
+        std::max(server.workers_max - WorkersOf(counts_), 0));
     if (pool >= 0) {
       int left = server.pools[static_cast<size_t>(pool)];
       for (size_t i = 0; i < counts_.size(); ++i) {

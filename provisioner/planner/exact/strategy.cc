@@ -68,6 +68,9 @@ class ExactSearch {
     }
     for (int workers = basis_.workers_min(); workers <= basis_.workers_max(); ++workers) {
       for (size_t server = 0; server < basis_.servers().size() && GoesOn(); ++server) {
+        if (workers > basis_.servers()[server].workers_max) {
+          continue;
+        }
         Region region;
         if (basis_.WholeFrame(WholeFrameOf(static_cast<int>(server), workers), &region)) {
           Push(region);
@@ -143,7 +146,7 @@ class ExactSearch {
       running.push_back(RunningOf(problem_, i));
     }
     for (const ServerChoice& server : basis_.servers()) {
-      if (judge_.IsSizeAllowed(running) && judge_.FitsPools(running, server.offer, server.hosts)) {
+      if (judge_.IsSizeAllowed(running) && judge_.Fits(running, server.offer, server.hosts)) {
         dive_.Consider(running, server);
       }
     }

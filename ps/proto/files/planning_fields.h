@@ -63,6 +63,8 @@ void VisitFields(C& c, V&& visit) {
   visit("steps_measured", c.steps_measured);
   visit("minibatch_max", c.minibatch_max);
   visit("excludes_pcie", c.excludes_pcie);
+  visit("host_bytes", c.host_bytes);
+  visit("device_bytes", c.device_bytes);
 }
 
 template <MaybeConst<FleetSample> C, typename V>
@@ -177,6 +179,8 @@ void VisitFields(C& c, V&& visit) {
   visit("parameter_bytes", c.parameter_bytes);
   visit("push_bytes", c.push_bytes);
   visit("pull_bytes", c.pull_bytes);
+  visit("server_bytes", c.server_bytes);
+  visit("server_bytes_per_worker", c.server_bytes_per_worker);
   visit("request_bytes_per_s", c.request_bytes_per_s);
   visit("overlap", c.overlap);
   visit("local_steps", c.local_steps);

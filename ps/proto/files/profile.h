@@ -22,6 +22,8 @@ struct WorkerProfile {
   // compute_s is without the copies between host and devices too, as in published figures; steps
   // that were timed here have them.
   bool excludes_pcie = false;
+  double host_bytes = 0;    // of main memory that one takes; 0: not known
+  double device_bytes = 0;  // of each of its devices; 0: not known, or it has none
 
   friend bool operator==(const WorkerProfile&, const WorkerProfile&) = default;
 };
@@ -178,10 +180,12 @@ struct JobProfile {
   double parameter_bytes = 0;        // S
   double push_bytes = 0;             // on the wire, one exchange of one worker
   double pull_bytes = 0;
-  double request_bytes_per_s = 0;  // B_req: what one worker takes when alone
-  double overlap = 0;              // share of communication that computation hides, 0 to 1
-  int local_steps = 1;             // minibatches between two exchanges, of fleets and losses
-  std::string push = "f32";        // encodings, likewise
+  double server_bytes = 0;             // of main memory, all servers together; 0: not known
+  double server_bytes_per_worker = 0;  // and for each worker
+  double request_bytes_per_s = 0;      // B_req: what one worker takes when alone
+  double overlap = 0;                  // share of communication that computation hides, 0 to 1
+  int local_steps = 1;                 // minibatches between two exchanges, of fleets and losses
+  std::string push = "f32";            // encodings, likewise
   std::string pull = "f32";
   std::vector<WorkerProfile> workers;
   std::vector<StepTimes> steps;

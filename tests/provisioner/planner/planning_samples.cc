@@ -79,6 +79,24 @@ void SharePools(Random* random, PlanProblem* problem) {
   problem->servers.front().pool = 0;
 }
 
+void LimitMemory(Random* random, ServerOffer* server) {
+  ServerMemory& memory = server->memory;
+  memory.need.host_bytes = 2.5e8;
+  memory.need.shared_bytes = Between(random, 1e9, 8e9);
+  memory.need.worker_bytes = random->Chance(0.8) ? Between(random, 1e8, 1e9) : 0;
+  if (random->Chance(0.5)) {
+    memory.need.held_bytes = Between(random, 1e8, 1e9);
+    memory.need.held_bytes_max = Between(random, 1e8, 2e9);
+  }
+  // Room for a few gradients on some number of hosts.
+  const int hosts = 1 + static_cast<int>(random->Below(static_cast<uint64_t>(server->hosts_max)));
+  const int workers = 1 + static_cast<int>(random->Below(4));
+  memory.room_bytes = 1.001 * memory.BytesOf(workers, hosts);
+  while (memory.WorkersMax(server->hosts_min) == 0) {
+    ++server->hosts_min;
+  }
+}
+
 }  // namespace
 
 PlanningSample RandomSample(uint64_t seed, const SampleShape& shape) {
@@ -171,6 +189,11 @@ PlanningSample RandomSample(uint64_t seed, const SampleShape& shape) {
   }
   problem.goal.confidence = random.Chance(0.5) ? 0.5 : 0.9;
   problem.goal.takeover_s = shape.has_held ? Between(&random, 0, 60) : 0;
+  if (shape.has_memory) {
+    for (ServerOffer& server : problem.servers) {
+      LimitMemory(&random, &server);
+    }
+  }
   if (shape.may_drop_held) {
     for (Offer& offer : problem.offers) {
       problem.runs.push_back(std::exchange(offer.held, 0));
@@ -250,8 +273,7 @@ void ForEachFleet(
         counts.push_back(offer.held);
       }
       for (size_t digit = 0; digit < counts.size();) {
-        if (judge.IsSizeAllowed(counts) &&
-            judge.FitsPools(counts, static_cast<int>(server), hosts)) {
+        if (judge.IsSizeAllowed(counts) && judge.Fits(counts, static_cast<int>(server), hosts)) {
           see(counts, static_cast<int>(server), hosts);
         }
         for (digit = 0; digit < counts.size(); ++digit) {

@@ -37,6 +37,8 @@ struct SampleShape {
   // Above 1: rounds of so many minibatches, with steps that cost more than the curves say and a
   // kill that loses half a round.
   int local_steps = 1;
+  // Servers hold the job from some number of hosts on, and gradients of some number of workers.
+  bool has_memory = false;
 };
 
 /// A random cluster and a goal that some fleets meet and others miss. Same seed, same problem.

@@ -176,10 +176,10 @@ TEST_F(ReportTest, TheMinibatchesOfATypeAndItsServersShareOneQuota) {
   EXPECT_EQ(problem_.servers[0].pool, 0);
   EXPECT_EQ(problem_.servers[1].pool, -1);
   const FleetJudge judge(problem_);
-  EXPECT_TRUE(judge.FitsPools(std::vector<int>{2, 3, 3}, 0, 1));
-  EXPECT_FALSE(judge.FitsPools(std::vector<int>{2, 3, 3}, 0, 2));
-  EXPECT_TRUE(judge.FitsPools(std::vector<int>{3, 3, 3}, 1, 4));
-  EXPECT_FALSE(judge.FitsPools(std::vector<int>{4, 3, 3}, 1, 1));
+  EXPECT_TRUE(judge.Fits(std::vector<int>{2, 3, 3}, 0, 1));
+  EXPECT_FALSE(judge.Fits(std::vector<int>{2, 3, 3}, 0, 2));
+  EXPECT_TRUE(judge.Fits(std::vector<int>{3, 3, 3}, 1, 4));
+  EXPECT_FALSE(judge.Fits(std::vector<int>{4, 3, 3}, 1, 1));
 }
 
 TEST_F(ReportTest, EveryStrategyKeepsASharedQuota) {
@@ -201,8 +201,7 @@ TEST_F(ReportTest, EveryStrategyKeepsASharedQuota) {
       EXPECT_FALSE(answer->best.empty()) << name;
       const FleetJudge judge(problem_);
       for (const FleetChoice& choice : answer->best) {
-        EXPECT_TRUE(judge.FitsPools(choice.counts, choice.server_offer, choice.server_hosts))
-            << name;
+        EXPECT_TRUE(judge.Fits(choice.counts, choice.server_offer, choice.server_hosts)) << name;
       }
     }
   }
