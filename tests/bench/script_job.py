@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def begin(programs, folder, words, *, train, workers=1, samples=0):
+def begin(programs, folder, words, *, train, workers=1, samples=0, checkpoint=None):
     """Begins to train in `folder` with the programs of a build, one server and `workers` workers,
     each of them `words`. `samples`: of those that the script has; 0: all."""
     job = {
@@ -18,7 +18,7 @@ def begin(programs, folder, words, *, train, workers=1, samples=0):
         "train": train,
         "servers": {"count": 1},
         "workers": [{"count": workers}],
-        "checkpoint": {"enabled": False},
+        "checkpoint": checkpoint or {"enabled": False},
         "fleet": {"join_timeout_s": 400},
         "run": {"directory": str(Path(folder, "runs"))},
     }

@@ -4,10 +4,11 @@
 
 Two workers of one thread each train a small convolutional network on this machine, on minibatches
 of 32. After a third of the time worker 1 is killed with -9; where nobody replaces it, this program
-starts it again at once, as a launcher would. Prints samples/s before the kill, of two plain loops
-beside each other; how long the other worker stood still, and the killed one was away; and how many
-samples were computed whose gradients were in no step, or given to nobody. Needs PyTorch, torchft
-and hivemind in the Python that runs it; leaves out what isn't there.
+starts it again at once, as a launcher would. In one row the server of spotps is killed instead.
+Prints samples/s before the kill, of two plain loops beside each other; how long the other worker
+stood still, and the killed one was away; and how many samples were computed whose gradients were in
+no step, or given to nobody. Needs PyTorch, torchft and hivemind in the Python that runs it; leaves
+out what isn't there.
 """
 
 import argparse
@@ -213,17 +214,17 @@ def is_each_at_work(lines):
     return len({line[1] for line in lines if line[3] == "stepped"}) == 2
 
 
-def away(path, options, restart=None):
+def away(path, options, victim=None, restart=None):
     """Lets two workers train, kills one, lets go on. Returns when, until when, and its process."""
     wait_for(path, is_each_at_work, 200)
     time.sleep(options.seconds / 3)
-    victim = [line for line in read(path) if line[1] == 1][-1][2]
+    pid = victim() if victim is not None else [line for line in read(path) if line[1] == 1][-1][2]
     killed = time.time()
-    os.kill(victim, signal.SIGKILL)
+    os.kill(pid, signal.SIGKILL)
     if restart is not None:
         restart()
         time.sleep(2 * options.seconds / 3)
-    return killed, time.time(), victim
+    return killed, time.time(), pid
 
 
 def figures(lines, killed, until, victim):
@@ -298,7 +299,13 @@ def through_own(name, options, folder):
             end()
 
 
-def through_psctl(mode, options, folder):
+def server_of(training):
+    """psctl has become the coordinator, whose child the server is."""
+    found = subprocess.run(["pgrep", "-P", str(training.pid), "ps_server"], capture_output=True)
+    return int(found.stdout.split()[0])
+
+
+def through_psctl(mode, who, options, folder):
     path = folder / "log"
     words = [str(HERE), "--child", "spotps", "--out", str(path)]
     samples = round(1200 * options.seconds)
@@ -309,9 +316,10 @@ def through_psctl(mode, options, folder):
         train={"epochs": 1, "minibatch": MINIBATCH, "mode": mode},
         workers=2,
         samples=samples,
+        checkpoint={"every_s": 2},
     )
     try:
-        found = away(path, options)
+        found = away(path, options, victim=None if who == "worker" else partial(server_of, training))
         summary = script_job.end(training)
     finally:
         training.kill()
@@ -342,8 +350,9 @@ def main():
     options.bin = Path(options.bin).resolve()
     rows = {
         "plain": None,
-        "spotps, async": partial(through_psctl, "async"),
-        "spotps, bsp": partial(through_psctl, "bsp"),
+        "spotps, async": partial(through_psctl, "async", "worker"),
+        "spotps, bsp": partial(through_psctl, "bsp", "worker"),
+        "its server": partial(through_psctl, "async", "server"),
         "torchft": partial(through_own, "torchft"),
         "hivemind": partial(through_own, "hivemind"),
     }
