@@ -283,7 +283,8 @@ void TrainRun::RescueModel() {
   }
   if (!is_aborted_ && config_.checkpoint.enabled) {
     const std::string file = directory_.paths().model();
-    const Result<checkpoint::Manifest> newest = ExportNewestModel(config_.checkpoint.path, file);
+    const Result<checkpoint::Manifest> newest =
+        ExportNewestModel(config_.checkpoint.path, file, FrozenTensorsOf(directory_.paths()));
     if (newest.ok() && newest->progress.steps == final_status_.steps_counted) {
       final_status_.model_file = file;
       problem.clear();

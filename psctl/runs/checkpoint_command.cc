@@ -59,12 +59,17 @@ int Diff(const CheckpointCommand& command, Reader& reader, const run::Console& c
   return run::kExitOk;
 }
 
-int Export(const CheckpointCommand& command, Reader& reader, const run::Console& console) {
+int Export(
+    const CheckpointCommand& command,
+    Reader& reader,
+    const std::string& frozen_path,
+    const run::Console& console) {
   const Result<Manifest> manifest = ReadChosen(SourceOf(reader), command.first);
   if (!manifest.ok()) {
     return run::Fail(console, manifest.status());
   }
-  const Status written = run::ExportModel(reader, *manifest, command.target, command.is_half);
+  const Status written =
+      run::ExportModel(reader, *manifest, command.target, command.is_half, frozen_path);
   if (!written.ok()) {
     return run::Fail(console, written);
   }
@@ -74,7 +79,8 @@ int Export(const CheckpointCommand& command, Reader& reader, const run::Console&
       "{}: checkpoint {}, {}, {}\n",
       command.target,
       manifest->id,
-      Plural(manifest->tensors.size(), "tensor"),
+      Plural(manifest->tensors.size(), "tensor") +
+          (frozen_path.empty() ? "" : " and those that nobody trains"),
       FormatBytes(error ? 0 : bytes)));
   return run::kExitOk;
 }
@@ -126,7 +132,10 @@ int Copy(
 }  // namespace
 
 int RunCheckpoint(
-    const CheckpointCommand& command, const std::string& path, const run::Console& console) {
+    const CheckpointCommand& command,
+    const std::string& path,
+    const std::string& frozen_path,
+    const run::Console& console) {
   using Action = CheckpointCommand::Action;
   const auto storage = checkpoint::MakeRocksDbStorage();
   if (command.action == Action::kPrune) {
@@ -147,7 +156,7 @@ int RunCheckpoint(
     case Action::kDiff:
       return Diff(command, **reader, console);
     case Action::kExport:
-      return Export(command, **reader, console);
+      return Export(command, **reader, frozen_path, console);
     default:
       return ListCheckpoints(command, SourceOf(**reader), console);
   }
@@ -252,7 +261,7 @@ int Run(const CheckpointCommand& command, const Session& session) {
     return RunOnObjects(command, console);
   }
   if (run::IsCheckpointPath(command.where)) {
-    return RunCheckpoint(command, command.where, console);
+    return RunCheckpoint(command, command.where, "", console);
   }
   const Result<run::RunPaths> run = ChooseRun(command.where, session.registry);
   if (!run.ok()) {
@@ -262,7 +271,7 @@ int Run(const CheckpointCommand& command, const Session& session) {
             run.status().code(),
             std::string(run.status().message()) + "; name a run or a checkpoint path"));
   }
-  return RunCheckpoint(command, run::CheckpointPathOf(*run), console);
+  return RunCheckpoint(command, run::CheckpointPathOf(*run), run::FrozenTensorsOf(*run), console);
 }
 
 }  // namespace

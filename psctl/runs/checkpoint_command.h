@@ -26,9 +26,13 @@ struct CheckpointCommand {
   bool is_json = false;
 };
 
-/// On the checkpoints in `path`. Returns the exit code.
+/// On the checkpoints in `path`. `frozen_path`: of the run's tensors that nobody trains, which
+/// exported models have too; empty: none. Returns the exit code.
 int RunCheckpoint(
-    const CheckpointCommand& command, const std::string& path, const run::Console& console);
+    const CheckpointCommand& command,
+    const std::string& path,
+    const std::string& frozen_path,
+    const run::Console& console);
 
 extern const Command kCheckpoint;
 extern const Command kCheckpointList;

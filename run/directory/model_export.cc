@@ -2,13 +2,21 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <filesystem>
+#include <iterator>
 #include <memory>
+#include <optional>
 #include <span>
+#include <system_error>
+#include <vector>
 
 #include "checkpoint/model/safetensors.h"
+#include "checkpoint/model/safetensors_copy.h"
 #include "checkpoint/storage/rocksdb_storage.h"
 #include "ps/proto/job/job_config.h"
+#include "worker/script/description.h"
 
 namespace ps::run {
 
@@ -20,13 +28,29 @@ std::string JobName(const Manifest& manifest) {
   return config.ok() ? config->name : "?";
 }
 
+std::string FrozenTensorsOf(const RunPaths& run) {
+  const std::string path = worker::FrozenPath(run.described());
+  std::error_code error;
+  return std::filesystem::exists(path, error) ? path : "";
+}
+
 Status ExportModel(
-    Reader& reader, const Manifest& manifest, const std::string& file, bool is_half) {
+    Reader& reader,
+    const Manifest& manifest,
+    const std::string& file,
+    bool is_half,
+    const std::string& frozen_path) {
+  std::vector<TensorSpec> tensors = manifest.tensors;
+  std::optional<checkpoint::SafetensorsReader> frozen;
+  if (!frozen_path.empty()) {
+    PS_ASSIGN(frozen, checkpoint::SafetensorsReader::Open(frozen_path));
+    std::ranges::move(checkpoint::TensorsOf(*frozen), std::back_inserter(tensors));
+  }
   PS_ASSIGN(
       checkpoint::SafetensorsWriter writer,
       checkpoint::SafetensorsWriter::Create(
           file,
-          manifest.tensors,
+          tensors,
           is_half ? checkpoint::ElementType::kF16 : checkpoint::ElementType::kF32,
           {{"format", "pt"},
            {"job", JobName(manifest)},
@@ -37,17 +61,21 @@ Status ExportModel(
       return writer.Write(tensor, static_cast<int64_t>(begin), values);
     }));
   }
+  if (frozen) {
+    PS_TRY(checkpoint::CopyTensors(*frozen, manifest.tensors.size(), &writer));
+  }
   return writer.Finish();
 }
 
-Result<Manifest> ExportNewestModel(const std::string& path, const std::string& file) {
+Result<Manifest> ExportNewestModel(
+    const std::string& path, const std::string& file, const std::string& frozen_path) {
   const auto storage = checkpoint::MakeRocksDbStorage();
   PS_ASSIGN(const std::unique_ptr<Reader> reader, Reader::Open(*storage, path));
   Status why = Status::NotFound(fmt::format("no checkpoint in {}", path));
   for (auto id = reader->ids().rbegin(); id != reader->ids().rend(); ++id) {
     const auto exported = [&]() -> Result<Manifest> {
       PS_ASSIGN(Manifest manifest, reader->ReadManifest(*id));
-      PS_TRY(ExportModel(*reader, manifest, file, false));
+      PS_TRY(ExportModel(*reader, manifest, file, false, frozen_path));
       return manifest;
     };
     Result<Manifest> manifest = exported();

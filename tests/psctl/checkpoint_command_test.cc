@@ -127,9 +127,34 @@ TEST_F(CheckpointCommandTest, ExportWritesAModel) {
   EXPECT_LT(std::filesystem::file_size(file), bytes * 6 / 10);
 }
 
+TEST_F(CheckpointCommandTest, AModelHasWhatNobodyTrainsBehindWhatTheCheckpointHas) {
+  const std::vector<float> values = {4.5F, 5.5F};
+  const std::vector<TensorSpec> frozen = {{"frozen", {2}}};
+  const std::string frozen_path = root_ / "described.frozen.safetensors";
+  auto writer =
+      checkpoint::SafetensorsWriter::Create(frozen_path, frozen, checkpoint::ElementType::kF32, {});
+  ASSERT_TRUE(writer.ok() && writer->Write(0, 0, values).ok() && writer->Finish().ok());
+
+  const std::string file = root_ / "model.safetensors";
+  ASSERT_TRUE(run::ExportNewestModel(path_, file, frozen_path).ok());
+  const auto model = checkpoint::SafetensorsReader::Open(file);
+  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_EQ(model->header().tensors.size(), 4U);
+  const checkpoint::StoredTensor* const last = model->header().Find("frozen");
+  ASSERT_NE(last, nullptr);
+  std::vector<float> read(2);
+  ASSERT_TRUE(model->Read(*last, 0, read).ok());
+  EXPECT_EQ(read, values);
+
+  // A run that has lost them says so rather than leave a model that is not whole.
+  std::filesystem::remove(frozen_path);
+  EXPECT_THAT(
+      run::ExportNewestModel(path_, file, frozen_path).status().message(), HasSubstr(frozen_path));
+}
+
 TEST_F(CheckpointCommandTest, TheNewestModelThatCanBeReadIsExported) {
   const std::string file = root_ / "model.safetensors";
-  const auto newest = run::ExportNewestModel(path_, file);
+  const auto newest = run::ExportNewestModel(path_, file, "");
   ASSERT_TRUE(newest.ok()) << newest.status();
   EXPECT_EQ(newest->id, 3U);
 
@@ -140,12 +165,13 @@ TEST_F(CheckpointCommandTest, TheNewestModelThatCanBeReadIsExported) {
   ASSERT_TRUE(store.ok()) << store.status();
   ASSERT_TRUE((*store)->ForgetAbove(2).ok());
   store->reset();
-  const auto older = run::ExportNewestModel(path_, file);
+  const auto older = run::ExportNewestModel(path_, file, "");
   ASSERT_TRUE(older.ok()) << older.status();
   EXPECT_EQ(older->id, 2U);
   EXPECT_EQ(checkpoint::SafetensorsReader::Open(file)->header().metadata.at("checkpoint"), "2");
 
-  EXPECT_EQ(run::ExportNewestModel(root_ / "none", file).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(
+      run::ExportNewestModel(root_ / "none", file, "").status().code(), StatusCode::kNotFound);
 }
 
 TEST_F(CheckpointCommandTest, CopyAndPrune) {

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
+
+#include "checkpoint/model/safetensors_copy.h"
 
 namespace ps::coordinator {
 namespace {
@@ -52,9 +55,7 @@ Status ModelFileSink::Begin(std::map<std::string, std::string> metadata) {
   std::vector<TensorSpec> tensors = tensors_;
   if (!frozen_path_.empty()) {
     PS_ASSIGN(frozen_, checkpoint::SafetensorsReader::Open(frozen_path_));
-    for (const checkpoint::StoredTensor& tensor : frozen_->header().tensors) {
-      tensors.push_back({tensor.name, tensor.shape});
-    }
+    std::ranges::move(checkpoint::TensorsOf(*frozen_), std::back_inserter(tensors));
   }
   PS_ASSIGN(
       checkpoint::SafetensorsWriter writer,
@@ -70,27 +71,11 @@ Status ModelFileSink::Write(uint32_t tensor, int64_t begin, std::span<const floa
 
 void ModelFileSink::Finish() {
   finishing_ = std::async(std::launch::async, [this] {
-    PS_TRY(CopyFrozen());
+    if (frozen_) {
+      PS_TRY(checkpoint::CopyTensors(*frozen_, tensors_.size(), writer_.get()));
+    }
     return writer_->Finish();
   });
-}
-
-Status ModelFileSink::CopyFrozen() {
-  if (!frozen_) {
-    return Status::Ok();
-  }
-  std::vector<float> piece(kPieceElements);
-  size_t number = tensors_.size();
-  for (const checkpoint::StoredTensor& tensor : frozen_->header().tensors) {
-    for (int64_t begin = 0; begin < tensor.element_count; begin += kPieceElements) {
-      const auto count = std::min(kPieceElements, tensor.element_count - begin);
-      const auto values = std::span(piece).first(static_cast<size_t>(count));
-      PS_TRY(frozen_->Read(tensor, begin, values));
-      PS_TRY(writer_->Write(number, begin, values));
-    }
-    ++number;
-  }
-  return Status::Ok();
 }
 
 std::optional<Status> ModelFileSink::Outcome() {

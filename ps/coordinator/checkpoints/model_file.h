@@ -56,9 +56,6 @@ class ModelFileSink final : public ModelSink {
   std::string path() const override { return path_; }
 
  private:
-  /// On the thread.
-  Status CopyFrozen();
-
   const std::string path_;
   const std::vector<TensorSpec> tensors_;
   const std::string frozen_path_;
