@@ -172,7 +172,7 @@ class DeadlinePolicy : public FleetPolicy {
          .work_left_s = left_s,
          .has_spot = spot == all,
          .running = view.on_demand > 0 ? DeadlineChoice::kOnDemand : DeadlineChoice::kSpot});
-    // What is on demand and as yet does the work that spot machines are to do.
+    // Machines on demand whose places no spot machine that works has taken over yet.
     const uint32_t needed = std::min(view.on_demand, all - std::min(view.spot_working, all));
     if (choice != DeadlineChoice::kOnDemand) {
       return Wish({.spot = spot, .on_demand = needed});

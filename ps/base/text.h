@@ -10,7 +10,7 @@ namespace ps {
 
 /// "1,234,567".
 std::string FormatCount(uint64_t n);
-/// "0.71", "12.3", "2,431": three digits or more.
+/// "0.0042", "0.71", "12.3", "2,431": two digits below a tenth, else three or more.
 std::string FormatRate(double per_s);
 /// "312 B", "1.5 KiB", "12.3 MiB", "1,024 GiB".
 std::string FormatBytes(uint64_t bytes);

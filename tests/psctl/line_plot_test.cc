@@ -29,6 +29,7 @@ TEST(LinePlotTest, AxesEndAtRoundNumbers) {
   const auto of = [](double most) { return Drawn({{'b', {{0, 0}, {100, most}}}}); };
   EXPECT_THAT(of(31), AllOf(HasSubstr(">40</text>"), HasSubstr(">10</text>")));
   EXPECT_THAT(of(31), Not(HasSubstr(">31</text>")));
+  EXPECT_THAT(of(31), HasSubstr("736.0,107.0\"/>")) << "31 of 40 parts of the way up";
   EXPECT_THAT(of(40), AllOf(HasSubstr(">40</text>"), Not(HasSubstr(">50</text>"))));
   EXPECT_THAT(of(2.3), AllOf(HasSubstr(">3</text>"), HasSubstr(">1</text>")));
   EXPECT_THAT(of(0.37), AllOf(HasSubstr(">0.4</text>"), HasSubstr(">0.1</text>")));

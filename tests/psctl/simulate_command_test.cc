@@ -88,8 +88,8 @@ TEST_F(SimulateCommandTest, NoPolicyIsAheadOfTheOracle) {
     }
     return values;
   };
-  for (const std::vector<std::string>& more :
-       std::vector<std::vector<std::string>>{{"--notice"}, {"--samples", "20000"}, {}}) {
+  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
+           {"--notice"}, {"--notice", "--start-up", "0s"}, {"--samples", "20000"}, {}}) {
     std::vector<std::string> arguments = {
         "simulate",
         job,
