@@ -75,7 +75,7 @@ TEST(AlignmentTest, AGradientMuchLargerThanTheMomentumLosesHalfOfWhatIsAgainstIt
 
 TEST(AlignmentTest, AGradientAcrossTheMomentumIsTurnedTowardsItAndKeepsItsSize) {
   const Elements momentum = {0, 1};
-  for (const Elements& gradient : {Elements{1, 0}, Elements{3, 0.3F}}) {
+  for (const Elements& gradient : {Elements{1, 0}, Elements{3, 0.57F}}) {
     const Elements turned = Turned(gradient, momentum);
     EXPECT_NEAR(ScalarProduct(turned, turned), ScalarProduct(gradient, gradient), 1e-5);
     EXPECT_GT(ScalarProduct(turned, momentum), ScalarProduct(gradient, momentum) + 0.1);
