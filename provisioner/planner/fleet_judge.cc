@@ -240,6 +240,20 @@ double FleetJudge::UsdPerSecond(std::span<const int> counts, int server_offer, i
   return usd_per_hour / kSecondsPerHour;
 }
 
+double FleetJudge::Usd(
+    std::span<const int> counts, int server_offer, int hosts, double seconds) const {
+  const ServerOffer& server = problem_.servers[static_cast<size_t>(server_offer)];
+  double usd = seconds * UsdPerSecond(counts, server_offer, hosts);
+  const auto add = [&](double usd_per_hour, double billed_s_min) {
+    usd += usd_per_hour / kSecondsPerHour * std::max(billed_s_min - seconds, 0.0);
+  };
+  add(server.usd_per_hour * hosts, server.billed_s_min);
+  for (size_t i = 0; i < counts.size(); ++i) {
+    add(problem_.offers[i].usd_per_hour * counts[i], problem_.offers[i].billed_s_min);
+  }
+  return usd;
+}
+
 bool FleetJudge::IsSizeAllowed(std::span<const int> counts) const {
   const int workers = WorkersOf(counts);
   return workers >= std::max(problem_.workers_min, 1) && workers <= problem_.workers_max;
@@ -293,7 +307,7 @@ Verdict FleetJudge::Judge(std::span<const int> counts, int server_offer, int hos
   if (takeover_s() > 0 && !IsHeld(counts)) {
     verdict.seconds += takeover_s();
   }
-  verdict.usd = verdict.seconds * UsdPerSecond(counts, server_offer, hosts);
+  verdict.usd = Usd(counts, server_offer, hosts, verdict.seconds);
   return verdict;
 }
 

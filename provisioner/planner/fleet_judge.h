@@ -63,6 +63,9 @@ class FleetJudge {
   /// USD/s of the fleet with its servers.
   double UsdPerSecond(std::span<const int> counts, int server_offer, int hosts) const;
 
+  /// What the fleet with its servers costs when it runs for so long.
+  double Usd(std::span<const int> counts, int server_offer, int hosts, double seconds) const;
+
   /// What a fleet that is not the held one loses when it starts.
   double takeover_s() const { return problem_.goal.takeover_s; }
 

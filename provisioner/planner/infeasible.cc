@@ -58,6 +58,7 @@ class Explainer {
     changed.goal.usd_max = kInfinity;
     for (Offer& offer : changed.offers) {
       offer.usd_per_hour = 0;
+      offer.billed_s_min = 0;
     }
     changed.servers.clear();
     for (const ServerOffer& server : problem_.servers) {
@@ -66,6 +67,7 @@ class Explainer {
         changed.servers.back().hosts_min = hosts;
         changed.servers.back().hosts_max = hosts;
         changed.servers.back().usd_per_hour = kSecondsPerHour / hosts;
+        changed.servers.back().billed_s_min = 0;
       }
     }
     return LimitsOf(SolveExactly(changed, kEffort)).seconds;

@@ -21,7 +21,8 @@ struct Price {
 
 std::optional<Price> PriceOf(const proto::InstanceType& type, MarketChoice choice) {
   const proto::SpotPrice* spot = LowestSpot(type);
-  const Price on_demand{proto::Market::kOnDemand, type.on_demand_usd_per_hour};
+  const Price on_demand{
+      proto::Market::kOnDemand, type.on_demand_usd_per_hour + type.disk_usd_per_hour};
   switch (choice) {
     case MarketChoice::kOnDemand:
       return on_demand;
@@ -29,14 +30,14 @@ std::optional<Price> PriceOf(const proto::InstanceType& type, MarketChoice choic
       if (spot == nullptr) {
         return std::nullopt;
       }
-      return Price{proto::Market::kSpot, spot->usd_per_hour, spot->zone};
+      return Price{proto::Market::kSpot, spot->usd_per_hour + type.disk_usd_per_hour, spot->zone};
     case MarketChoice::kBoth:
       break;
   }
-  if (spot == nullptr || spot->usd_per_hour > on_demand.usd_per_hour) {
+  if (spot == nullptr || spot->usd_per_hour > type.on_demand_usd_per_hour) {
     return on_demand;
   }
-  return Price{proto::Market::kSpot, spot->usd_per_hour, spot->zone};
+  return Price{proto::Market::kSpot, spot->usd_per_hour + type.disk_usd_per_hour, spot->zone};
 }
 
 constexpr std::string_view kQuotaFor = "quota for";
@@ -123,12 +124,14 @@ Result<ServerOffer> OfferOf(
         range.hosts_max,
         quota));
   }
-  return ServerOffer{
+  ServerOffer offer{
       range.instance_type,
       ServersOf(*type, 1).link_bytes_per_s,
-      type->on_demand_usd_per_hour,
+      type->on_demand_usd_per_hour + type->disk_usd_per_hour,
       range.hosts_min,
       range.hosts_max};
+  offer.billed_s_min = type->billing_min_s;
+  return offer;
 }
 
 /// "g3.8xlarge", with its minibatch where the type has several.
@@ -241,15 +244,25 @@ Result<PlanProblem> MakePlanProblem(
       continue;
     }
     problem.offers.push_back(
-        {static_cast<int>(k), price->market, price->usd_per_hour, quota, held, -1, price->zone});
+        {static_cast<int>(k),
+         price->market,
+         price->usd_per_hour,
+         quota,
+         held,
+         -1,
+         price->zone,
+         type->billing_min_s});
     const int beside = CountOf(setup.on_demand_quotas, type->name, 0);
     if (price->market == proto::Market::kSpot && beside > 0) {
       problem.offers.push_back(
           {static_cast<int>(k),
            proto::Market::kOnDemand,
-           type->on_demand_usd_per_hour,
+           type->on_demand_usd_per_hour + type->disk_usd_per_hour,
            beside,
-           /*held=*/0});
+           /*held=*/0,
+           -1,
+           {},
+           type->billing_min_s});
     }
   }
   std::vector<ServerRange> ranges = setup.servers;

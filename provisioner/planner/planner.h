@@ -28,10 +28,11 @@ struct Offer {
   int worker_class = 0;  // index into SpeedModel::classes()
   proto::Market market = proto::Market::kSpot;
   double usd_per_hour = 0;
-  int quota = 0;          // most of it
-  int held = 0;           // running already: the plan keeps them
-  int pool = -1;          // index into PlanProblem::pools; -1: none
-  std::string zone = {};  // of a spot price
+  int quota = 0;            // most of it
+  int held = 0;             // running already: the plan keeps them
+  int pool = -1;            // index into PlanProblem::pools; -1: none
+  std::string zone = {};    // of a spot price
+  double billed_s_min = 0;  // that one is paid for, however soon the loss is reached
 };
 
 /// Server hosts to choose among: 1 to hosts_max of a type.
@@ -43,6 +44,7 @@ struct ServerOffer {
   int hosts_max = 1;
   int pool = -1;             // as an offer's
   ServerMemory memory = {};  // hosts_min of them hold the job
+  double billed_s_min = 0;   // as an offer's
 };
 
 /// A type that can't hold the job, so that it is neither an offer nor a server.

@@ -168,7 +168,7 @@ class WindowStrategy final : public Strategy {
     if (!judge.IsHeld(counts)) {
       verdict->seconds += judge.takeover_s();
     }
-    verdict->usd = RoundedTo(judge.UsdPerSecond(counts, server, hosts) * verdict->seconds, 1e-6);
+    verdict->usd = RoundedTo(judge.Usd(counts, server, hosts, verdict->seconds), 1e-6);
   }
 
   WindowRules rules_;

@@ -10,6 +10,15 @@
 #include "ps/base/text.h"
 
 namespace ps::provisioner {
+namespace {
+
+/// A predicted time without what comes before the first step.
+proto::Estimate Trained(const proto::Estimate& seconds, double before_s) {
+  const auto less = [&](double all_s) { return std::max(all_s - before_s, 0.0); };
+  return {less(seconds.value), less(seconds.low), less(seconds.high)};
+}
+
+}  // namespace
 
 float MbitPerS(double bytes_per_s) {
   return static_cast<float>(bytes_per_s * 8 / 1e6);
@@ -84,7 +93,7 @@ PlanOutcome CompareWithPlan(
     double last_loss) {
   PlanOutcome outcome;
   outcome.samples_per_s = plan.samples_per_s;
-  outcome.seconds = plan.seconds;
+  outcome.seconds = Trained(plan.seconds, plan.takeover_s);
   outcome.measured_seconds = reached.seconds;
   outcome.steps = plan.steps;
   outcome.measured_steps = reached.steps;

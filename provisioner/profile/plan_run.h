@@ -27,7 +27,8 @@ struct LossReached {
   double steps = 0;
 };
 
-/// Predicted against measured. 0 in `measured`: there is no such value.
+/// Predicted against measured, from the first step on: start and take-over, which plans count, are
+/// not of training. 0 in `measured`: there is no such value.
 struct PlanOutcome {
   proto::Estimate samples_per_s;
   double measured_samples_per_s = 0;

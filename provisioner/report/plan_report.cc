@@ -52,6 +52,7 @@ PlanAnswer SolveForTime(const PlanProblem& problem) {
   }
   for (ServerOffer& server : changed.servers) {
     server.usd_per_hour = kUsdPerHour / server.hosts_max;
+    server.billed_s_min = 0;
   }
   return SolveExactly(changed, {.gap = 1e-3});
 }
@@ -155,8 +156,14 @@ proto::Plan PlanOf(
     const FleetTraits fleet = TraitsOf(choice.speed, WorkersOf(choice.counts));
     const double residual = TimeDeviation(problem, fleet, choice.server_hosts);
     plan.steps = Interval(choice.steps, problem.loss->ResidualAt(goal.loss, fleet), inside);
-    plan.seconds = Interval(choice.seconds, residual, inside);
-    plan.usd = Interval(choice.usd, residual, inside);
+    // Nothing is in doubt of the start, so that of a goal that is met the upper end is in time.
+    const double start_s = FleetJudge(problem).IsHeld(choice.counts) ? 0 : goal.takeover_s;
+    const proto::Estimate trained = Interval(choice.seconds - start_s, residual, inside);
+    plan.seconds = {choice.seconds, trained.low + start_s, trained.high + start_s};
+    plan.usd = {
+        choice.usd,
+        choice.usd * plan.seconds.low / choice.seconds,
+        choice.usd * plan.seconds.high / choice.seconds};
   }
   plan.bottleneck = std::string(BottleneckName(choice.speed.bottleneck));
   plan.server_busy = choice.speed.server_busy;

@@ -111,7 +111,8 @@ void AddAvailability(run::PlanCommand* command, Arguments* arguments) {
   arguments->Add(
       "--start-up",
       &command->start_up,
-      "Until a machine in the place of a revoked one is up; the catalog's, or 2m, if absent");
+      "Until a machine that is asked for is up, with image and data; the catalog's if absent, or "
+      "for one in the place of a revoked one 2m");
   arguments
       ->Add(
           "--lifetimes",

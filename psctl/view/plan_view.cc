@@ -283,6 +283,9 @@ std::string RenderPlan(const proto::Plan& plan, const PlanViewOptions& options) 
     pairs.insert(pairs.begin() + 1, {"goal", GoalText(plan)});
     pairs.emplace_back("steps", Spread(plan.steps, WholeText));
     pairs.emplace_back("time", Spread(plan.seconds, FormatDuration));
+    if (plan.takeover_s > 0 && !options.has_held) {
+      pairs.emplace_back("start", FormatDuration(plan.takeover_s) + " of it, until all are up");
+    }
     pairs.emplace_back("loss", "reaches " + FormatRate(plan.loss_target));
     pairs.emplace_back("cost, USD", Spread(plan.usd, FormatUsd));
   }

@@ -321,8 +321,14 @@ void AddRevocations(
         "without new machines all are revoked before the end with a chance of {}",
         FormatPercent(outlook.lost_unreplaced, 0)));
   }
-  const double high_s = outlook.seconds * plan->seconds.high / plan->seconds.value;
-  if (outlook.seconds > 0 && plan->seconds_max > 0 && high_s > plan->seconds_max) {
+  if (!(outlook.seconds > 0 && plan->seconds_max > 0)) {
+    return;
+  }
+  const double start_s =
+      provisioner::FleetJudge(planning.problem).IsHeld(choice.counts) ? 0 : plan->takeover_s;
+  const double high_s = start_s + (outlook.seconds - start_s) * (plan->seconds.high - start_s) /
+                                      (plan->seconds.value - start_s);
+  if (high_s > plan->seconds_max) {
     plan->notes.push_back(fmt::format(
         "with revocations it takes up to {}, beyond the goal's {}: plan with a shorter --within, "
         "or with --market on-demand",
@@ -339,6 +345,62 @@ void AddExchange(
   const double samples = problem.local_steps * choice.speed.batch_mean;
   plan->push_bytes_per_sample = planning.models.push_bytes / samples;
   plan->pull_bytes_per_sample = planning.models.pull_bytes / samples;
+}
+
+/// Whether all machines of a plan have to be asked for first. What a change of a run's own fleet
+/// costs is its take-over.
+bool IsNewFleet(const provisioner::PlanSetup& setup) {
+  return setup.held.empty() && !setup.servers_run && !setup.all_run;
+}
+
+/// A new fleet trains when its machines are up, and is paid for until then, too: as long as the
+/// slowest type on offer takes, whatever the fleet.
+void CountStart(Planning* planning) {
+  if (!IsNewFleet(planning->input.setup)) {
+    return;
+  }
+  provisioner::PlanProblem& problem = planning->problem;
+  double start_s = 0;
+  const auto count = [&](const std::string& name) {
+    const proto::InstanceType* const type = planning->catalog.Find(name);
+    start_s = std::max(start_s, type == nullptr ? 0 : type->start_up_s);
+  };
+  for (const provisioner::Offer& offer : problem.offers) {
+    if (offer.quota > 0) {
+      count(problem.speed->classes()[static_cast<size_t>(offer.worker_class)].name);
+    }
+  }
+  for (const provisioner::ServerOffer& server : problem.servers) {
+    count(server.instance_type);
+  }
+  problem.goal.takeover_s = planning->outlook.start_up_s.value_or(start_s);
+  planning->input.setup.goal.takeover_s = problem.goal.takeover_s;
+}
+
+/// Names the machines of a new fleet whose start nobody tells.
+void AddStartNote(const Planning& planning, proto::Plan* plan) {
+  if (!IsNewFleet(planning.input.setup) || planning.outlook.start_up_s ||
+      plan->seconds.value == 0) {
+    return;
+  }
+  std::vector<std::string> unknown;
+  const auto see = [&](const std::string& name) {
+    const proto::InstanceType* const type = planning.catalog.Find(name);
+    const bool is_known = type == nullptr || type->start_up_s > 0;
+    if (!is_known && std::ranges::count(unknown, name) == 0) {
+      unknown.push_back(name);
+    }
+  };
+  for (const proto::PlanWorkers& workers : plan->workers) {
+    see(workers.instance_type);
+  }
+  see(plan->servers.instance_type);
+  if (!unknown.empty()) {
+    plan->notes.push_back(fmt::format(
+        "time and cost begin when the machines are up, since the catalog has no start_up_s of {}; "
+        "--start-up counts their boot, image and data",
+        Join(unknown)));
+  }
 }
 
 Status MakeProblem(const PlanningCommand& command, Planning* planning) {
@@ -371,6 +433,7 @@ Status MakeProblem(const PlanningCommand& command, Planning* planning) {
         "try --market both");
   }
   planning->problem.answers_max = kAnswers;
+  CountStart(planning);
   return Status::Ok();
 }
 
@@ -424,6 +487,7 @@ proto::Plan PlanOf(
     plan.notes.push_back(std::move(note));
   }
   plan.objective = planning.objective;
+  AddStartNote(planning, &plan);
   AddRevocations(planning, choice, &plan);
   if (std::string note = provisioner::OverpromiseText(problem, planning.models.traffic, choice);
       !note.empty()) {

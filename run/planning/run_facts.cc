@@ -106,8 +106,9 @@ void AddByAge(
 
 double LowestUsd(const proto::InstanceType& type) {
   const proto::SpotPrice* const spot = provisioner::LowestSpot(type);
-  return spot == nullptr ? type.on_demand_usd_per_hour
-                         : std::min(spot->usd_per_hour, type.on_demand_usd_per_hour);
+  const double usd = spot == nullptr ? type.on_demand_usd_per_hour
+                                     : std::min(spot->usd_per_hour, type.on_demand_usd_per_hour);
+  return usd + type.disk_usd_per_hour;
 }
 
 }  // namespace
@@ -221,7 +222,8 @@ double UsdPerHour(
   }
   double server = std::numeric_limits<double>::infinity();
   for (const proto::InstanceType& type : catalog.types) {
-    server = type.is_server_host ? std::min(server, type.on_demand_usd_per_hour) : server;
+    const double usd_of_one = type.on_demand_usd_per_hour + type.disk_usd_per_hour;
+    server = type.is_server_host ? std::min(server, usd_of_one) : server;
   }
   return usd + (std::isfinite(server) ? server * server_hosts : 0);
 }

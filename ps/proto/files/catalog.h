@@ -45,10 +45,12 @@ struct InstanceType {
   double network_burst_gbit_per_s = 0;  // what it reaches for minutes; never below the above
   double pcie_gbyte_per_s = 0;          // host to device and back, each way; 0: no device
   double on_demand_usd_per_hour = 0;
-  std::vector<SpotPrice> spot;  // empty: not sold as spot
-  int quota = 0;                // instances of it that the account may run at once
-  bool is_server_host = false;  // may hold parameters
-  double start_up_s = 0;        // from asking for one until it is up; 0: not known
+  std::vector<SpotPrice> spot;   // empty: not sold as spot
+  int quota = 0;                 // instances of it that the account may run at once
+  bool is_server_host = false;   // may hold parameters
+  double start_up_s = 0;         // from asking for one until it is up; 0: not known
+  double billing_min_s = 0;      // that one is paid for at least
+  double disk_usd_per_hour = 0;  // beside either price
 
   friend bool operator==(const InstanceType&, const InstanceType&) = default;
 };

@@ -43,6 +43,8 @@ void VisitFields(C& c, V&& visit) {
   visit("quota", c.quota);
   visit("is_server_host", c.is_server_host);
   visit("start_up_s", c.start_up_s);
+  visit("billing_min_s", c.billing_min_s);
+  visit("disk_usd_per_hour", c.disk_usd_per_hour);
 }
 
 template <MaybeConst<Catalog> C, typename V>

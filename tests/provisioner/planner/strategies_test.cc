@@ -239,5 +239,33 @@ TEST(ProblemTest, SenselessOnesAreRefused) {
   EXPECT_NE(ErrorOf(sure.problem).find("confidence"), std::string::npos);
 }
 
+TEST(BillingTest, ExactPaysTheMinimumOfEachMachineAsExhaustiveDoes) {
+  int dearer = 0;
+  for (uint64_t seed = 800'000; seed < 800'150; ++seed) {
+    PlanningSample sample =
+        RandomSample(seed, {.classes = 3, .quota_max = 4, .server_offers = 2, .hosts_max = 2});
+    const PlanAnswer before = Solve("exact", sample.problem);
+    for (Offer& offer : sample.problem.offers) {
+      offer.billed_s_min =
+          600.0 * static_cast<double>((seed + static_cast<uint64_t>(offer.quota)) % 4);
+    }
+    for (ServerOffer& server : sample.problem.servers) {
+      server.billed_s_min = 900;
+    }
+    const PlanAnswer exact = Solve("exact", sample.problem);
+    const PlanAnswer all = Solve("exhaustive", sample.problem);
+    ASSERT_EQ(exact.best.size(), all.best.size()) << "seed " << seed;
+    for (size_t i = 0; i < all.best.size(); ++i) {
+      EXPECT_EQ(exact.best[i].counts, all.best[i].counts) << "seed " << seed;
+      EXPECT_EQ(exact.best[i].usd, all.best[i].usd) << "seed " << seed;
+    }
+    if (!all.best.empty()) {
+      EXPECT_GE(all.best.front().usd, before.best.front().usd * (1 - 1e-12)) << "seed " << seed;
+      dearer += all.best.front().usd > before.best.front().usd * 1.01 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(dearer, 20);
+}
+
 }  // namespace
 }  // namespace ps::provisioner

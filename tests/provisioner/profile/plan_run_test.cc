@@ -120,6 +120,13 @@ TEST(PlanRunTest, TheOutcomeHoldsWhatWasPredictedAndMeasured) {
   EXPECT_EQ(outcome.measured_loss, 0.49);
 }
 
+TEST(PlanRunTest, TheStartOfMachinesIsNotOfTheTrainingThatIsMeasured) {
+  proto::Plan plan = MakePlan();
+  plan.takeover_s = 55;
+  const PlanOutcome outcome = CompareWithPlan(plan, {}, {6, 1020}, 0.49);
+  EXPECT_EQ(outcome.seconds, (proto::Estimate{5, 0, 15}));
+}
+
 TEST(PlanRunTest, ALossThatWasNotReachedHasNoTime) {
   const PlanOutcome outcome = CompareWithPlan(MakePlan(), {}, {}, 0.7);
   EXPECT_EQ(outcome.measured_seconds, 0);
