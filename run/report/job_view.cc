@@ -19,6 +19,10 @@ namespace {
 
 constexpr uint32_t kServerLinesMax = 16;
 
+/// A script's optimizer with more loses accuracy where gradients are old
+/// (docs/measurements/scripts.md).
+constexpr float kAsyncMomentumMax = 0.5F;
+
 uint32_t WorkersStarted(const proto::JobConfig& config) {
   uint32_t workers = 0;
   for (const proto::WorkerGroup& group : config.workers) {
@@ -156,6 +160,17 @@ std::vector<std::string> JobNotes(const proto::JobConfig& config, const JobParts
     }
   }
   const bool is_bsp = config.train.mode == proto::Mode::kBsp;
+  const bool has_old_gradients = !is_bsp && WorkersStarted(config) != 1;
+  if (!config.worker.program.empty() && has_old_gradients && config.train.local_steps == 1 &&
+      config.optimizer.momentum > kAsyncMomentumMax) {
+    notes.push_back(fmt::format(
+        "{} with momentum {}: gradients of several workers are of values that are a step or two "
+        "old, which acts like more momentum, so what suits a plain loop may learn less or diverge; "
+        "a momentum of 0 to {} and a smaller rate, or train.mode bsp, are safer",
+        proto::kModeNames[static_cast<size_t>(config.train.mode)],
+        config.optimizer.momentum,
+        kAsyncMomentumMax));
+  }
   const bool has_rounds = is_bsp && WorkersStarted(config) != 1;
   if (has_rounds && config.optimizer.clip_norm > 0) {
     notes.emplace_back(

@@ -120,6 +120,27 @@ TEST(JobViewTest, WhatMakesARoundAnotherThanOneBigMinibatchIsNoted) {
   EXPECT_THAT(RowsOf(config, parts, "note"), HasSubstr("with data.train_samples=128 there is"));
 }
 
+TEST(JobViewTest, AScriptsMomentumThatIsTooMuchForOldGradientsIsNoted) {
+  proto::JobConfig config;
+  config.worker.program = {"python3", "train.py"};
+  config.workers.resize(1);
+  config.workers[0].count = 2;
+  config.train.mode = proto::Mode::kAsync;
+  const JobParts parts;
+  config.optimizer.momentum = 0.5F;
+  EXPECT_EQ(RowsOf(config, parts, "note"), "");
+  config.optimizer.momentum = 0.9F;
+  EXPECT_THAT(RowsOf(config, parts, "note"), HasSubstr("async with momentum 0.9: gradients of"));
+  config.workers[0].count = 1;
+  EXPECT_EQ(RowsOf(config, parts, "note"), "") << "its gradients are nearly of today";
+  config.workers[0].count = 2;
+  config.train.mode = proto::Mode::kBsp;
+  EXPECT_EQ(RowsOf(config, parts, "note"), "");
+  config.train.mode = proto::Mode::kAsync;
+  config.train.local_steps = 4;
+  EXPECT_EQ(RowsOf(config, parts, "note"), "") << "the momentum is each worker's own";
+}
+
 TEST(JobViewTest, TheOrderOfNamedClassesAndWhatIsNoDataAreSaid) {
   JobParts parts;
   EXPECT_EQ(RowsOf({}, parts, "classes") + RowsOf({}, parts, "no data"), "");
