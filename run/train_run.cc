@@ -27,6 +27,7 @@
 #include "run/planning/price_age.h"
 #include "run/probe_log.h"
 #include "run/report/job_view.h"
+#include "run/report/script_parts.h"
 #include "run/report/summary.h"
 #include "run/report/tables.h"
 #include "run/supervisor.h"
@@ -283,8 +284,8 @@ void TrainRun::RescueModel() {
   }
   if (!is_aborted_ && config_.checkpoint.enabled) {
     const std::string file = directory_.paths().model();
-    const Result<checkpoint::Manifest> newest =
-        ExportNewestModel(config_.checkpoint.path, file, FrozenTensorsOf(directory_.paths()));
+    const Result<checkpoint::Manifest> newest = ExportNewestModel(
+        config_.checkpoint.path, file, FrozenTensorsOf(directory_.paths().described()));
     if (newest.ok() && newest->progress.steps == final_status_.steps_counted) {
       final_status_.model_file = file;
       problem.clear();

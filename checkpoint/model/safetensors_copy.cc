@@ -7,7 +7,7 @@
 namespace ps::checkpoint {
 namespace {
 
-constexpr int64_t kPieceElements = int64_t{1} << 16;
+constexpr int64_t kCopiedElements = int64_t{1} << 16;
 
 }  // namespace
 
@@ -20,10 +20,10 @@ std::vector<TensorSpec> TensorsOf(const SafetensorsReader& reader) {
 }
 
 Status CopyTensors(const SafetensorsReader& from, size_t first, SafetensorsWriter* to) {
-  std::vector<float> piece(kPieceElements);
+  std::vector<float> piece(kCopiedElements);
   for (const StoredTensor& tensor : from.header().tensors) {
-    for (int64_t begin = 0; begin < tensor.element_count; begin += kPieceElements) {
-      const auto count = std::min(kPieceElements, tensor.element_count - begin);
+    for (int64_t begin = 0; begin < tensor.element_count; begin += kCopiedElements) {
+      const auto count = std::min(kCopiedElements, tensor.element_count - begin);
       const auto values = std::span(piece).first(static_cast<size_t>(count));
       PS_TRY(from.Read(tensor, begin, values));
       PS_TRY(to->Write(first, begin, values));

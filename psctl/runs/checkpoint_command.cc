@@ -23,6 +23,7 @@
 #include "run/directory/files.h"
 #include "run/directory/model_export.h"
 #include "run/directory/run_checkpoints.h"
+#include "run/report/script_parts.h"
 
 namespace ps::psctl {
 namespace {
@@ -271,7 +272,8 @@ int Run(const CheckpointCommand& command, const Session& session) {
             run.status().code(),
             std::string(run.status().message()) + "; name a run or a checkpoint path"));
   }
-  return RunCheckpoint(command, run::CheckpointPathOf(*run), run::FrozenTensorsOf(*run), console);
+  return RunCheckpoint(
+      command, run::CheckpointPathOf(*run), run::FrozenTensorsOf(run->described()), console);
 }
 
 }  // namespace

@@ -4,19 +4,16 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <filesystem>
 #include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
-#include <system_error>
 #include <vector>
 
 #include "checkpoint/model/safetensors.h"
 #include "checkpoint/model/safetensors_copy.h"
 #include "checkpoint/storage/rocksdb_storage.h"
 #include "ps/proto/job/job_config.h"
-#include "worker/script/description.h"
 
 namespace ps::run {
 
@@ -26,12 +23,6 @@ using checkpoint::Reader;
 std::string JobName(const Manifest& manifest) {
   const auto config = proto::ParseJobConfig(manifest.config_json, "manifest");
   return config.ok() ? config->name : "?";
-}
-
-std::string FrozenTensorsOf(const RunPaths& run) {
-  const std::string path = worker::FrozenPath(run.described());
-  std::error_code error;
-  return std::filesystem::exists(path, error) ? path : "";
 }
 
 Status ExportModel(

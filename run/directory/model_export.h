@@ -5,15 +5,11 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/reader.h"
 #include "ps/base/status.h"
-#include "run/directory/run_directory.h"
 
 namespace ps::run {
 
 /// The name of the job that a checkpoint is of.
 std::string JobName(const checkpoint::Manifest& manifest);
-
-/// The file of what the model of a run's script has that nobody trains; empty: there is nothing.
-std::string FrozenTensorsOf(const RunPaths& run);
 
 /// Writes the parameters of a checkpoint to a safetensors file, as f16 with `is_half`, and behind
 /// them the tensors of the safetensors file `frozen_path`, which no checkpoint has (empty: none).

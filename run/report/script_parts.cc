@@ -327,4 +327,10 @@ std::string ScriptParts::OptimizerNote(const proto::JobConfig& config) const {
       description_.optimizer_json);
 }
 
+std::string FrozenTensorsOf(const std::string& described) {
+  std::string path = worker::FrozenPath(described);
+  std::error_code error;
+  return fs::exists(path, error) ? path : "";
+}
+
 }  // namespace ps::run

@@ -51,4 +51,8 @@ class ScriptParts {
   std::shared_ptr<const Folder> folder_;  // of the file, goes with the last copy; null: it stays
 };
 
+/// The file of what nobody trains of a model, of which `described` is the description that a run
+/// keeps; empty: there is nothing.
+std::string FrozenTensorsOf(const std::string& described);
+
 }  // namespace ps::run
