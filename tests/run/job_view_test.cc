@@ -126,7 +126,8 @@ TEST(JobViewTest, AScriptsMomentumThatIsTooMuchForOldGradientsIsNoted) {
   config.workers.resize(1);
   config.workers[0].count = 2;
   config.train.mode = proto::Mode::kAsync;
-  const JobParts parts;
+  JobParts parts;
+  parts.data.train_count = 10'000;
   config.optimizer.momentum = 0.5F;
   EXPECT_EQ(RowsOf(config, parts, "note"), "");
   config.optimizer.momentum = 0.9F;
