@@ -1,6 +1,6 @@
 """What a kill costs a PyTorch loop: spotps beside torchft and hivemind, in one run.
 
-    script_peers.py BIN [--seconds N] [--only NAME]     BIN: the programs of a release build
+    script_peers.py BIN [--seconds N] [--only NAME ...]     BIN: the programs of a release build
 
 Two workers of one thread each train a small convolutional network on this machine, on minibatches
 of 32. After a third of the time worker 1 is killed with -9; where nobody replaces it, this program
@@ -107,6 +107,7 @@ def torchft(options):
 
     import torch
     import torchft as peer
+    import torchft.ddp
 
     model, data, loss_of = make()
     inner = sgd(model.parameters())
@@ -131,7 +132,7 @@ def torchft(options):
         quorum_timeout=limit,
         connect_timeout=limit,
     )
-    wrapped = peer.DistributedDataParallel(manager, model)
+    wrapped = peer.ddp.PureDistributedDataParallel(manager, model)
     optimizer, log = peer.Optimizer(manager, inner), Log(options)
     for x, y in batches(data):
         log.say("begun")
@@ -236,13 +237,14 @@ def figures(lines, killed, until, victim):
     other = [line[0] for line in lines if line[1] == 0 and line[3] == "stepped"] + [until]
     still = max(b - a for a, b in zip(other, other[1:]) if b > killed)
     back = [line[0] for line in lines if line[1] == 1 and line[2] != victim and line[3] == "stepped"]
+    pids = {line[2] for line in lines}
     begun = sum(line[4] for line in lines if line[2] == victim and line[3] == "begun")
     stepped = sum(line[4] for line in lines if line[2] == victim and line[3] == "stepped")
     dropped = sum(line[4] for line in lines if line[3] == "dropped" and line[0] > killed)
     return {
         "rate": done / (killed - warm),
         "still": still,
-        "away": back[0] - killed if back else float("nan"),
+        "away": back[0] - killed if back and victim in pids else float("nan"),
         "vain": begun - stepped + dropped,
     }
 
@@ -286,8 +288,9 @@ def through_own(name, options, folder):
     try:
         found = away(path, options, restart=lambda: start(1))
         if children[0].poll() is not None:
-            reason = (folder / "0.err").read_text()[-1000:]
-            sys.exit(f"{name}: the worker that was not killed has ended: {reason}")
+            reason = (folder / "0.err").read_text().rstrip()[-300:]
+            print(f"{name}: the worker that was not killed has ended:\n{reason}", file=sys.stderr)
+            return None
         return figures(read(path), *found)
     finally:
         for child in children:
@@ -299,10 +302,10 @@ def through_own(name, options, folder):
             end()
 
 
-def server_of(training):
-    """psctl has become the coordinator, whose child the server is."""
-    found = subprocess.run(["pgrep", "-P", str(training.pid), "ps_server"], capture_output=True)
-    return int(found.stdout.split()[0])
+def server():
+    """The newest process of the name: nothing else runs on this machine."""
+    found = subprocess.run(["pgrep", "-n", "-x", "ps_server"], capture_output=True, check=True)
+    return int(found.stdout)
 
 
 def through_psctl(mode, who, options, folder):
@@ -319,7 +322,7 @@ def through_psctl(mode, who, options, folder):
         checkpoint={"every_s": 2},
     )
     try:
-        found = away(path, options, victim=None if who == "worker" else partial(server_of, training))
+        found = away(path, options, victim=server if who == "server" else None)
         summary = script_job.end(training)
     finally:
         training.kill()
@@ -329,14 +332,15 @@ def through_psctl(mode, who, options, folder):
     counted = summary["samples_counted"]
     if counted != samples:
         sys.exit(f"{counted} of {samples} samples counted")
-    return dict(figures(lines, *found), vain=begun - counted)
+    vain = begun - counted + summary["samples_undone"]
+    return dict(figures(lines, *found), vain=vain)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("bin", nargs="?")
     parser.add_argument("--seconds", type=float, default=45)
-    parser.add_argument("--only")
+    parser.add_argument("--only", nargs="+")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--index", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--peers", help=argparse.SUPPRESS)
@@ -361,7 +365,7 @@ def main():
     )
     reference = None
     for name, measure in rows.items():
-        if options.only not in (None, name) and name != "plain":
+        if options.only and name not in options.only and name != "plain":
             continue
         if name in ("torchft", "hivemind") and importlib.util.find_spec(name) is None:
             print(f"{name:14} is not there: pip install {name}")
@@ -372,6 +376,8 @@ def main():
                 print(f"{name:14} {reference:9.1f}", flush=True)
                 continue
             found = measure(options, Path(folder))
+        if found is None:
+            continue
         print(
             f"{name:14} {found['rate']:9.1f} {found['rate'] / reference:8.2f} {found['still']:13.2f} "
             f"{found['away']:7.1f} {found['vain']:8}",
