@@ -65,7 +65,10 @@ class TensorsTest(unittest.TestCase):
 
     def test_a_compiled_model_has_the_names_of_the_plain_one(self):
         model = nn.Linear(2, 2)
-        compiled = torch.compile(model)
+        try:
+            compiled = torch.compile(model)
+        except RuntimeError as error:  # PyTorch 2.0 can't with Python 3.11
+            self.skipTest(str(error))
         self.assertEqual([item.name for item in tensors(compiled)], ["weight", "bias"])
 
     def test_what_no_server_holds_is_refused_in_one_sentence(self):

@@ -37,7 +37,8 @@ def train(record, is_early):
 
     model, optimizer, data, tests = make()
     loss_of = torch.nn.CrossEntropyLoss()
-    worker = spotps.Worker(model, optimizer, overlap_backward=is_early)
+    has_hook = hasattr(torch.Tensor, "register_post_accumulate_grad_hook")  # PyTorch 2.1 on
+    worker = spotps.Worker(model, optimizer, overlap_backward=is_early and has_hook)
 
     def evaluate(x, y):
         out = model(x)
