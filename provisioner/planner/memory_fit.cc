@@ -148,6 +148,7 @@ std::vector<std::string> MemoryNotes(
     const FleetChoice& choice) {
   std::vector<std::string> notes = LeftOutNotes(problem);
   std::vector<std::string> unknown;
+  std::vector<std::string> unknown_devices;
   std::vector<std::string> uncounted;
   for (size_t i = 0; i < choice.counts.size(); ++i) {
     const auto k = static_cast<size_t>(problem.offers[i].worker_class);
@@ -157,6 +158,9 @@ std::vector<std::string> MemoryNotes(
     }
     if (type->memory_gib == 0) {
       AddName(type->name, &unknown);
+    }
+    if (type->device != "cpu" && type->device_memory_gib == 0) {
+      AddName(type->name, &unknown_devices);
     }
     const WorkerNeed& need = models.worker_needs[k];
     const bool may_overflow =
@@ -176,6 +180,12 @@ std::vector<std::string> MemoryNotes(
         "the catalog does not say the main memory of {} (memory_gib): whether the job fits there "
         "is not known",
         Join(unknown)));
+  }
+  if (!unknown_devices.empty()) {
+    notes.push_back(fmt::format(
+        "the catalog does not say the memory of the devices of {} (device_memory_gib): whether the "
+        "job fits there is not known",
+        Join(unknown_devices)));
   }
   if (!uncounted.empty()) {
     notes.push_back(fmt::format(

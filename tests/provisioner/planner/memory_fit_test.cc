@@ -134,6 +134,14 @@ TEST_F(MemoryFitTest, MemoryThatTheCatalogDoesNotSayIsNamedAndLeavesNothingOut) 
                     "the profile says more of large")));
 }
 
+TEST_F(MemoryFitTest, DevicesWhoseMemoryTheCatalogDoesNotSayAreNamed) {
+  profile_.workers.erase(profile_.workers.begin());
+  catalog_.types[1].device_memory_gib = 0;
+  EXPECT_THAT(
+      Notes(),
+      testing::Contains(HasSubstr("the catalog does not say the memory of the devices of large")));
+}
+
 TEST_F(MemoryFitTest, ServersBeginWithTheFewestThatHoldTheJob) {
   catalog_.types[2].memory_gib = 8;  // 7.2 GiB for the server, a quarter for the process
   profile_.workers.pop_back();
