@@ -56,29 +56,6 @@ constexpr std::string_view kStyle = R"(<style>
   return text;
 }
 
-std::string Escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
 const char* BandClass(Bottleneck bottleneck) {
   switch (bottleneck) {
     case Bottleneck::kCompute:
@@ -228,7 +205,7 @@ class Plot {
           point.workers == chosen_workers_ ? "ink" : "soft",
           X(point.workers) + 4,
           kNamesTop);
-      svg_ += Escaped(is_long ? point.fleet.substr(0, kNameMax - 3) + "..." : point.fleet);
+      svg_ += XmlText(is_long ? point.fleet.substr(0, kNameMax - 3) + "..." : point.fleet);
       svg_ += "</text>\n";
     }
   }
@@ -282,7 +259,7 @@ class Plot {
                   X(point.workers) + (is_left ? -8 : 8),
                   (kSpeedBottom + kCostTop) / 2 + 5,
                   is_left ? "end" : "start") +
-              Escaped(point.fleet) + "</text>\n";
+              XmlText(point.fleet) + "</text>\n";
     }
   }
 
@@ -294,11 +271,11 @@ class Plot {
         height_,
         kWidth,
         height_);
-    out += Escaped(texts.title) + "\">\n";
+    out += XmlText(texts.title) + "\">\n";
     out += kStyle;
     out += Text("<rect class=\"page\" width=\"%.0f\" height=\"%.0f\"/>\n", kWidth, height_);
-    out += "<text class=\"title ink\" x=\"20\" y=\"32\">" + Escaped(texts.title) + "</text>\n";
-    out += "<text class=\"soft\" x=\"20\" y=\"54\">" + Escaped(texts.subtitle) + "</text>\n";
+    out += "<text class=\"title ink\" x=\"20\" y=\"32\">" + XmlText(texts.title) + "</text>\n";
+    out += "<text class=\"soft\" x=\"20\" y=\"54\">" + XmlText(texts.subtitle) + "</text>\n";
     return out + svg_ + "</svg>\n";
   }
 
@@ -312,7 +289,7 @@ class Plot {
         X(point.workers),
         y,
         is_chosen ? 7 : 4);
-    svg_ += Escaped(point.fleet) + ": " + FormatRate(point.choice.speed.samples_per_s) +
+    svg_ += XmlText(point.fleet) + ": " + FormatRate(point.choice.speed.samples_per_s) +
             Text(
                 " samples/s, %.0f s, %.2f USD</title></circle>\n",
                 point.choice.seconds,

@@ -43,6 +43,9 @@ std::string Clip(std::string_view text, size_t width);
 /// terminal shows the rest without harm. For names that come from files and other processes.
 std::string Printable(std::string_view text);
 
+/// As text or an attribute of an XML file.
+std::string XmlText(std::string_view text);
+
 /// Levenshtein's distance, with swapped neighbours counted once (optimal string alignment).
 size_t EditDistance(std::string_view a, std::string_view b);
 

@@ -239,27 +239,6 @@ std::string DashOf(const std::vector<size_t>& groups, size_t which) {
              : fmt::format(" stroke-dasharray=\"{} {}\"", kDash * (of_all - below), kDash * below);
 }
 
-/// As text of an XML file.
-std::string Escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
 /// At the right end above the panel.
 void DrawLegend(const PlotPanel& panel, double top, std::string* svg) {
   constexpr double kBeforeName = kSwatchWidth + 6;
@@ -278,7 +257,7 @@ void DrawLegend(const PlotPanel& panel, double top, std::string* svg) {
         top - 12,
         x + kBeforeName,
         top - 8,
-        Escaped(name));
+        XmlText(name));
   }
 }
 
@@ -304,7 +283,7 @@ void DrawPanel(const PlotPanel& panel, double end, double top, std::string* svg)
       "<text class=\"ink\" x=\"{}\" y=\"{}\">{}</text>\n",
       kPlotLeft,
       top - 8,
-      Escaped(panel.title));
+      XmlText(panel.title));
   for (int i = 0; i <= static_cast<int>(steps); ++i) {
     const double value = i * step;
     *svg += fmt::format(
@@ -351,7 +330,7 @@ std::string DrawPlot(
       "<text class=\"ink title\" x=\"24\" y=\"34\">{2}</text>\n",
       height,
       kPlotStyle,
-      Escaped(title));
+      XmlText(title));
   double top = 80;
   for (const PlotPanel& panel : panels) {
     DrawTicks(time, top, &panel == &panels.back(), &svg);

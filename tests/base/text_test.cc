@@ -11,6 +11,11 @@
 namespace ps {
 namespace {
 
+TEST(TextTest, WhatXmlReadsAsMarksIsWrittenOut) {
+  EXPECT_EQ(XmlText("a<b> & \"c\""), "a&lt;b&gt; &amp; &quot;c&quot;");
+  EXPECT_EQ(XmlText(""), "");
+}
+
 TEST(TextTest, CountsAreGroupedByThousands) {
   EXPECT_EQ(FormatCount(0), "0");
   EXPECT_EQ(FormatCount(999), "999");
