@@ -13,7 +13,6 @@
 #include <functional>
 #include <limits>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,6 +26,7 @@
 #include "ps/proto/chunks.h"
 #include "ps/server/chunks/chunk_store.h"
 #include "ps/server/lr_schedule.h"
+#include "tests/bench/async_toy_data.h"
 #include "tests/bench/harness.h"
 #include "worker/local_steps.h"
 #include "worker/model/model.h"
@@ -39,10 +39,6 @@ constexpr double kSecondsPerStep[] = {0.58, 0.75, 1.51, 3.33};
 constexpr size_t kWorkers = std::size(kSecondsPerStep);
 constexpr uint32_t kLocalSteps = 20;
 constexpr uint32_t kMinibatch = 32;
-constexpr uint32_t kDimensions = 512;
-constexpr uint32_t kClasses = 4;
-constexpr uint32_t kClustersPerClass = 8;
-constexpr float kNoise = 0.5F;
 constexpr double kGraceSeconds = 0.5;
 
 struct Scene {
@@ -168,119 +164,6 @@ void CheckPublishedTimes() {
   }
 }
 
-// ---- Data.
-
-/// Points of each class in turn: each is the centre of one of its clusters, a unit vector, and
-/// noise.
-class Points {
- public:
-  Points(uint32_t count, uint64_t seed) : values_(size_t{count} * kDimensions), labels_(count) {
-    constexpr uint32_t kClusters = kClasses * kClustersPerClass;
-    std::vector<float> centres(size_t{kClusters} * kDimensions);
-    const TensorSpec noise = {
-        .name = {}, .shape = {}, .init = InitKind::kNormal, .init_scale = kNoise};
-    Draw(noise, 0, seed, centres);
-    Draw(noise, 1, seed, values_);
-    for (uint32_t cluster = 0; cluster < kClusters; ++cluster) {
-      const auto centre = std::span(centres).subspan(size_t{cluster} * kDimensions, kDimensions);
-      const double square =
-          std::inner_product(centre.begin(), centre.end(), centre.begin(), double{0});
-      const auto scale = static_cast<float>(1 / std::sqrt(square));
-      for (float& x : centre) {
-        x *= scale;
-      }
-    }
-    for (uint32_t i = 0; i < count; ++i) {
-      const auto cluster = static_cast<uint32_t>(uint64_t{i} * kClusters / count);
-      labels_[i] = cluster / kClustersPerClass;
-      for (uint32_t d = 0; d < kDimensions; ++d) {
-        values_[size_t{i} * kDimensions + d] += centres[size_t{cluster} * kDimensions + d];
-      }
-    }
-  }
-
-  size_t size() const { return labels_.size(); }
-
-  std::span<const float> ValuesOf(size_t i) const {
-    return std::span(values_).subspan(i * kDimensions, kDimensions);
-  }
-
-  uint32_t LabelOf(size_t i) const { return labels_[i]; }
-
- private:
-  static void Draw(const TensorSpec& spec, uint32_t stream, uint64_t seed, std::span<float> out) {
-    InitializeTensor(spec, stream, seed, 0, out.data(), static_cast<int64_t>(out.size()));
-  }
-
-  std::vector<float> values_;
-  std::vector<uint32_t> labels_;
-};
-
-/// 0 to count - 1 in a random order.
-std::vector<uint32_t> Shuffled(uint32_t count, Random* random) {
-  std::vector<uint32_t> order(count);
-  std::iota(order.begin(), order.end(), 0U);
-  for (uint32_t i = count; i > 1; --i) {
-    std::swap(order[i - 1], order[random->Below(i)]);
-  }
-  return order;
-}
-
-/// Which points are trained on in which order: equal shards, each gone through again and again in
-/// ever other orders.
-class Feed {
- public:
-  Feed(uint32_t points, uint32_t shards, uint64_t seed) : random_(seed), shards_(shards) {
-    const std::vector<uint32_t> order = Shuffled(points, &random_);
-    for (uint32_t i = 0; i < shards; ++i) {
-      const size_t size = order.size() / shards;
-      const auto begin = order.begin() + static_cast<std::ptrdiff_t>(i * size);
-      shards_[i].points.assign(begin, begin + static_cast<std::ptrdiff_t>(size));
-    }
-  }
-
-  /// Of those that were taken least often, a random one.
-  size_t TakeShard() {
-    uint64_t least = std::numeric_limits<uint64_t>::max();
-    for (const Shard& shard : shards_) {
-      least = std::min(least, shard.visits);
-    }
-    std::vector<size_t> candidates;
-    for (size_t i = 0; i < shards_.size(); ++i) {
-      if (shards_[i].visits == least) {
-        candidates.push_back(i);
-      }
-    }
-    const size_t taken = candidates[random_.Below(candidates.size())];
-    ++shards_[taken].visits;
-    return taken;
-  }
-
-  uint32_t NextOf(size_t index) {
-    Shard& shard = shards_[index];
-    const size_t size = shard.points.size();
-    if (shard.taken % size == 0) {
-      shard.order = Shuffled(static_cast<uint32_t>(size), &random_);
-    }
-    return shard.points[shard.order[shard.taken++ % size]];
-  }
-
-  uint64_t TakenOf(size_t index) const { return shards_[index].taken; }
-
-  size_t shard_count() const { return shards_.size(); }
-
- private:
-  struct Shard {
-    std::vector<uint32_t> points;
-    std::vector<uint32_t> order;
-    uint64_t visits = 0;
-    uint64_t taken = 0;
-  };
-
-  Random random_;
-  std::vector<Shard> shards_;
-};
-
 // ---- Arithmetic.
 
 /// A value for each parameter.
@@ -328,10 +211,11 @@ worker::Model MakeToy(uint32_t width) {
   config.layers[0].out = static_cast<int32_t>(width);
   config.layers[1].kind = proto::LayerKind::kRelu;
   config.layers[2].kind = proto::LayerKind::kLinear;
-  config.layers[2].out = kClasses;
-  worker::Model model = worker::MakeModel(config, {kDimensions, 1, 1}, int64_t{kClasses}).value();
+  config.layers[2].out = kToyClasses;
+  worker::Model model =
+      worker::MakeModel(config, {kToyDimensions, 1, 1}, int64_t{kToyClasses}).value();
   for (size_t i = 0; i < model.tensors.size(); ++i) {
-    const double inputs = i < 2 ? kDimensions : width;
+    const double inputs = i < 2 ? kToyDimensions : width;
     model.tensors[i].init = InitKind::kUniform;
     model.tensors[i].init_scale = static_cast<float>(1 / std::sqrt(inputs));
     model.tensors[i].has_weight_decay = true;
@@ -364,7 +248,7 @@ struct Look {
 /// One run's workers and server.
 class Training {
  public:
-  Training(const Scene& scene, const Way& way, const Points& points, uint64_t seed)
+  Training(const Scene& scene, const Way& way, const ToyPoints& points, uint64_t seed)
       : scene_(scene),
         way_(way),
         points_(points),
@@ -503,12 +387,12 @@ class Training {
 
   const Scene scene_;
   const Way way_;
-  const Points& points_;
+  const ToyPoints& points_;
   const proto::JobConfig config_;
   const worker::Model model_;
   const std::shared_ptr<kernels::Backend> backend_ = kernels::MakeCpuBackend();
   const std::unique_ptr<worker::Network> network_;
-  Feed feed_;
+  ToyFeed feed_;
   std::vector<proto::ChunkAssignment> chunks_;
   server::ChunkStore store_;
   server::LrSchedule schedule_;
@@ -528,7 +412,7 @@ struct Outcome {
   double seconds = 0;       // simulated
 };
 
-Outcome RunOf(const Scene& scene, const Way& way, const Points& points, uint64_t seed) {
+Outcome RunOf(const Scene& scene, const Way& way, const ToyPoints& points, uint64_t seed) {
   Training training(scene, way, points, seed);
   Outcome outcome;
   outcome.looks.push_back(training.Evaluate());
@@ -578,7 +462,7 @@ void PrintScene(const BenchArguments& arguments, const Scene& scene) {
     }
   }
   for (uint64_t seed = 1; seed <= arguments.runs && !rows.empty(); ++seed) {
-    const Points points(scene.points, seed);
+    const ToyPoints points(scene.points, seed);
     for (auto& [way, outcomes] : rows) {
       outcomes.push_back(RunOf(scene, way, points, seed));
     }

@@ -9,6 +9,22 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def cnn(samples):
+    """A model of 0.4 million parameters, and data of the shape of Fashion-MNIST."""
+    import torch
+    from torch import nn
+    from torch.utils.data import TensorDataset
+
+    torch.manual_seed(1)
+    model = nn.Sequential(
+        nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(64 * 49, 128), nn.ReLU(), nn.Linear(128, 10),
+    )  # fmt: skip
+    x, y = torch.randn(samples, 1, 28, 28), torch.randint(10, (samples,))
+    return model, TensorDataset(x, y)
+
+
 def begin(programs, folder, words, *, train, workers=1, samples=0, checkpoint=None):
     """Begins to train in `folder` with the programs of a build, one server and `workers` workers,
     each of them `words`. `samples`: of those that the script has; 0: all."""

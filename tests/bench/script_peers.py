@@ -44,18 +44,10 @@ class Log:
 
 def make():
     import torch
-    from torch import nn
-    from torch.utils.data import TensorDataset
 
-    torch.manual_seed(1)
     torch.set_num_threads(1)
-    model = nn.Sequential(
-        nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(64 * 49, 128), nn.ReLU(), nn.Linear(128, 10),
-    )  # fmt: skip
-    x, y = torch.randn(SAMPLES, 1, 28, 28), torch.randint(10, (SAMPLES,))
-    return model, TensorDataset(x, y), nn.CrossEntropyLoss()
+    model, data = script_job.cnn(SAMPLES)
+    return model, data, torch.nn.CrossEntropyLoss()
 
 
 def batches(data):

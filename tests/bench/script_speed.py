@@ -34,20 +34,12 @@ ROWS = (  # mode, local steps, overlap_backward
 WARM = 1  # turns that are not measured
 
 
-def make(name, samples):
+def gpt(samples):
     import torch
     from torch import nn
     from torch.utils.data import TensorDataset
 
     torch.manual_seed(1)
-    if name == "cnn":
-        model = nn.Sequential(
-            nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Flatten(), nn.Linear(64 * 49, 128), nn.ReLU(), nn.Linear(128, 10),
-        )  # fmt: skip
-        x, y = torch.randn(samples, 1, 28, 28), torch.randint(10, (samples,))
-        return model, TensorDataset(x, y)
 
     class Gpt(nn.Module):
         def __init__(self, width=384, depth=6, context=128):
@@ -76,7 +68,8 @@ def child(options):
     from torch import nn
 
     minibatch, steps = turns_of(options)
-    model, data = make(options.model, minibatch * steps * (options.pairs + WARM + 1))
+    make = {"cnn": script_job.cnn, "gpt": gpt}[options.model]
+    model, data = make(minibatch * steps * (options.pairs + WARM + 1))
     copied = copy.deepcopy(model)
     loss_of = nn.CrossEntropyLoss()
 
