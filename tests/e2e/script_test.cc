@@ -54,7 +54,11 @@ class ScriptTest : public E2eTest {
 
   /// The last `count` floats of the run's model: data lie at the end of the file.
   static std::vector<float> ModelOf(const TrainRun& run, size_t count) {
-    const std::string file = ReadText(run.Root() + "/model.safetensors");
+    return LastValuesOf(run.Root() + "/model.safetensors", count);
+  }
+
+  static std::vector<float> LastValuesOf(const std::string& path, size_t count) {
+    const std::string file = ReadText(path);
     std::vector<float> values(count);
     EXPECT_GE(file.size(), count * sizeof(float));
     std::memcpy(
@@ -276,6 +280,10 @@ TEST_F(ScriptTest, AFrozenTensorIsInTheModelAndNeverTravels) {
   TrainRun second(next);
   ASSERT_TRUE(second.WaitForSamples(200).has_value()) << second.psctl().Err();
   StopCleanly(&second);
+  const std::string exported = folder / "exported.safetensors";
+  const Output written = Psctl({"checkpoint", "export", "newest", exported, second.Root()});
+  ASSERT_EQ(written.end, ProcessEnd{}) << written.err;
+  EXPECT_THAT(LastValuesOf(exported, 2), testing::ElementsAre(4.5F, 5.5F));
   const Output resumed = Psctl(
       {"resume", second.Root(), "--set", "run.seconds_max=1", "run.directory=" + job_.runs()});
   ASSERT_EQ(resumed.end, ProcessEnd{}) << resumed.err;
