@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "ps/proto/job/job_config.h"
+#include "ps/proto/job/optimizer_rules.h"
 
 namespace ps::server {
 
@@ -17,14 +18,14 @@ class LrPolicy {
 
   /// The factor of a step that `workers` make now, in `mode`.
   double Factor(proto::Mode mode, size_t workers) const {
-    return ModeFactor(mode) * FleetFactor(workers);
+    return ModeFactor(mode) * FleetFactor(workers) * RuleOf(mode, workers).lr_factor;
   }
 
   /// The factor of a push whose parameters had got `missed_steps` since its worker read them.
   double FactorOf(proto::Mode mode, size_t workers, uint64_t missed_steps) const;
 
-  /// The factor of the optimizer's momentum.
-  float MomentumFactor(proto::Mode mode) const { return IsOther(mode) ? momentum_factor_ : 1.0F; }
+  /// The factor of the optimizer's momentum, above 0.
+  float MomentumFactor(proto::Mode mode, size_t workers) const;
 
   /// A step was made with `workers`: a ramp goes on from its factor.
   void OnStep(size_t workers) { factor_ = FleetFactor(workers); }
@@ -40,6 +41,8 @@ class LrPolicy {
   }
 
  private:
+  /// What kLive makes of rate and momentum; the other policies and bsp change nothing.
+  proto::AgedRule RuleOf(proto::Mode mode, size_t workers) const;
   double Target(size_t workers) const;
   double FleetFactor(size_t workers) const;
 
@@ -53,7 +56,8 @@ class LrPolicy {
   proto::LrPolicy kind_ = proto::LrPolicy::kFixed;
   proto::Mode mode_ = proto::Mode::kAsync;  // that the job's learning rate is of
   double other_factor_ = 1;
-  float momentum_factor_ = 1;
+  float momentum_factor_ = 1;     // in it
+  float momentum_ = 0;            // the servers' optimizer's
   double reference_workers_ = 1;  // linear: the factor is 1 with so many
   double change_max_ = 0;         // of the factor in a step, as a factor; 0: any
   size_t answers_behind_ = 0;

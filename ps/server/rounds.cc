@@ -29,8 +29,8 @@ void Rounds::Reset() {
   commit_.reset();
 }
 
-bool Rounds::TakeMode(const proto::Membership& membership) {
-  store_.SetMomentumFactor(schedule_.policy().MomentumFactor(membership.mode.mode));
+bool Rounds::TakeMode(const proto::Membership& membership, size_t members) {
+  store_.SetMomentumFactor(schedule_.policy().MomentumFactor(membership.mode.mode, members));
   if (membership.mode == mode_) {
     return false;
   }

@@ -58,7 +58,7 @@ class Rounds {
 
   /// The mode of a membership, from now on. Requires: nobody has a train lease, so no step is under
   /// way, no round is open, and the last one was committed here. Returns whether it is another one.
-  bool TakeMode(const proto::Membership& membership);
+  bool TakeMode(const proto::Membership& membership, size_t members);
 
   /// bsp keeps a contribution of every member until all of them are in: warns when they have no
   /// room, since the job stands still then.

@@ -216,7 +216,7 @@ void ShardCore::TakeMembership(
   if (!change) {
     return;
   }
-  if (rounds_.TakeMode(membership)) {
+  if (rounds_.TakeMode(membership, roster_.members().size())) {
     if (rounds_.is_ssp()) {
       roster_.Level();
     }

@@ -19,10 +19,6 @@ namespace {
 
 constexpr uint32_t kServerLinesMax = 16;
 
-/// A script's optimizer with more loses accuracy where gradients are old
-/// (docs/measurements/scripts.md).
-constexpr float kAsyncMomentumMax = 0.5F;
-
 uint32_t WorkersStarted(const proto::JobConfig& config) {
   uint32_t workers = 0;
   for (const proto::WorkerGroup& group : config.workers) {
@@ -151,6 +147,50 @@ std::string HeldValuesNote(const proto::JobConfig& config, const JobParts& parts
   return text;
 }
 
+/// What becomes of an optimizer where gradients are of values that are some steps old; empty: it
+/// is taken as it is, and that is well.
+std::string OldGradientsNote(const proto::JobConfig& config) {
+  const proto::OptimizerConfig& optimizer = config.optimizer;
+  const uint32_t workers = WorkersStarted(config);
+  if (config.train.mode == proto::Mode::kBsp || workers == 1 || config.train.local_steps > 1 ||
+      optimizer.momentum == 0) {
+    return "";
+  }
+  const std::string_view mode = proto::kModeNames[static_cast<size_t>(config.train.mode)];
+  switch (proto::LrPolicyOf(config)) {
+    case proto::LrPolicy::kLive: {
+      if (workers == 0) {
+        return "";
+      }
+      const uint32_t steps = workers * (config.train.overlap ? 2 : 1);
+      const proto::AgedRule rule = proto::RuleOfAge(optimizer.momentum, steps);
+      return fmt::format(
+          "{} with {} workers: gradients are of values that are some {} steps old, so the servers "
+          "take rate {:.2g} and momentum {:.2g} for rate {:.2g} and momentum {:.2g} "
+          "(train.lr_policy live)",
+          mode,
+          workers,
+          steps - 1,
+          optimizer.lr * rule.lr_factor,
+          rule.momentum,
+          optimizer.lr,
+          optimizer.momentum);
+    }
+    case proto::LrPolicy::kFixed:
+      if (config.worker.program.empty()) {
+        return "";  // its settings were found in such a job, not in a loop of one process
+      }
+      return fmt::format(
+          "{} with momentum {} and train.lr_policy fixed: gradients of several workers are of "
+          "values that are some steps old, so what suits a plain loop may learn less or diverge; "
+          "train.lr_policy live or train.mode bsp is safer (docs/measurements/scripts.md)",
+          mode,
+          optimizer.momentum);
+    default:
+      return "";
+  }
+}
+
 /// What is allowed and may give other results than somebody expects.
 std::vector<std::string> JobNotes(const proto::JobConfig& config, const JobParts& parts) {
   std::vector<std::string> notes;
@@ -159,18 +199,10 @@ std::vector<std::string> JobNotes(const proto::JobConfig& config, const JobParts
       notes.push_back(std::move(note));
     }
   }
-  const bool is_bsp = config.train.mode == proto::Mode::kBsp;
-  const bool has_old_gradients = !is_bsp && WorkersStarted(config) != 1;
-  if (!config.worker.program.empty() && has_old_gradients && config.train.local_steps == 1 &&
-      config.optimizer.momentum > kAsyncMomentumMax) {
-    notes.push_back(fmt::format(
-        "{} with momentum {}: gradients of several workers are of values that are a step or two "
-        "old, which acts like more momentum, so what suits a plain loop may learn less or diverge; "
-        "a momentum of 0 to {} and a smaller rate, or train.mode bsp, are safer",
-        proto::kModeNames[static_cast<size_t>(config.train.mode)],
-        config.optimizer.momentum,
-        kAsyncMomentumMax));
+  if (std::string note = OldGradientsNote(config); !note.empty()) {
+    notes.push_back(std::move(note));
   }
+  const bool is_bsp = config.train.mode == proto::Mode::kBsp;
   const bool has_rounds = is_bsp && WorkersStarted(config) != 1;
   if (has_rounds && config.optimizer.clip_norm > 0) {
     notes.emplace_back(

@@ -1,6 +1,6 @@
 """What a PyTorch script learns as workers of a job, against the plain loop: 5 seeds of each.
 
-    script_learning.py BIN [--seeds N] [--tiny]     BIN: the programs of a release build
+    script_learning.py BIN [--seeds N] [--only NAME] [--tiny]     BIN: the programs of a release build
 
 A small convolutional network on 6,000 samples of Fashion-MNIST (package dataset-fashion-mnist), 3
 epochs of minibatches of 32 with SGD and momentum. Prints the accuracy on 2,000 other samples: mean,
@@ -22,10 +22,15 @@ import script_job
 HERE = Path(__file__).resolve()
 FOLDER = Path("/usr/share/datasets/fashion-mnist")
 EPOCHS, MINIBATCH = 3, 32
+AS_IS = {"mode": "async", "lr_policy": "fixed", "overlap": True}
 JOBS = {  # of the train section, and of the workers
     "1 worker, bsp": ({"mode": "bsp"}, 1, MINIBATCH),
     "2 workers, bsp": ({"mode": "bsp"}, 2, MINIBATCH // 2),
+    "1 worker, async": ({"mode": "async"}, 1, MINIBATCH),
     "2 workers, async": ({"mode": "async"}, 2, MINIBATCH),
+    "4 workers, async": ({"mode": "async"}, 4, MINIBATCH),
+    "2 workers, async, fixed": ({"mode": "async", "lr_policy": "fixed"}, 2, MINIBATCH),
+    "2 workers, async, fixed, overlap": (AS_IS, 2, MINIBATCH),
     "2 workers, bsp, 8 local steps": ({"mode": "bsp", "local_steps": 8}, 2, MINIBATCH),
 }
 
@@ -117,7 +122,7 @@ def row(name, found, reference):
     error = ((spread**2 + statistics.stdev(reference) ** 2) / len(found)) ** 0.5
     away = (mean - statistics.mean(reference)) / error if error > 0 else 0.0
     print(
-        f"{name:30} {100 * mean:6.2f} {100 * spread:5.2f} {100 * min(found):6.2f} "
+        f"{name:33} {100 * mean:6.2f} {100 * spread:5.2f} {100 * min(found):6.2f} "
         f"{100 * max(found):6.2f} {away:+10.1f}",
         flush=True,
     )
@@ -126,6 +131,7 @@ def row(name, found, reference):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("bin", nargs="?")
+    parser.add_argument("--only", choices=JOBS)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
@@ -139,10 +145,10 @@ def main():
         parser.error("BIN is missing: build/release/bin")
     options.bin = Path(options.bin).resolve()
     seeds = range(1, (2 if options.tiny else options.seeds) + 1)
-    print(f"{'accuracy, %':30} {'mean':>6} {'+-':>5} {'low':>6} {'high':>6} {'errors off':>10}")
+    print(f"{'accuracy, %':33} {'mean':>6} {'+-':>5} {'low':>6} {'high':>6} {'errors off':>10}")
     reference = [plain(options, seed) for seed in seeds]
     row("plain loop", reference, reference)
-    for name in JOBS:
+    for name in [options.only] if options.only else JOBS:
         row(name, [through(options, name, seed) for seed in seeds], reference)
 
 

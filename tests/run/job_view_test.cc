@@ -120,7 +120,7 @@ TEST(JobViewTest, WhatMakesARoundAnotherThanOneBigMinibatchIsNoted) {
   EXPECT_THAT(RowsOf(config, parts, "note"), HasSubstr("with data.train_samples=128 there is"));
 }
 
-TEST(JobViewTest, AScriptsMomentumThatIsTooMuchForOldGradientsIsNoted) {
+TEST(JobViewTest, WhatBecomesOfAScriptsMomentumWhereGradientsAreOldIsNoted) {
   proto::JobConfig config;
   config.worker.program = {"python3", "train.py"};
   config.workers.resize(1);
@@ -128,12 +128,18 @@ TEST(JobViewTest, AScriptsMomentumThatIsTooMuchForOldGradientsIsNoted) {
   config.train.mode = proto::Mode::kAsync;
   JobParts parts;
   parts.data.train_count = 10'000;
-  config.optimizer.momentum = 0.5F;
+  config.train.overlap = false;
+  config.optimizer.lr = 0.03F;
   EXPECT_EQ(RowsOf(config, parts, "note"), "");
   config.optimizer.momentum = 0.9F;
-  EXPECT_THAT(RowsOf(config, parts, "note"), HasSubstr("async with momentum 0.9: gradients of"));
+  EXPECT_THAT(
+      RowsOf(config, parts, "note"),
+      HasSubstr("take rate 0.09 and momentum 0.4 for rate 0.03 and momentum 0.9"));
+  config.train.lr_policy = proto::LrPolicy::kFixed;
+  EXPECT_THAT(RowsOf(config, parts, "note"), HasSubstr("train.lr_policy live or train.mode bsp"));
+  config.train.lr_policy = proto::LrPolicy::kAuto;
   config.workers[0].count = 1;
-  EXPECT_EQ(RowsOf(config, parts, "note"), "") << "its gradients are nearly of today";
+  EXPECT_EQ(RowsOf(config, parts, "note"), "") << "its gradients are of today";
   config.workers[0].count = 2;
   config.train.mode = proto::Mode::kBsp;
   EXPECT_EQ(RowsOf(config, parts, "note"), "");

@@ -64,8 +64,8 @@ TEST(LrPolicyTest, InAModeOfTheOtherKindAllWorkersTogetherMoveTheParametersAsFar
   const LrPolicy async(config);
   EXPECT_EQ(async.Factor(kSsp, 4), 1);
   EXPECT_EQ(async.Factor(kBsp, 4), 4);
-  EXPECT_EQ(async.MomentumFactor(kSsp), 1);
-  EXPECT_EQ(async.MomentumFactor(kBsp), 0.75F);
+  EXPECT_EQ(async.MomentumFactor(kSsp, 4), 1);
+  EXPECT_EQ(async.MomentumFactor(kBsp, 4), 0.75F);
   config.train.mode = kBsp;
   config.train.lr_policy = proto::LrPolicy::kStaleness;
   const LrPolicy bsp(config);
@@ -74,6 +74,68 @@ TEST(LrPolicyTest, InAModeOfTheOtherKindAllWorkersTogetherMoveTheParametersAsFar
   EXPECT_EQ(bsp.FactorOf(kSsp, 4, 0), 0.25);
   config.train.switch_lr_factor = 0.5F;
   EXPECT_EQ(LrPolicy(config).Factor(kAsync, 4), 0.5) << "the job says so";
+}
+
+/// Several workers' steps act like momentum, which is taken from the optimizer's; a gradient moves
+/// the parameters 1/n times as far in all.
+TEST(LrPolicyTest, LiveMakesTheRateAndTheMomentumOfOneProcessThoseOfMany) {
+  proto::JobConfig config;
+  config.workers = {{.count = 3}, {.count = 1}};
+  config.train.lr_policy = proto::LrPolicy::kLive;
+  config.train.overlap = false;
+  config.optimizer.momentum = 0.9F;
+  const LrPolicy live(config);
+  EXPECT_EQ(live.Factor(kAsync, 1), 1);
+  EXPECT_EQ(live.MomentumFactor(kAsync, 1), 1);
+  for (const size_t workers : {2U, 4U, 32U}) {
+    const double left = 0.9 * live.MomentumFactor(kSsp, workers);
+    EXPECT_NEAR(left, std::max(1.0 / static_cast<double>(workers) - 0.1, 0.009), 1e-6);
+    const double moved = live.Factor(kSsp, workers) / (1 - left);
+    EXPECT_NEAR(moved, 10.0 / static_cast<double>(workers), 1e-4);
+  }
+  EXPECT_EQ(live.Factor(kBsp, 4), 1) << "the mean of the gradients, at the rate of one process";
+  EXPECT_EQ(live.MomentumFactor(kBsp, 4), 1);
+  config.train.overlap = true;
+  EXPECT_EQ(LrPolicy(config).Factor(kAsync, 2), live.Factor(kAsync, 4)) << "a step older each";
+  config.train.mode = kBsp;
+  EXPECT_EQ(LrPolicy(config).Factor(kSsp, 4), live.Factor(kSsp, 4));
+}
+
+TEST(LrPolicyTest, ByItselfOnlyAProgramsMomentumIsChanged) {
+  proto::JobConfig config;
+  config.workers = {{.count = 4}};
+  config.train.overlap = false;
+  config.optimizer.momentum = 0.9F;
+  EXPECT_EQ(LrPolicy(config).Factor(kAsync, 4), 1);
+  config.worker.program = {"python3", "train.py"};
+  EXPECT_LT(LrPolicy(config).MomentumFactor(kAsync, 4), 0.2F);
+  config.optimizer.momentum = 0;
+  EXPECT_EQ(LrPolicy(config).Factor(kAsync, 4), 1);
+  config.optimizer.momentum = 0.9F;
+  config.train.local_steps = 8;
+  EXPECT_EQ(LrPolicy(config).Factor(kAsync, 4), 1) << "the momentum is each worker's own";
+}
+
+TEST(LrPolicyTest, AWorkerThatIsLostChangesRateAndMomentumOfTheNextPush) {
+  ShardRig rig;
+  proto::JobConfig config;
+  config.train.lr_policy = proto::LrPolicy::kLive;
+  config.train.overlap = false;
+  config.optimizer.momentum = 0.75F;
+  rig.settings.lr_policy = LrPolicy(config);
+  rig.settings.optimizer.momentum = 0.75F;
+  rig.setup.membership = rig.MembersUpTo(2);
+  rig.SetUp();
+  const auto value_is = [&rig](float value) {
+    EXPECT_THAT(rig.Values(), testing::Each(testing::FloatNear(value, 1e-6F)));
+  };
+  rig.Push(rig.WholeStep(1, 1, 0.5F));
+  value_is(0.25F);  // 1.5 times the rate
+  rig.Push(rig.WholeStep(1, 2, 0));
+  value_is(0.0625F);  // momentum 0.25
+  rig.Deliver(kCoordinator, rig.MembersUpTo(1));
+  rig.Push(rig.WholeStep(1, 3, 0));
+  value_is(-0.03125F);  // those of the job
 }
 
 TEST(LrPolicyTest, AStalePushIsDividedByTheStepsThatItMissed) {

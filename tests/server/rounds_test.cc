@@ -86,14 +86,14 @@ TEST_F(RoundsTest, NoneBeginsWhileChunksLeaveOrWithWhatIsNotStaged) {
 
 TEST_F(RoundsTest, WhatIsStagedGoesWithTheModeAndTheRoundComesWithIt) {
   proto::Membership membership = tables_.membership;
-  EXPECT_FALSE(rounds_.TakeMode(membership));
+  EXPECT_FALSE(rounds_.TakeMode(membership, 1));
   EXPECT_GT(rounds_.staged_bytes(), 0U);
   membership.mode.mode = proto::Mode::kAsync;
-  EXPECT_TRUE(rounds_.TakeMode(membership));
+  EXPECT_TRUE(rounds_.TakeMode(membership, 1));
   EXPECT_EQ(rounds_.staged_bytes(), 0U);
   membership.mode.mode = proto::Mode::kBsp;
   membership.round = 40;
-  EXPECT_TRUE(rounds_.TakeMode(membership));
+  EXPECT_TRUE(rounds_.TakeMode(membership, 1));
   EXPECT_EQ(rounds_.newest(), 40U);
 }
 

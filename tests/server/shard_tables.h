@@ -33,7 +33,7 @@ struct ShardTables {
       membership.members.push_back({WorkerId(i - 1), Incarnation(i), true});
     }
     roster.Update(membership);
-    rounds.TakeMode(membership);
+    rounds.TakeMode(membership, roster.members().size());
   }
 
   Call From(proto::PeerId peer, uint64_t request_id = 7) {

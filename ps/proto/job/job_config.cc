@@ -28,6 +28,15 @@ void ResolveOverlap(JobConfig& config) {
                          config.train.local_steps == 1;
 }
 
+/// What a field that is not written stands for in a job of another program. Its loop was made for
+/// one process, where each gradient is of the newest values: a step more of age would cost it more
+/// than waiting for its exchange does (docs/measurements/scripts.md).
+void ResolveUnwritten(const JsonValue& root, JobConfig& config) {
+  if (!config.worker.program.empty() && root.At("train.overlap") == nullptr) {
+    config.train.overlap = false;
+  }
+}
+
 /// "auto" is 0 in the file, and a number everywhere else.
 void ResolveAuto(JobConfig& config) {
   config.train.adapts_local_steps = config.train.local_steps == 0;
@@ -70,6 +79,7 @@ Result<JobConfig> ReadConfig(JsonValue& root, const std::string& file_name) {
   PS_TRY(CheckSchema(root, JobSchema(), file_name));
   auto config = ReadValues<JobConfig>(root, JobSchema());
   ResolveAuto(config);
+  ResolveUnwritten(root, config);
   PS_TRY(CheckRules(config, root, file_name));
   ResolveOverlap(config);
   return config;

@@ -80,7 +80,7 @@ constexpr std::string_view ModeName(Mode mode) {
 }
 
 enum class Divergence : uint8_t { kStop, kContinue };
-enum class LrPolicy : uint8_t { kFixed, kLinear, kSqrtLive, kStaleness };
+enum class LrPolicy : uint8_t { kAuto, kFixed, kLinear, kSqrtLive, kLive, kStaleness };
 enum class BatchPolicy : uint8_t { kFixed, kBySpeed };
 enum class GradientDtype : uint8_t { kF32, kBf16 };
 
@@ -112,8 +112,8 @@ struct TrainConfig {
   bool overlap = true;                // async: compute the next step while this one travels
   uint32_t evaluate_every_epochs = 1;
   Divergence on_divergence = Divergence::kStop;
-  LrPolicy lr_policy = LrPolicy::kFixed;
-  uint32_t lr_ramp_steps = 0;  // linear, sqrt_live: to twice or half the rate; 0: at once
+  LrPolicy lr_policy = LrPolicy::kAuto;  // LrPolicyOf
+  uint32_t lr_ramp_steps = 0;            // linear, sqrt_live: to twice or half the rate; 0: at once
   BatchPolicy batch_policy = BatchPolicy::kFixed;
   ModePolicy mode_policy = ModePolicy::kFixed;
   float switch_at = kSyncSwitchKnee;    // sync_switch: share of the job's samples

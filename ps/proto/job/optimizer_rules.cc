@@ -82,6 +82,25 @@ OptimizerConfig ServerOptimizer(const JobConfig& config) {
   return rule;
 }
 
+LrPolicy LrPolicyOf(const JobConfig& config) {
+  if (config.train.lr_policy != LrPolicy::kAuto) {
+    return config.train.lr_policy;
+  }
+  const bool has_momentum =
+      config.optimizer.kind == OptimizerKind::kSgd && config.optimizer.momentum > 0;
+  const bool is_live = !config.worker.program.empty() && config.train.mode != Mode::kBsp &&
+                       config.train.local_steps == 1 && has_momentum;
+  return is_live ? LrPolicy::kLive : LrPolicy::kFixed;
+}
+
+AgedRule RuleOfAge(float momentum, size_t steps) {
+  // Not none at all: the velocity that is there has to fade.
+  constexpr float kLeast = 0.01F;
+  const double age = static_cast<double>(steps);
+  const double left = std::max<double>(momentum - 1 + 1 / age, kLeast * momentum);
+  return {(1 - left) / (1 - momentum) / age, static_cast<float>(left)};
+}
+
 float ScheduledLr(const OptimizerConfig& config, double fraction) {
   const ScheduleConfig& schedule = config.schedule;
   const double done = std::clamp(fraction, 0.0, 1.0);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "ps/proto/job/job_config.h"
@@ -18,6 +19,22 @@ OptimizerConfig ServerOptimizer(const JobConfig& config);
 
 /// The same of the rule by which a worker makes its local steps.
 OptimizerConfig LocalOptimizer(const JobConfig& config);
+
+/// train.lr_policy, or what `auto` stands for. Never kAuto.
+LrPolicy LrPolicyOf(const JobConfig& config);
+
+/// What is made of the job's settings where gradients are of values that are `steps` - 1 steps old.
+struct AgedRule {
+  double lr_factor = 1;
+  float momentum = 0;
+};
+
+/// The rule of lr_policy `live`. Steps that come one by one from many workers act like momentum of
+/// 1
+/// - 1/`steps` (Mitliagkas et al. 2016, "Asynchrony begets momentum"), which is taken from the
+/// optimizer's; a gradient moves the parameters `1 / steps` times as far in all as it would at
+/// once. Requires: steps at least 1, momentum in [0, 1).
+AgedRule RuleOfAge(float momentum, size_t steps);
 
 /// The learning rate when `fraction` of the job's samples is done. Fractions outside [0, 1] count
 /// as the nearest end: samples that are done again after a loss may carry a shard's count over the
