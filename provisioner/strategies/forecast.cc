@@ -14,7 +14,6 @@ namespace ps::provisioner {
 namespace {
 
 constexpr size_t kArrivalIntervals = 60;  // over which arrivals of late are counted
-constexpr size_t kBandErrorsMin = 20;     // before a band is given
 constexpr size_t kEndedMax = 2000;        // machines that a law of lifetimes is made of
 constexpr size_t kQuantileIntervals = 1440;
 
@@ -138,46 +137,52 @@ class QuantilePredictor final : public CountPredictor {
   }
 };
 
-/// Errors of one horizon, and those of forecasts that are not over yet.
-struct HorizonErrors {
-  std::vector<double> known;  // ascending
-  std::deque<std::pair<size_t, double>> pending;
-};
+/// Keeps forecasts within what there can be: none, and the bound or the most that was ever seen.
+class BoundedPredictor final : public CountPredictor {
+ public:
+  BoundedPredictor(std::unique_ptr<CountPredictor> inner, int high)
+      : inner_(std::move(inner)), most_(std::max(0, high)) {}
 
-/// Adds what is over at `now` to what is known.
-void Learn(size_t now, HorizonErrors* errors) {
-  while (!errors->pending.empty() && errors->pending.front().first <= now) {
-    const double error = errors->pending.front().second;
-    errors->known.insert(std::ranges::upper_bound(errors->known, error), error);
-    errors->pending.pop_front();
+  std::string_view name() const override { return inner_->name(); }
+
+  size_t history_min() const override { return inner_->history_min(); }
+
+  std::vector<double> Predict(std::span<const uint32_t> history, size_t horizon) override {
+    for (; followed_ < history.size(); ++followed_) {
+      most_ = std::max<double>(most_, history[followed_]);
+    }
+    std::vector<double> forecast = inner_->Predict(history, horizon);
+    for (double& count : forecast) {
+      count = count > 0 ? std::min(count, most_) : 0;  // of -0, too
+    }
+    return forecast;
   }
-}
 
-/// The quantile `share` of sorted errors, as split conformal prediction takes it.
-double ErrorAt(const std::vector<double>& known, double share) {
-  const auto count = static_cast<double>(known.size());
-  const double place =
-      share < 0.5 ? std::floor(share * (count + 1)) - 1 : std::ceil(share * (count + 1)) - 1;
-  return known[static_cast<size_t>(std::clamp(place, 0.0, count - 1))];
-}
+ private:
+  const std::unique_ptr<CountPredictor> inner_;
+  size_t followed_ = 0;
+  double most_;
+};
 
 }  // namespace
 
 std::unique_ptr<CountPredictor> MakePredictor(
     std::string_view name, size_t history_intervals, ParcaeBounds bounds) {
+  std::unique_ptr<CountPredictor> made;
   if (name == "current") {
-    return std::make_unique<CurrentPredictor>();
+    made = std::make_unique<CurrentPredictor>();
+  } else if (name == "parcae-arima") {
+    made = std::make_unique<ParcaePredictor>(history_intervals, bounds);
+  } else if (name == "arima") {
+    made = std::make_unique<ArimaPredictor>(history_intervals);
+  } else if (name == "survival") {
+    made = std::make_unique<SurvivalPredictor>();
+  } else if (name == "quantile") {
+    made = std::make_unique<QuantilePredictor>();
+  } else {
+    return nullptr;
   }
-  if (name == "parcae-arima") {
-    return std::make_unique<ParcaePredictor>(history_intervals, bounds);
-  }
-  if (name == "arima") {
-    return std::make_unique<ArimaPredictor>(history_intervals);
-  }
-  if (name == "survival") {
-    return std::make_unique<SurvivalPredictor>();
-  }
-  return name == "quantile" ? std::make_unique<QuantilePredictor>() : nullptr;
+  return std::make_unique<BoundedPredictor>(std::move(made), bounds.high);
 }
 
 std::vector<std::string_view> PredictorNames() {
@@ -199,8 +204,9 @@ Result<std::vector<ForecastScore>> ScorePredictor(
         request.warm_up));
   }
   std::vector<ForecastScore> scores(request.horizons.size());
-  std::vector<HorizonErrors> errors(scores.size());
+  std::vector<ForecastBand> bands(scores.size(), ForecastBand(request.band));
   std::vector<size_t> banded(scores.size());
+  const uint32_t most = std::ranges::max(counts);
   const size_t begin = std::max<size_t>(1, request.warm_up);
   for (size_t now = begin; now + farthest <= counts.size(); now += request.stride) {
     const std::vector<double> forecast = predictor->Predict(counts.first(now), farthest);
@@ -212,28 +218,38 @@ Result<std::vector<ForecastScore>> ScorePredictor(
       for (; added < horizon; ++added) {
         sum += std::abs(forecast[added] - counts[now + added]);
       }
-      const double error = counts[now + horizon - 1] - forecast[horizon - 1];
-      Learn(now - 1, &errors[i]);
-      if (errors[i].known.size() >= kBandErrorsMin) {
-        const double low = ErrorAt(errors[i].known, (1 - request.band) / 2);
-        const double high = ErrorAt(errors[i].known, (1 + request.band) / 2);
+      const uint32_t count = counts[now + horizon - 1];
+      const double told = forecast[horizon - 1];
+      bands[i].Learn(now - 1);
+      if (bands[i].IsReady()) {
+        const CountBand band = bands[i].At(told, most);
         ++banded[i];
-        score.band_width += high - low;
-        score.band_coverage += low <= error && error <= high ? 1 : 0;
+        score.band_width += band.high - band.low;
+        score.band_narrowest += band.high == band.low ? 1 : 0;
+        score.band_coverage += band.Holds(count) ? 1 : 0;
       }
-      errors[i].pending.emplace_back(now + horizon - 1, error);
+      bands[i].Expect(now + horizon - 1, told, count, most);
       score.horizon = horizon;
-      score.error += std::abs(error);
+      score.error += std::abs(count - told);
       score.window_error += sum / static_cast<double>(horizon);
       ++score.forecasts;
     }
   }
+  const std::vector<double> next = predictor->Predict(counts, farthest);
   for (size_t i = 0; i < scores.size(); ++i) {
-    const auto forecasts = static_cast<double>(scores[i].forecasts);
-    scores[i].error /= forecasts;
-    scores[i].window_error /= forecasts;
-    scores[i].band_coverage /= static_cast<double>(std::max<size_t>(1, banded[i]));
-    scores[i].band_width /= static_cast<double>(std::max<size_t>(1, banded[i]));
+    ForecastScore& score = scores[i];
+    const auto forecasts = static_cast<double>(score.forecasts);
+    const auto with_band = static_cast<double>(std::max<size_t>(1, banded[i]));
+    score.error /= forecasts;
+    score.window_error /= forecasts;
+    score.band_coverage /= with_band;
+    score.band_width /= with_band;
+    score.band_narrowest /= with_band;
+    score.next = next[score.horizon - 1];
+    bands[i].Learn(counts.size() - 1);
+    if (bands[i].IsReady()) {
+      score.next_band = bands[i].At(score.next, most);
+    }
   }
   return scores;
 }

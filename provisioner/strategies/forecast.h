@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "provisioner/strategies/forecast_band.h"
 #include "ps/base/status.h"
 
 namespace ps::provisioner {
@@ -16,6 +18,10 @@ class CountPredictor {
   virtual ~CountPredictor() = default;
 
   virtual std::string_view name() const = 0;
+
+  /// Counts that it needs to tell more than that the last one stays.
+  virtual size_t history_min() const { return 1; }
+
   /// `horizon` counts from the next interval on. Requires: `history` is not empty. Deterministic.
   virtual std::vector<double> Predict(std::span<const uint32_t> history, size_t horizon) = 0;
 };
@@ -35,19 +41,23 @@ struct ParcaeBounds {
 /// How a predictor is made: "current" (the count stays), "parcae-arima", "arima" (without Parcae's
 /// rules), "survival" (machines by age as the trace's machines lived, and as many new ones as came
 /// of late), "quantile" (the median change that followed such a count). Null for other names.
-/// `history_intervals`: what Parcae's looks back; `bounds`: what it never leaves.
+/// `history_intervals`: what Parcae's looks back; `bounds`: what it never leaves. No forecast of
+/// any of them is below 0, or above both `bounds.high` and the most of the history.
 std::unique_ptr<CountPredictor> MakePredictor(
     std::string_view name, size_t history_intervals, ParcaeBounds bounds);
 std::vector<std::string_view> PredictorNames();
 
 /// How a predictor did over a trace.
 struct ForecastScore {
-  size_t horizon = 0;        // intervals ahead
-  double error = 0;          // mean |forecast - count| at the horizon
-  double window_error = 0;   // the same, mean over all intervals up to the horizon
-  double band_coverage = 0;  // share of counts within the band
-  double band_width = 0;     // mean
+  size_t horizon = 0;         // intervals ahead
+  double error = 0;           // mean |forecast - count| at the horizon
+  double window_error = 0;    // the same, mean over all intervals up to the horizon
+  double band_coverage = 0;   // share of counts within the band
+  double band_width = 0;      // mean, machines
+  double band_narrowest = 0;  // share of bands that were a single count
   size_t forecasts = 0;
+  double next = 0;                     // forecast from the trace's end
+  std::optional<CountBand> next_band;  // none: too few forecasts were over
 };
 
 struct ScoreRequest {
@@ -57,9 +67,9 @@ struct ScoreRequest {
   size_t stride = 1;             // intervals from one forecast to the next
 };
 
-/// Forecasts at every interval from the counts until then, and compares. The band is made of the
-/// errors of earlier forecasts whose interval is over (split conformal), so that it learns nothing
-/// of the future. Errors: kInvalidArgument (no horizons, a trace too short for them).
+/// Forecasts at every interval from the counts until then, and compares. Bands are ForecastBand's,
+/// made of the errors of earlier forecasts whose interval is over. Errors: kInvalidArgument (no
+/// horizons, a trace too short for them).
 Result<std::vector<ForecastScore>> ScorePredictor(
     CountPredictor* predictor, std::span<const uint32_t> counts, const ScoreRequest& request);
 

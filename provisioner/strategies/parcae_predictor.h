@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -15,6 +16,8 @@ class ParcaePredictor final : public CountPredictor {
   ParcaePredictor(size_t look_back, ParcaeBounds bounds) : look_back_(look_back), bounds_(bounds) {}
 
   std::string_view name() const override { return "parcae-arima"; }
+
+  size_t history_min() const override { return std::max<size_t>(3, look_back_) + 1; }
 
   std::vector<double> Predict(std::span<const uint32_t> history, size_t horizon) override;
 

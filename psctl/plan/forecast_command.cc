@@ -91,6 +91,19 @@ Result<Comparison> Compare(const ForecastCommand& command) {
   return comparison;
 }
 
+/// " 21 (20 to 22) in 1, 21 (17 to 25) in 6".
+std::string NextOf(const PredictorScores& predictor) {
+  std::string text;
+  for (const ForecastScore& score : predictor.horizons) {
+    text += fmt::format("{} {:.0f}", text.empty() ? "" : ",", score.next);
+    if (score.next_band) {
+      text += fmt::format(" ({} to {})", score.next_band->low, score.next_band->high);
+    }
+    text += fmt::format(" in {}", score.horizon);
+  }
+  return text;
+}
+
 std::string RenderComparison(const ForecastCommand& command, const Comparison& comparison) {
   std::vector<run::Column> columns = {{"predictor", run::Align::kLeft}};
   for (const int horizon : command.horizons) {
@@ -125,11 +138,12 @@ std::string RenderComparison(const ForecastCommand& command, const Comparison& c
          table.Render() +
          fmt::format(
              "in N: mean error of the count N intervals ahead, machines; band: of {:.0f} %, at {}\n"
-             "the best at {}: {}\n",
+             "the best at {}: {}, which has next:{}\n",
              100 * command.band,
              command.horizons.back(),
              command.horizons.back(),
-             best->name);
+             best->name,
+             NextOf(*best));
 }
 
 std::string JsonOf(const Comparison& comparison) {
@@ -150,6 +164,11 @@ std::string JsonOf(const Comparison& comparison) {
       json.Field("band_coverage", score.band_coverage);
       json.Field("band_width", score.band_width);
       json.Field("forecasts", score.forecasts);
+      json.Field("next", score.next);
+      if (score.next_band) {
+        json.Field("next_low", score.next_band->low);
+        json.Field("next_high", score.next_band->high);
+      }
       json.EndObject();
     }
     json.EndList();

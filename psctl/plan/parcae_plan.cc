@@ -44,6 +44,8 @@ struct ParcaeOutlook {
   double interval_s = 0;
   double usd_per_hour = 0;  // of a worker
   bool ignores_forecast = false;
+  std::string forecast_by;   // the predictor, or "current": the count stays
+  std::string why_no_other;  // empty: it is the one that was asked for
   uint32_t available = 0;
   uint32_t working = 0;
   std::vector<double> samples_per_s;
@@ -218,8 +220,16 @@ Result<ParcaeOutlook> LookAtParcae(const run::PlanCommand& command) {
   // losses of machines that are merely not needed.
   const provisioner::ParcaeBounds bounds = {
       .low = static_cast<int>(job.workers_max() / 4), .high = std::numeric_limits<int>::max()};
-  const auto predictor =
-      provisioner::MakePredictor(kForecast, provisioner::kLookAheadIntervals, bounds);
+  auto predictor = provisioner::MakePredictor(kForecast, provisioner::kLookAheadIntervals, bounds);
+  if (history.size() < predictor->history_min()) {
+    outlook.why_no_other = fmt::format(
+        "{} wants {} counts and there {}",
+        kForecast,
+        predictor->history_min(),
+        history.size() == 1 ? "is 1" : fmt::format("are {}", history.size()));
+    predictor = provisioner::MakePredictor("current", provisioner::kLookAheadIntervals, bounds);
+  }
+  outlook.forecast_by = predictor->name();
   outlook.counts = provisioner::ForecastAhead(job, predictor.get(), history);
   const std::vector<double> stays(outlook.counts.size(), outlook.available);
   const provisioner::LookAheadView view = {outlook.available, outlook.working, outlook.counts};
@@ -249,6 +259,16 @@ Result<ParcaeOutlook> LookAtParcae(const run::PlanCommand& command) {
 
 constexpr size_t kToldMax = 12;  // counts of a forecast, which is long where machines start slowly
 
+std::string PlannedBy(const ParcaeOutlook& outlook) {
+  if (outlook.ignores_forecast) {
+    return fmt::format("parcae, {} (--ignore-revocations)", kAsNow);
+  }
+  if (!outlook.why_no_other.empty()) {
+    return fmt::format("parcae, {}: {}", kAsNow, outlook.why_no_other);
+  }
+  return fmt::format("parcae, forecast {}", outlook.forecast_by);
+}
+
 std::string RenderParcae(const ParcaeOutlook& outlook) {
   std::string counts;
   const std::vector<double> told = outlook.told_counts();
@@ -266,9 +286,7 @@ std::string RenderParcae(const ParcaeOutlook& outlook) {
        {"servers", outlook.servers},
        {"samples/s", FormatRate(outlook.samples_per_s[plan.workers])},
        {"liveput", FormatRate(plan.liveput)},
-       {"planned by",
-        outlook.ignores_forecast ? fmt::format("parcae, {} (--ignore-revocations)", kAsNow)
-                                 : fmt::format("parcae, forecast {}", kForecast)}});
+       {"planned by", PlannedBy(outlook)}});
   run::Table table(
       {{"plan", run::Align::kLeft},
        {"workers"},
@@ -301,6 +319,7 @@ std::string ParcaeJson(const ParcaeOutlook& outlook) {
   json.Field("available", outlook.available);
   json.Field("working", outlook.working);
   json.Field("interval_s", outlook.interval_s);
+  json.Field("forecast_by", outlook.forecast_by);
   json.BeginList("forecast");
   for (const double count : outlook.told_counts()) {
     json.Value(count);

@@ -12,15 +12,11 @@
 #include "psctl/plan/forecast_command.h"
 #include "psctl/plan/replay_trace.h"
 #include "tests/bench/harness.h"
+#include "tests/bench/trace_files.h"
 #include "tests/provisioner/strategies/deadline_replay.h"
 
 namespace ps::bench {
 namespace {
-
-struct TraceFile {
-  std::string name;
-  double unit_s = 1;
-};
 
 constexpr double kShortHours = 3;
 constexpr double kLongHours = 48;
@@ -55,29 +51,6 @@ Status AddRows(const TraceFile& file, bool is_tiny, Table* table) {
          Fixed(100 * replays.saving, 1)});
   }
   return Status::Ok();
-}
-
-/// Takes the traces from the arguments.
-std::vector<TraceFile> TakeTraces(int* argc, char** argv) {
-  std::vector<TraceFile> files = {
-      {"tests/data/parcae/p3.csv", 0.001},
-      {"tests/data/bamboo/g4dn_us-east-1c.csv", 1},
-      {"tests/data/bamboo/g4dn_us-east-1d.csv", 1},
-      {"tests/data/bamboo/p2_hours.csv", 3600}};
-  const std::pair<std::string, double> units[] = {{"s=", 1}, {"ms=", 0.001}, {"h=", 3600}};
-  int kept = 1;
-  for (int i = 1; i < *argc; ++i) {
-    const std::string argument = argv[i];
-    const auto* const unit = std::ranges::find_if(
-        units, [&](const auto& one) { return argument.starts_with(one.first); });
-    if (unit == std::end(units)) {
-      argv[kept++] = argv[i];
-    } else {
-      files.push_back({argument.substr(unit->first.size()), unit->second});
-    }
-  }
-  *argc = kept;
-  return files;
 }
 
 int Run(int argc, char** argv) {

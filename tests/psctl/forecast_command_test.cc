@@ -1,11 +1,17 @@
 #include "psctl/plan/forecast_command.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "provisioner/strategies/forecast.h"
 #include "ps/base/file.h"
 #include "psctl/plan/replay_trace.h"
 #include "tests/provisioner/strategies/trace_counts.h"
@@ -14,6 +20,7 @@
 namespace ps::psctl {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -24,7 +31,8 @@ TEST_F(ForecastCommandTest, PredictorsAreComparedOnATrace) {
       << err_;
   EXPECT_THAT(out_, HasSubstr("p3.csv: 683 intervals of 60 s, 24.03 machines in the mean"));
   EXPECT_THAT(out_, HasSubstr("predictor     in 2  in 12  band width  in band, %\n"));
-  EXPECT_THAT(out_, HasSubstr("the best at 12: current\n"));
+  EXPECT_THAT(out_, HasSubstr("the best at 12: current, which has next: "));
+  EXPECT_THAT(out_, ContainsRegex(R"(next: [0-9]+ \([0-9]+ to [0-9]+\) in 2, [0-9]+ \()"));
   ASSERT_EQ(Run({"forecast", "tests/data/parcae/p3.csv", "--json"}), run::kExitOk) << err_;
   EXPECT_THAT(out_, HasSubstr(R"("name": "parcae-arima")"));
 }
@@ -49,6 +57,61 @@ TEST_F(ForecastCommandTest, WhatIsWrongIsNamed) {
       error("0,1\n999999999,2\n", {"--unit", "s", "--interval", "1s"}), HasSubstr("longer"));
   EXPECT_EQ(Run({"forecast", root_ / "none.csv"}), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("none.csv"));
+}
+
+/// Counts of a whole trace beside this tree's tests, by the minute or slower.
+std::vector<uint32_t> CountsIn(const char* path, double unit_s, double interval_s) {
+  const auto text = ReadFile(path);
+  EXPECT_TRUE(text.ok()) << text.status();
+  const auto trace = ParseTrace(text.ok() ? *text : "0,1\n", path, unit_s, GapRule::kHold);
+  EXPECT_TRUE(trace.ok()) << trace.status();
+  return trace.ok() ? CountsOf(*trace, interval_s).value() : std::vector<uint32_t>{};
+}
+
+/// Within 3 points of what was asked for, on every trace here. More is held only where no band
+/// could be narrower: at least every tenth was a single count, or the mean is less than one machine
+/// wide.
+TEST(ForecastBandTraceTest, BandsHoldWhatTheyPromiseOnEveryTrace) {
+  const struct {
+    const char* path;
+    double unit_s;
+    double interval_s;
+  } traces[] = {
+      {"tests/data/parcae/p3.csv", 0.001, 60},
+      {"tests/data/bamboo/g4dn_us-east-1c.csv", 1, 60},
+      {"tests/data/bamboo/g4dn_us-east-1d.csv", 1, 60},
+      {"tests/data/bamboo/p2_hours.csv", 3600, 60},
+      {"tests/data/bamboo/p2_hours.csv", 3600, 600},
+      {"tests/data/bamboo/a100_us-east1-b_whole.txt", 1, 60}};
+
+  for (const auto& trace : traces) {
+    const std::vector<uint32_t> counts = CountsIn(trace.path, trace.unit_s, trace.interval_s);
+    const auto highest = static_cast<int>(std::ranges::max(counts));
+    for (const std::string_view name : provisioner::PredictorNames()) {
+      for (const double band : {0.8, 0.9}) {
+        const auto predictor =
+            provisioner::MakePredictor(name, 12, {.low = highest / 4, .high = highest});
+        const auto scores = provisioner::ScorePredictor(
+            predictor.get(),
+            counts,
+            {.horizons = {1, 6, 12}, .band = band, .stride = counts.size() / 2000 + 1});
+        ASSERT_TRUE(scores.ok()) << scores.status();
+        for (const provisioner::ForecastScore& score : *scores) {
+          const std::string what = fmt::format(
+              "{} by {:g} s, {}, {} ahead, {:g}",
+              trace.path,
+              trace.interval_s,
+              name,
+              score.horizon,
+              band);
+          EXPECT_GE(score.band_coverage, band - 0.03) << what;
+          if (score.band_narrowest < 0.1 && score.band_width >= 1) {
+            EXPECT_LE(score.band_coverage, band + 0.03) << what << " width " << score.band_width;
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(ForecastCountsTest, AreThoseAtTheBeginOfEachInterval) {

@@ -73,6 +73,19 @@ TEST_F(ParcaePlanTest, FewerAreTakenWhereTheForecastFalls) {
   EXPECT_EQ(NumberAt("available"), 20);
 }
 
+TEST_F(ParcaePlanTest, WithoutHistoryEnoughTheCountStaysAndThePlanSaysSo) {
+  const std::string twelve = "9,9,8,9,9,8,9,9,9,9,8,9";
+  ASSERT_EQ(PlanParcae({"--history", twelve}), run::kExitOk) << err_;
+  EXPECT_THAT(
+      out_,
+      HasSubstr("planned by  parcae, as if nothing changed: parcae-arima wants 13 counts and there "
+                "are 12\n"));
+  ASSERT_EQ(PlanParcae({"--history", twelve, "--json"}), run::kExitOk) << err_;
+  EXPECT_THAT(out_, HasSubstr(R"("forecast_by": "current")"));
+  ASSERT_EQ(PlanParcae({"--history", twelve + ",9", "--json"}), run::kExitOk) << err_;
+  EXPECT_THAT(out_, HasSubstr(R"("forecast_by": "parcae-arima")"));
+}
+
 TEST_F(ParcaePlanTest, RevocationsToComeCanBeIgnored) {
   const std::vector<std::string> falling = {
       "--history", "24,24,24,23,23,23,22,22,22,21,21,21,20", "--ignore-revocations"};
