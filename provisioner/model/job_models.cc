@@ -13,6 +13,7 @@
 #include "provisioner/model/profile_fit.h"
 #include "provisioner/model/queue_model.h"
 #include "provisioner/model/spotdnn_model.h"
+#include "ps/base/text.h"
 
 namespace ps::provisioner {
 namespace {
@@ -52,6 +53,7 @@ Status AddClasses(
     const proto::Catalog& catalog,
     const proto::JobProfile& profile,
     const std::string& name,
+    double deviation,
     std::vector<WorkerClass>* classes,
     std::vector<WorkerNeed>* needs) {
   const proto::InstanceType* type = catalog.Find(name);
@@ -65,6 +67,7 @@ Status AddClasses(
   for (const proto::WorkerProfile& measured : profile.workers) {
     if (measured.instance_type == name) {
       PS_ASSIGN(WorkerClass worker, WorkerOf(profile, *type, measured));
+      worker.deviation = deviation;
       classes->push_back(std::move(worker));
       needs->push_back(WorkerNeedOf(profile, measured, type->device != "cpu"));
     }
@@ -169,6 +172,7 @@ Result<std::unique_ptr<SpeedModel>> SpeedOf(
       for (WorkerClass& worker : workers) {
         const double iteration_s = IterationSeconds(worker, traffic);
         worker.compute_s = PrototypeComputeSeconds(iteration_s, worker, traffic);
+        worker.iteration_s = iteration_s;
       }
     }
     model = std::make_unique<SpotDnnSpeedModel>(
@@ -187,6 +191,28 @@ Result<std::unique_ptr<SpeedModel>> SpeedOf(
         options.speed_model));
   }
   return model;
+}
+
+/// Why no class is left: the profile is of other machines, or its types are left out.
+Status NoTypeStatus(const proto::Catalog& catalog, const proto::JobProfile& profile) {
+  const auto is_in_catalog = [&](const proto::WorkerProfile& worker) {
+    return catalog.Find(worker.instance_type) != nullptr;
+  };
+  if (profile.workers.empty() || std::ranges::any_of(profile.workers, is_in_catalog)) {
+    return Status::InvalidArgument(fmt::format(
+        "no type of the catalog has a profile of {}: run `psctl profile` on one", profile.job));
+  }
+  const std::string& type = profile.workers.front().instance_type;
+  const bool is_here = type.starts_with("local");
+  return Status::InvalidArgument(fmt::format(
+      "no type of the catalog has a profile of {}, which was measured on {}: {}; or let others be "
+      "reckoned: --unseen --measured-on {}=DEVICE, as in V100 or cpux16; or measure there: psctl "
+      "profile --type NAME",
+      profile.job,
+      Printable(type),
+      is_here ? "to plan for this machine, --catalog configs/catalog/this_machine.json"
+              : "give the catalog that has it with --catalog",
+      Printable(type)));
 }
 
 }  // namespace
@@ -238,11 +264,12 @@ Result<JobModels> BuildJobModels(
   JobModels models;
   std::vector<WorkerClass> classes;
   for (const std::string& name : TypesOf(catalog, profile, options, &models.not_profiled)) {
-    PS_TRY(AddClasses(catalog, profile, name, &classes, &models.worker_needs));
+    const auto reckoned = options.deviations.find(name);
+    const double deviation = reckoned == options.deviations.end() ? 0 : reckoned->second;
+    PS_TRY(AddClasses(catalog, profile, name, deviation, &classes, &models.worker_needs));
   }
   if (classes.empty()) {
-    return Status::InvalidArgument(fmt::format(
-        "no type of the catalog has a profile of {}: run `psctl profile` on one", profile.job));
+    return NoTypeStatus(catalog, profile);
   }
   if (classes.size() > QueueSpeedModel::kClassesMax) {
     return Status::InvalidArgument(fmt::format(

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +23,8 @@ struct JobModelOptions {
   std::vector<std::string> instance_types = {};
   // Types that are not used, whatever the former says.
   std::vector<std::string> left_out = {};
+  // Types whose step times were reckoned (provisioner/unseen), and how far off they may be.
+  std::map<std::string, double> deviations = {};
   // Adds this share to predicted contention, against plans that are just in time. The spotDNN paper
   // uses 0.01 to 0.05. Used by the two of spotDNN.
   double contention_margin = 0;

@@ -24,7 +24,7 @@ std::string_view BottleneckName(Bottleneck bottleneck) {
 }
 
 FleetTraits TraitsOf(const SpeedPrediction& speed, int workers) {
-  return {workers, speed.batch_mean, speed.heterogeneity, speed.late};
+  return {workers, speed.batch_mean, speed.heterogeneity, speed.late, speed.deviation};
 }
 
 MeasuredPace PaceOf(

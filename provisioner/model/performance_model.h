@@ -25,6 +25,10 @@ struct WorkerClass {
   // Between its devices and its memory [B_pcie]; 0: none is crossed, or compute_s has that.
   double pcie_bytes_per_s = 0;
   double link_bytes_per_s = 0;  // what it takes when alone, each way [B_req]
+  // One step alone as it was measured, by which spotDNN's prototype sorts; 0: as predicted.
+  double iteration_s = 0;
+  // Deviation of the log of its step time, which was reckoned, not measured; 0: it was.
+  double deviation = 0;
 };
 
 /// What every step moves, and when.
@@ -60,6 +64,9 @@ struct SpeedPrediction {
   // next step, since computing did not hide them; see LateShare. 1 without overlap.
   double late = 1;
   Bottleneck bottleneck = Bottleneck::kCompute;
+  // Deviation of the log of the speed, by classes whose step times were reckoned: a mean by
+  // samples/s, since what is wrong of one such class is likely wrong of the others.
+  double deviation = 0;
 };
 
 /// From `low` to `high`, both included.
@@ -130,6 +137,7 @@ struct FleetTraits {
   double batch_mean = 0;
   double heterogeneity = 0;
   double late = 1;
+  double deviation = 0;  // of its speed, beside the model's residual
 };
 
 FleetTraits TraitsOf(const SpeedPrediction& speed, int workers);

@@ -151,7 +151,11 @@ SpeedPrediction QueueSpeedModel::Predict(
     const WorkerClass& worker = classes_[k];
     const CycleParts parts = Waiting(AloneParts(times_[k], side.stations), wait_s);
     sum.AddLate(counts[k], LateShare(Waiting(parts, hidden_wait_s), traffic_));
-    sum.Add(counts[k], traffic_.local_steps / CycleSeconds(parts, overlap), worker.samples);
+    sum.Add(
+        counts[k],
+        traffic_.local_steps / CycleSeconds(parts, overlap),
+        worker.samples,
+        worker.deviation);
     const bool is_link_shorter =
         side.link_bytes_per_s > 0 &&
         (worker.link_bytes_per_s <= 0 || side.link_bytes_per_s <= worker.link_bytes_per_s);

@@ -117,7 +117,7 @@ SpeedPrediction SpotDnnSpeedModel::Predict(
         options_.variant,
         CommunicationSeconds(classes_[k], workers, servers));
     const double step_s = CycleSeconds(parts, traffic_.overlap) / traffic_.local_steps;
-    sum.Add(counts[k], 1 / step_s, classes_[k].samples);
+    sum.Add(counts[k], 1 / step_s, classes_[k].samples, classes_[k].deviation);
     sum.AddLate(counts[k], LateShare(parts, traffic_));
     sum.AddShares(
         counts[k], parts, Bandwidth(classes_[k], workers, servers) < classes_[k].link_bytes_per_s);
@@ -189,7 +189,7 @@ SpeedPrediction IdealSpeedModel::Predict(
   for (size_t k = 0; k < classes_.size(); ++k) {
     const CycleParts parts = AloneParts(classes_[k], traffic_);
     const double step_s = CycleSeconds(parts, traffic_.overlap) / traffic_.local_steps;
-    sum.Add(counts[k], 1 / step_s, classes_[k].samples);
+    sum.Add(counts[k], 1 / step_s, classes_[k].samples, classes_[k].deviation);
     sum.AddLate(counts[k], LateShare(parts, traffic_));
     sum.AddShares(counts[k], parts, /*is_server_bound=*/false);
   }

@@ -24,6 +24,7 @@ SpeedPrediction FleetSum::Take() const {
     prediction.late = late_ / workers_;
   }
   if (samples_per_s_ > 0) {
+    prediction.deviation = deviation_ / samples_per_s_;
     prediction.batch_mean = samples_per_s_ / steps_per_s_;
     prediction.heterogeneity = HeterogeneityOfSums(samples_per_s_, square_sum_, fastest_);
   }

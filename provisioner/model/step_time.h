@@ -45,13 +45,14 @@ inline double LateShare(const CycleParts& parts, const JobTraffic& traffic) {
 class FleetSum {
  public:
   /// Adds `count` workers that make `steps_per_s` each, with `samples` in a step.
-  void Add(int count, double steps_per_s, double samples) {
+  void Add(int count, double steps_per_s, double samples, double deviation) {
     if (count <= 0) {
       return;
     }
     const double samples_per_s = samples * steps_per_s;
     steps_per_s_ += count * steps_per_s;
     samples_per_s_ += count * samples_per_s;
+    deviation_ += count * samples_per_s * deviation;
     square_sum_ += count * samples_per_s * samples_per_s;
     fastest_ = std::max(fastest_, samples_per_s);
   }
@@ -81,6 +82,7 @@ class FleetSum {
  private:
   double steps_per_s_ = 0;
   double samples_per_s_ = 0;
+  double deviation_ = 0;   // sum over samples/s
   double square_sum_ = 0;  // of each worker's samples/s
   double fastest_ = 0;
   double workers_ = 0;

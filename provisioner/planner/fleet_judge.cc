@@ -205,7 +205,7 @@ double SpeedDeviation(const PlanProblem& problem, const FleetSize& size) {
 
 double TimeDeviation(const PlanProblem& problem, const FleetTraits& fleet, int server_hosts) {
   return CombinedResidual(
-      SpeedDeviation(problem, {fleet.workers, server_hosts}),
+      CombinedResidual(SpeedDeviation(problem, {fleet.workers, server_hosts}), fleet.deviation),
       problem.loss->ResidualAt(problem.goal.loss, fleet));
 }
 

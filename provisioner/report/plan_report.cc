@@ -150,7 +150,9 @@ proto::Plan PlanOf(
   const double inside = std::max(2 * goal.confidence - 1, 0.0);
   plan.samples_per_s = Interval(
       choice.speed.samples_per_s,
-      SpeedDeviation(problem, {WorkersOf(choice.counts), choice.server_hosts}),
+      CombinedResidual(
+          SpeedDeviation(problem, {WorkersOf(choice.counts), choice.server_hosts}),
+          choice.speed.deviation),
       inside);
   if (problem.loss != nullptr && choice.steps > 0) {
     const FleetTraits fleet = TraitsOf(choice.speed, WorkersOf(choice.counts));

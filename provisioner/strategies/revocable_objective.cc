@@ -153,10 +153,14 @@ double MostQuantileFactor(const PlanProblem& problem, const FleetJudge& judge) {
   }
   const auto workers =
       static_cast<int>(std::min<int64_t>(MostWorkers(problem), problem.workers_max));
+  double deviation = 0;
+  for (const WorkerClass& worker : problem.speed->classes()) {
+    deviation = std::max(deviation, worker.deviation);
+  }
   // Doubt grows with the distance from what was measured, to either side.
   return std::max(
-      judge.QuantileFactor({.workers = 1, .late = 0}, hosts),
-      judge.QuantileFactor({.workers = workers, .late = 1}, hosts));
+      judge.QuantileFactor({.workers = 1, .late = 0, .deviation = deviation}, hosts),
+      judge.QuantileFactor({.workers = workers, .late = 1, .deviation = deviation}, hosts));
 }
 
 /// What a seat of an offer does over the hours ahead, for each age that its machines have.

@@ -27,6 +27,7 @@
 #include "run/planning/exchange_plans.h"
 #include "run/planning/plan_arguments.h"
 #include "run/planning/planning.h"
+#include "run/planning/unseen_plan.h"
 
 namespace ps::psctl {
 namespace {
@@ -156,6 +157,16 @@ int Tell(
   return run::kExitOk;
 }
 
+/// "profile g5.xlarge next: ..."
+std::string NextText(const run::NextProfile& next) {
+  return fmt::format(
+      "profile {} next (psctl profile --type {}): knowing its speed is worth {} USD of this plan, "
+      "more than any other type's",
+      next.instance_type,
+      next.instance_type,
+      FormatUsd(next.usd));
+}
+
 }  // namespace
 
 int RunPlan(const run::PlanCommand& given, const std::string& today, const run::Console& console) {
@@ -195,6 +206,10 @@ int RunPlan(const run::PlanCommand& given, const std::string& today, const run::
   const provisioner::FleetChoice& choice = answer.best.front();
   proto::Plan plan = ComparedPlan(command, planning, answer);
   AddOtherExchanges(command, *plans, &plan);
+  if (const run::NextProfile next = run::NextToProfile(command, planning, choice);
+      !next.instance_type.empty()) {
+    plan.notes.insert(plan.notes.begin(), NextText(next));
+  }
   watch.Finish();
   if (!watch.reason().empty()) {
     plan.notes.push_back(watch.reason() + ": what it is compared with may be incomplete");

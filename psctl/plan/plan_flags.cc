@@ -46,6 +46,18 @@ void AddPlanning(run::PlanningCommand* command, Arguments* arguments) {
           &command->push_factor,
           "Bytes of a push, as a multiple of the profile's, for an encoding without a name")
       .Excludes("--push");
+  arguments->Add(
+      "--unseen",
+      &command->has_unseen,
+      "Reckon types that the profile has no figures of, by their devices");
+  arguments
+      ->Add(
+          "--measured-on",
+          &command->measured_on,
+          "With --unseen: the device of a profiled type that the catalog lacks, as in local=V100, "
+          "local=T4x4 or local=cpux16 for 16 vCPUs")
+      .Value("TYPE=DEVICE[xCOUNT]")
+      .Needs("--unseen");
   arguments->Add("--json", &command->is_json, "Print the plan as JSON");
 }
 

@@ -21,9 +21,11 @@ struct PlanningCommand {
   bool is_json = false;
   int local_steps = 0;  // that it is for; 0: those of the job, or else of the profile
   // Other bytes than the profile's; empty, 0: its own.
-  std::string push;        // encoding of pushes, as in "int8"
-  std::string pull;        // of pulls
-  double push_factor = 0;  // of the profile's bytes of a push
+  std::string push;                      // encoding of pushes, as in "int8"
+  std::string pull;                      // of pulls
+  double push_factor = 0;                // of the profile's bytes of a push
+  bool has_unseen = false;               // types that nobody measured are reckoned
+  std::vector<std::string> measured_on;  // "local=V100": what the profile's types are
 };
 
 /// `psctl plan`.

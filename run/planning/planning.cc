@@ -19,6 +19,7 @@
 #include "run/planning/planning_files.h"
 #include "run/planning/prepared_job.h"
 #include "run/planning/price_age.h"
+#include "run/planning/unseen_plan.h"
 #include "run/report/job_memory.h"
 
 namespace ps::run {
@@ -230,6 +231,7 @@ Status Load(const PlanningCommand& command, Planning* planning) {
   PS_ASSIGN(planning->catalog, LoadCatalog(command.catalog_path));
   PS_ASSIGN(planning->profile, LoadProfile(command.profile_path));
   planning->notes = UseMeasured(planning->measured, &planning->profile);
+  PS_TRY(UseUnseen(command, planning));
   planning->own = planning->profile.Scheme();
   if (!command.job_path.empty()) {
     PS_TRY(UseJob(command.job_path, planning));
@@ -486,6 +488,7 @@ proto::Plan PlanOf(
            planning.profile, problem.goal.loss, provisioner::WorkersOf(choice.counts))) {
     plan.notes.push_back(std::move(note));
   }
+  AddUnseenNotes(planning, &plan);
   plan.objective = planning.objective;
   AddStartNote(planning, &plan);
   AddRevocations(planning, choice, &plan);

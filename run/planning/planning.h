@@ -9,6 +9,7 @@
 #include "provisioner/planner/planner.h"
 #include "provisioner/report/outlook.h"
 #include "provisioner/report/sensitivity.h"
+#include "provisioner/unseen/unseen_types.h"
 #include "ps/base/status.h"
 #include "ps/base/time.h"
 #include "ps/proto/files/catalog.h"
@@ -37,6 +38,7 @@ struct Planning {
   std::string today;
   proto::Catalog catalog;
   proto::JobProfile profile;
+  std::vector<provisioner::UnseenType> unseen;  // workers of the profile that were reckoned
   provisioner::JobModels models;
   provisioner::PlanInput input;  // input.setup: quotas, servers and limits are the caller's to fill
   provisioner::PlanProblem problem;

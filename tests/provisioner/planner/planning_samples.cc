@@ -236,6 +236,7 @@ PlanningSample ResNet110(
     worker.compute_s = variant == SpotDnnVariant::kPrototype
                            ? PrototypeComputeSeconds(iteration_s, worker, traffic)
                            : PaperComputeSeconds(iteration_s, worker, traffic);
+    worker.iteration_s = iteration_s;
     sample.problem.offers.push_back(
         {static_cast<int>(classes.size()), proto::Market::kSpot, row.usd_per_hour, row.quota, 0});
     classes.push_back(worker);

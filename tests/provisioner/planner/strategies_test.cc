@@ -43,6 +43,59 @@ TEST(WindowStrategyTest, PrintsThePrototypesPlans) {
   EXPECT_NE(answer.infeasible.reason, "");
 }
 
+/// Its program sorts by the time that was measured alone. Its predictions have the copies over PCIe
+/// twice more, and by them types of many devices would move down the list.
+TEST(WindowStrategyTest, ThePrototypeSortsByMeasuredIterations) {
+  JobTraffic traffic;
+  traffic.push_bytes = 1e8;
+  traffic.pull_bytes = 1e8;
+  traffic.pcie_bytes = 2e8;
+
+  const struct {
+    const char* name;
+    int devices;
+    double iteration_s;
+    double usd_per_hour;
+  } rows[] = {{"a", 8, 2.00, 0.1}, {"b", 1, 2.02, 0.1}, {"c", 1, 2.06, 9}, {"d", 8, 2.04, 9}};
+
+  std::vector<WorkerClass> classes;
+  PlanProblem problem;
+  for (const auto& row : rows) {
+    WorkerClass worker;
+    worker.name = row.name;
+    worker.devices = row.devices;
+    worker.samples = 64;
+    worker.pcie_bytes_per_s = 10e9;
+    worker.link_bytes_per_s = 1e9;
+    worker.iteration_s = row.iteration_s;
+    worker.compute_s = PrototypeComputeSeconds(row.iteration_s, worker, traffic);
+    problem.offers.push_back(
+        {static_cast<int>(classes.size()), proto::Market::kSpot, row.usd_per_hour, 1, 0});
+    classes.push_back(worker);
+  }
+  proto::LossFit fit = {.c1 = 100, .c2 = 0, .c3 = 500, .c5 = 0.1, .has_heterogeneity = false};
+  const SpotDnnSpeedModel speed(
+      classes, traffic, {.a1 = 0, .b1 = 0}, {.variant = SpotDnnVariant::kPrototype});
+  const SpotDnnLossModel loss(fit, SpotDnnVariant::kPrototype);
+  problem.speed = &speed;
+  problem.loss = &loss;
+  problem.servers.push_back({"server", 10e9, 0, 1, 1});
+  problem.goal.loss = 0.6;
+  problem.goal.usd_max = std::numeric_limits<double>::infinity();
+  // On the ring a, b, d, c the two cheap ones are neighbours; by predictions, b, c, a, d, they
+  // are not.
+  problem.goal.seconds_max = std::numeric_limits<double>::infinity();
+  problem.workers_min = 1;
+  FleetJudge judge(problem);
+  const double pair_s = judge.Judge(std::vector<int>{1, 1, 0, 0}, 0, 1).seconds;
+  const double alone_s = judge.Judge(std::vector<int>{0, 1, 0, 0}, 0, 1).seconds;
+  ASSERT_LT(pair_s, alone_s);
+  problem.goal.seconds_max = (pair_s + alone_s) / 2;
+  const PlanAnswer answer = Solve("spotdnn-prototype", problem);
+  ASSERT_FALSE(answer.best.empty());
+  EXPECT_EQ(answer.best.front().counts, (std::vector<int>{1, 1, 0, 0}));
+}
+
 // The published note: over a grid of goals the window was optimal in nearly all.
 TEST(WindowStrategyTest, IsMostlyOptimalOnTheGridOfGoals) {
   int feasible = 0;
