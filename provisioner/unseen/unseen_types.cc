@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -76,17 +78,48 @@ double SecondsOfSample(const Source& source) {
   return source.worker->compute_s / source.worker->minibatch * source.machine.devices;
 }
 
-Result<TransferLaw> LearnWith(const std::vector<Source>& sources) {
-  std::vector<MeasuredJob> jobs = PublishedJobs();
+/// Adds what the sources tell of devices, if they are several.
+void AddOwn(
+    const std::string& model, const std::vector<Source>& sources, std::vector<MeasuredJob>* jobs) {
   MeasuredJob own;
-  own.model = "the profile";
+  own.model = model;
   for (const Source& source : sources) {
     own.times.push_back({source.machine.figures, SecondsOfSample(source)});
   }
   if (own.times.size() > 1) {
-    jobs.push_back(std::move(own));
+    jobs->push_back(std::move(own));
+  }
+}
+
+Result<TransferLaw> LearnWith(
+    const proto::Catalog& catalog,
+    const UnseenRequest& request,
+    const std::vector<Source>& sources) {
+  std::vector<MeasuredJob> jobs = PublishedJobs();
+  AddOwn("the profile", sources, &jobs);
+  for (const proto::JobProfile& other : request.others) {
+    const Result<std::vector<Source>> known = SourcesOf(catalog, request, other.workers);
+    if (!known.ok() || known->size() < 2) {
+      return Status::InvalidArgument(fmt::format(
+          "the profile of {} has no two types whose devices are known, so nothing can be learned "
+          "from it of how devices differ",
+          Printable(other.job)));
+    }
+    AddOwn(other.job, *known, &jobs);
   }
   return TransferLaw::Learn(jobs);
+}
+
+/// The largest minibatch whose worth to the loss can be told.
+int LargestMinibatch(const proto::JobProfile& profile) {
+  if (profile.curves.samples > 0) {
+    return std::numeric_limits<int>::max();
+  }
+  int largest = 1;
+  for (const proto::WorkerProfile& worker : profile.workers) {
+    largest = std::max({largest, worker.minibatch, worker.minibatch_max});
+  }
+  return largest;
 }
 
 double Doublings(int from, int to) {
@@ -98,6 +131,7 @@ UnseenType Reckon(
     const std::vector<Source>& sources,
     const std::string& name,
     const MachineFigures& machine,
+    int minibatch_max,
     double inside) {
   const auto reach_from = [&](const Source& source, double probability) {
     const double of_devices = kReachOfDoubling * Doublings(source.machine.devices, machine.devices);
@@ -111,7 +145,9 @@ UnseenType Reckon(
   type.instance_type = name;
   type.from = source.worker->instance_type;
   type.from_device = source.machine.device;
-  type.minibatch = std::max(1, source.worker->minibatch / source.machine.devices * machine.devices);
+  const int64_t of_devices =
+      int64_t{source.worker->minibatch} * machine.devices / source.machine.devices;
+  type.minibatch = static_cast<int>(std::clamp<int64_t>(of_devices, 1, minibatch_max));
   type.compute_s = SecondsOfSample(source) * type.minibatch / machine.devices *
                    std::exp(-law.LogSpeedup(source.machine.figures, machine.figures));
   type.low_s = type.compute_s * std::exp(-reach);
@@ -169,7 +205,8 @@ Result<std::vector<UnseenType>> AddUnseenTypes(
     const proto::Catalog& catalog, const UnseenRequest& request, proto::JobProfile* profile) {
   const std::vector<proto::WorkerProfile> measured = profile->workers;
   PS_ASSIGN(const std::vector<Source> sources, SourcesOf(catalog, request, measured));
-  PS_ASSIGN(const TransferLaw law, LearnWith(sources));
+  PS_ASSIGN(const TransferLaw law, LearnWith(catalog, request, sources));
+  const int minibatch_max = LargestMinibatch(*profile);
   std::vector<UnseenType> unseen;
   for (const proto::InstanceType& type : catalog.types) {
     const bool is_named = IsIn(request.types, type.name);
@@ -190,7 +227,7 @@ Result<std::vector<UnseenType>> AddUnseenTypes(
       }
       continue;
     }
-    UnseenType one = Reckon(law, sources, type.name, *machine, request.inside);
+    UnseenType one = Reckon(law, sources, type.name, *machine, minibatch_max, request.inside);
     const auto source = std::ranges::find_if(
         sources, [&](const Source& some) { return some.worker->instance_type == one.from; });
     profile->workers.push_back(WorkerOf(

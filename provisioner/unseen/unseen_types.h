@@ -38,15 +38,17 @@ struct UnseenRequest {
   std::vector<std::string> types = {};     // to reckon; empty: those that have accelerators
   std::vector<std::string> left_out = {};  // not these
   std::map<std::string, MachineFigures> measured_on =
-      {};               // of the profile's types; else the catalog's
-  double inside = 0.8;  // probability of `low_s` to `high_s`
+      {};                                      // of the profile's types; else the catalog's
+  std::vector<proto::JobProfile> others = {};  // of other jobs, on the catalog's types
+  double inside = 0.8;                         // probability of `low_s` to `high_s`
 };
 
 /// Adds to the profile's workers the catalog's types that it has no figures of: each from the
-/// nearest type that was measured, a device's part of the minibatch for each of its devices. What
-/// is learned from is PublishedJobs and, where it has several types, the profile itself. Errors:
-/// kInvalidArgument, nobody says what the measured machines are; kNotFound, no figures of the
-/// device of a type that was named.
+/// nearest type that was measured, a device's part of the minibatch for each of its devices; no
+/// larger a minibatch than was measured where no curves were fitted, since spotDNN's equation is of
+/// such batches alone. What is learned from is PublishedJobs, and those of the profile and of
+/// `others` that were measured on several types. Errors: kInvalidArgument, nobody says what the
+/// measured machines are; kNotFound, no figures of the device of a type that was named.
 Result<std::vector<UnseenType>> AddUnseenTypes(
     const proto::Catalog& catalog, const UnseenRequest& request, proto::JobProfile* profile);
 

@@ -58,6 +58,14 @@ void AddPlanning(run::PlanningCommand* command, Arguments* arguments) {
           "local=T4x4 or local=cpux16 for 16 vCPUs")
       .Value("TYPE=DEVICE[xCOUNT]")
       .Needs("--unseen");
+  arguments
+      ->Add(
+          "--learn-from",
+          &command->learn_from,
+          "With --unseen: a profile of another job on several types, to learn from how these "
+          "differ")
+      .Value("FILE")
+      .Needs("--unseen");
   arguments->Add("--json", &command->is_json, "Print the plan as JSON");
 }
 

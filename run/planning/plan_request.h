@@ -25,6 +25,7 @@ struct PlanningCommand {
   std::string pull;                      // of pulls
   double push_factor = 0;                // of the profile's bytes of a push
   bool has_unseen = false;               // types that nobody measured are reckoned
+  std::vector<std::string> learn_from;   // profiles of other jobs, for that
   std::vector<std::string> measured_on;  // "local=V100": what the profile's types are
 };
 

@@ -9,6 +9,7 @@
 
 #include "provisioner/planner/fleet_judge.h"
 #include "ps/base/text.h"
+#include "run/planning/planning_files.h"
 
 namespace ps::run {
 namespace {
@@ -103,6 +104,10 @@ Status UseUnseen(const PlanningCommand& command, Planning* planning) {
       return Status::InvalidArgument(
           fmt::format("--measured-on names a type twice: {}", Printable(text)));
     }
+  }
+  for (const std::string& path : command.learn_from) {
+    PS_ASSIGN(proto::JobProfile other, LoadProfile(path));
+    request.others.push_back(std::move(other));
   }
   PS_ASSIGN(
       planning->unseen,

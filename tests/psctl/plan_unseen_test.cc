@@ -128,6 +128,29 @@ TEST_F(PlanUnseenTest, ThePlanSaysWhichTypeToProfileNext) {
   EXPECT_THAT(out_, Not(HasSubstr(" next")));
 }
 
+TEST_F(PlanUnseenTest, AWholeCatalogIsPlannedForAndOtherProfilesAreLearnedFrom) {
+  const std::string profile = ProfileOfOne("p3.2xlarge", "p3.2xlarge");
+  const std::vector<std::string> whole = {
+      "plan",
+      "--profile",
+      profile,
+      "--catalog",
+      "configs/catalog/aws.json",
+      "--loss",
+      "0.8",
+      "--within",
+      "1h",
+      "--unseen",
+      "--servers",
+      "m5.large=1..2"};
+  ASSERT_EQ(Run(whole), run::kExitOk) << err_;
+  std::vector<std::string> more = whole;
+  more.insert(more.end(), {"--learn-from", profile});
+  EXPECT_EQ(Run(more), run::kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("has no two types whose devices are known"));
+  EXPECT_EQ(Plan(profile, {"--within", "2h", "--unseen", "--learn-from", kProfilePath}), 0) << err_;
+}
+
 TEST_F(PlanUnseenTest, WrongMachinesAreNamed) {
   const std::string profile = ProfileOfOne("p3.2xlarge");
   const std::pair<const char*, const char*> wrong[] = {

@@ -43,6 +43,7 @@ proto::JobProfile ProfileOn(const std::string& type) {
   worker.steps_measured = 100;
   worker.host_bytes = 1e9;
   profile.workers = {worker};
+  profile.curves.samples = 1;
   return profile;
 }
 
@@ -70,6 +71,43 @@ TEST(UnseenTypesTest, EachDeviceGetsAPartOfTheMinibatchAndTakesAsLongAsTheLawSay
   EXPECT_EQ(worker->compute_s, t4->compute_s);
   EXPECT_EQ(worker->steps_measured, 0) << "nobody measured it";
   EXPECT_EQ(profile.Find("one.v100")->compute_s, 0.4);
+}
+
+/// spotDNN's equation has steps that fall with the batch, below nothing where it was not fitted.
+TEST(UnseenTypesTest, WithoutCurvesNoMinibatchIsLargerThanWasMeasured) {
+  proto::JobProfile profile = ProfileOn("one.v100");
+  profile.curves.samples = 0;
+  profile.workers.front().minibatch_max = 100;
+  const auto types = AddUnseenTypes(MixedCatalog(), {}, &profile);
+  ASSERT_TRUE(types.ok()) << types.status();
+  EXPECT_EQ(Find(*types, "two.t4")->minibatch, 100);
+}
+
+TEST(UnseenTypesTest, OtherJobsOnSeveralTypesTeachTheLaw) {
+  const auto width = [](int others) {
+    UnseenRequest request;
+    for (int i = 0; i < others; ++i) {
+      // 30 times faster on a V100 than on a K80, which no published job is.
+      proto::JobProfile other = ProfileOn("one.v100");
+      other.job = "other " + std::to_string(i);
+      other.workers.push_back(other.workers.front());
+      other.workers.back().instance_type = "one.k80";
+      other.workers.back().compute_s = 12;
+      request.others.push_back(other);
+    }
+    proto::JobProfile profile = ProfileOn("one.v100");
+    const auto types = AddUnseenTypes(MixedCatalog(), request, &profile);
+    EXPECT_TRUE(types.ok()) << types.status();
+    return types.ok() ? Find(*types, "one.k80")->high_s / Find(*types, "one.k80")->low_s : 0;
+  };
+  EXPECT_GT(width(40), width(0)) << "the published law is wrong of them";
+  UnseenRequest request;
+  request.others = {ProfileOn("one.v100")};
+  request.others.front().job = "lonely";
+  proto::JobProfile profile = ProfileOn("one.v100");
+  EXPECT_THAT(
+      std::string(AddUnseenTypes(MixedCatalog(), request, &profile).status().message()),
+      HasSubstr("the profile of lonely has no two types"));
 }
 
 TEST(UnseenTypesTest, MoreConfidenceIsWider) {
