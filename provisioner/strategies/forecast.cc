@@ -205,7 +205,6 @@ Result<std::vector<ForecastScore>> ScorePredictor(
   }
   std::vector<ForecastScore> scores(request.horizons.size());
   std::vector<ForecastBand> bands(scores.size(), ForecastBand(request.band));
-  std::vector<size_t> banded(scores.size());
   const uint32_t most = std::ranges::max(counts);
   const size_t begin = std::max<size_t>(1, request.warm_up);
   for (size_t now = begin; now + farthest <= counts.size(); now += request.stride) {
@@ -223,7 +222,7 @@ Result<std::vector<ForecastScore>> ScorePredictor(
       bands[i].Learn(now - 1);
       if (bands[i].IsReady()) {
         const CountBand band = bands[i].At(told, most);
-        ++banded[i];
+        ++score.bands;
         score.band_width += band.high - band.low;
         score.band_narrowest += band.high == band.low ? 1 : 0;
         score.band_coverage += band.Holds(count) ? 1 : 0;
@@ -239,7 +238,7 @@ Result<std::vector<ForecastScore>> ScorePredictor(
   for (size_t i = 0; i < scores.size(); ++i) {
     ForecastScore& score = scores[i];
     const auto forecasts = static_cast<double>(score.forecasts);
-    const auto with_band = static_cast<double>(std::max<size_t>(1, banded[i]));
+    const auto with_band = static_cast<double>(std::max<size_t>(1, score.bands));
     score.error /= forecasts;
     score.window_error /= forecasts;
     score.band_coverage /= with_band;

@@ -56,7 +56,8 @@ struct ForecastScore {
   double band_width = 0;      // mean, machines
   double band_narrowest = 0;  // share of bands that were a single count
   size_t forecasts = 0;
-  double next = 0;                     // forecast from the trace's end
+  size_t bands = 0;  // of those that had one: not the first ones; 0: no share is known
+  double next = 0;   // forecast from the trace's end
   std::optional<CountBand> next_band;  // none: too few forecasts were over
 };
 

@@ -48,6 +48,7 @@ Status CheckFlags(const run::PlanCommand& command) {
       {"--push", !command.common.push.empty()},
       {"--pull", !command.common.pull.empty()},
       {"--push-bytes-factor", command.common.push_factor != 0},
+      {"--unseen", command.common.has_unseen},
       {"--servers", !command.servers.empty()},
       {"--quota-on-demand", !command.on_demand_quotas.empty()},
       {"--objective", command.objective != "cost"},

@@ -118,8 +118,9 @@ std::string RenderComparison(const ForecastCommand& command, const Comparison& c
       cells.push_back(fmt::format("{:.2f}", score.error));
     }
     const ForecastScore& farthest = predictor.horizons.back();
-    cells.push_back(fmt::format("{:.1f}", farthest.band_width));
-    cells.push_back(fmt::format("{:.0f}", 100 * farthest.band_coverage));
+    const bool has_band = farthest.bands > 0;
+    cells.push_back(has_band ? fmt::format("{:.1f}", farthest.band_width) : "-");
+    cells.push_back(has_band ? fmt::format("{:.0f}", 100 * farthest.band_coverage) : "-");
     table.AddRow(std::move(cells));
   }
   const size_t last = comparison.predictors.front().horizons.size() - 1;
@@ -161,8 +162,10 @@ std::string JsonOf(const Comparison& comparison) {
       json.Field("intervals", score.horizon);
       json.Field("error", score.error);
       json.Field("window_error", score.window_error);
-      json.Field("band_coverage", score.band_coverage);
-      json.Field("band_width", score.band_width);
+      if (score.bands > 0) {
+        json.Field("band_coverage", score.band_coverage);
+        json.Field("band_width", score.band_width);
+      }
       json.Field("forecasts", score.forecasts);
       json.Field("next", score.next);
       if (score.next_band) {

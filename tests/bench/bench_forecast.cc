@@ -53,7 +53,7 @@ Result<int> AddRows(const TraceFile& file, bool is_tiny, Table* table) {
         const auto predictor =
             provisioner::MakePredictor(name, 12, {.low = highest / 4, .high = highest});
         const auto scores = provisioner::ScorePredictor(predictor.get(), counts, request);
-        if (!scores.ok()) {
+        if (!scores.ok() || scores->back().bands == 0) {
           continue;  // the trace is too short for this interval
         }
         for (const provisioner::ForecastScore& score : *scores) {

@@ -23,6 +23,7 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 using ForecastCommandTest = CommandFixture;
 
@@ -35,6 +36,16 @@ TEST_F(ForecastCommandTest, PredictorsAreComparedOnATrace) {
   EXPECT_THAT(out_, ContainsRegex(R"(next: [0-9]+ \([0-9]+ to [0-9]+\) in 2, [0-9]+ \()"));
   ASSERT_EQ(Run({"forecast", "tests/data/parcae/p3.csv", "--json"}), run::kExitOk) << err_;
   EXPECT_THAT(out_, HasSubstr(R"("name": "parcae-arima")"));
+}
+
+TEST_F(ForecastCommandTest, WhereNoBandWasLearnedNoShareIsTold) {
+  const std::string path = root_ / "short.csv";
+  ASSERT_TRUE(WriteFileAtomically(path, "0,4\n600000,5\n1800000,4\n").ok());
+  ASSERT_EQ(Run({"forecast", path, "--horizon", "12"}), run::kExitOk) << err_;
+  EXPECT_THAT(out_, ContainsRegex("current +[0-9.]+ +- +-\n"));
+  EXPECT_THAT(out_, ContainsRegex("which has next: [0-9]+ in 12\n"));
+  ASSERT_EQ(Run({"forecast", path, "--horizon", "12", "--json"}), run::kExitOk) << err_;
+  EXPECT_THAT(out_, Not(HasSubstr("band_coverage")));
 }
 
 TEST_F(ForecastCommandTest, WhatIsWrongIsNamed) {
