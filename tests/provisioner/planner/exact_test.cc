@@ -203,6 +203,26 @@ TEST(ExactTest, EqualsExhaustiveWithTheQueue) {
       50);
 }
 
+/// Doubt of a type counts by its part of the speed, so that a slower fleet may be the surer one.
+TEST(ExactTest, EqualsExhaustiveWithTypesThatNobodyMeasured) {
+  EXPECT_GT(
+      CountEqual(
+          210'000, 800, {.classes = 4, .quota_max = 4, .is_queue = true, .has_reckoned = true}),
+      100);
+  EXPECT_GT(
+      CountEqual(
+          220'000,
+          400,
+          {.classes = 3,
+           .quota_max = 5,
+           .hosts_max = 3,
+           .has_two_markets = true,
+           .has_held = true,
+           .has_curves = true,
+           .has_reckoned = true}),
+      50);
+}
+
 TEST(ExactTest, EqualsExhaustiveWithCurvesWhoseDoubtGrowsWithTheFleet) {
   EXPECT_GT(CountEqual(90'000, 600, {.classes = 4, .quota_max = 4, .has_curves = true}), 100);
   EXPECT_GT(CountEqual(91'000, 200, {.has_curves = true, .is_under_way = true}), 30);

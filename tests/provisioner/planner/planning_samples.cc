@@ -129,6 +129,11 @@ PlanningSample RandomSample(uint64_t seed, const SampleShape& shape) {
   for (const WorkerClass& worker : classes) {
     prices.push_back(Between(&random, 0.5, 1.5) * worker.samples / worker.compute_s / 1000);
   }
+  if (shape.has_reckoned) {
+    for (WorkerClass& worker : classes) {
+      worker.deviation = random.Chance(0.4) ? 0 : Between(&random, 0.05, 0.5);
+    }
+  }
   if (shape.is_queue) {
     proto::QueueFit queue;
     queue.wait_share = random.Chance(0.5) ? 1 : Between(&random, 0.2, 1);
