@@ -50,26 +50,10 @@ class Explainer {
     return LimitsOf(SolveExactly(changed, kEffort));
   }
 
-  /// Seconds of the fastest fleet, whatever it costs: it is the cheapest one when a second of every
-  /// fleet costs the same.
+  /// Seconds of the fastest fleet, whatever it costs.
   double FastestSeconds() const {
-    PlanProblem changed = problem_;
+    PlanProblem changed = WithEqualPrices(problem_).problem;
     changed.goal.seconds_max = kInfinity;
-    changed.goal.usd_max = kInfinity;
-    for (Offer& offer : changed.offers) {
-      offer.usd_per_hour = 0;
-      offer.billed_s_min = 0;
-    }
-    changed.servers.clear();
-    for (const ServerOffer& server : problem_.servers) {
-      for (int hosts = server.hosts_min; hosts <= server.hosts_max; ++hosts) {
-        changed.servers.push_back(server);
-        changed.servers.back().hosts_min = hosts;
-        changed.servers.back().hosts_max = hosts;
-        changed.servers.back().usd_per_hour = kSecondsPerHour / hosts;
-        changed.servers.back().billed_s_min = 0;
-      }
-    }
     return LimitsOf(SolveExactly(changed, kEffort)).seconds;
   }
 
@@ -140,6 +124,30 @@ double StartOf(const PlanProblem& problem, const FleetTraits& fleet) {
 }
 
 }  // namespace
+
+EqualPrices WithEqualPrices(const PlanProblem& problem) {
+  EqualPrices equal = {.problem = problem, .hosts_of = {}};
+  PlanProblem& changed = equal.problem;
+  changed.goal.usd_max = kInfinity;
+  changed.goal.usd_per_hour_max = kInfinity;
+  for (Offer& offer : changed.offers) {
+    offer.usd_per_hour = 0;
+    offer.billed_s_min = 0;
+  }
+  changed.servers.clear();
+  for (size_t i = 0; i < problem.servers.size(); ++i) {
+    const ServerOffer& server = problem.servers[i];
+    for (int hosts = server.hosts_min; hosts <= server.hosts_max; ++hosts) {
+      ServerOffer& one = changed.servers.emplace_back(server);
+      one.hosts_min = hosts;
+      one.hosts_max = hosts;
+      one.usd_per_hour = kSecondsPerHour / hosts;
+      one.billed_s_min = 0;
+      equal.hosts_of.emplace_back(static_cast<int>(i), hosts);
+    }
+  }
+  return equal;
+}
 
 Infeasible StoppedEarly() {
   Infeasible why;

@@ -4,6 +4,8 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "provisioner/planner/planner.h"
 
@@ -37,6 +39,16 @@ struct ExactEffort {
   // proves nothing.
   uint64_t nodes_max_uncut = std::numeric_limits<uint64_t>::max();
 };
+
+/// The problem without limits of cost, where a second of every fleet costs the same: its cheapest
+/// fleet is the fastest of the problem's, whatever it costs. Each number of hosts is a server offer
+/// of its own, in the order of `hosts_of`, (offer, hosts) of the problem's.
+struct EqualPrices {
+  PlanProblem problem;
+  std::vector<std::pair<int, int>> hosts_of;
+};
+
+EqualPrices WithEqualPrices(const PlanProblem& problem);
 
 /// The exact search alone: no reasons when nothing is found. Requires: as above.
 PlanAnswer SolveExactly(const PlanProblem& problem, const ExactEffort& effort);

@@ -1,4 +1,5 @@
-// Searches for the fastest fleet ask "exact" for the cheapest one within ever tighter times.
+// Without limits of cost the fastest fleet is the cheapest one when a second of every fleet costs
+// the same. With them "exact" is asked for the cheapest fleet within ever tighter times.
 
 #include "provisioner/planner/objective.h"
 
@@ -103,6 +104,106 @@ class FastestSearch {
   double best_s_ = kInfinity;
 };
 
+/// Tells its own watch nothing of costs that nobody pays.
+class WatchWithoutCosts final : public SearchWatch {
+ public:
+  explicit WatchWithoutCosts(SearchWatch* watch) : watch_(watch) {}
+
+  bool GoesOn(const SearchProgress& progress) override {
+    return watch_ == nullptr || watch_->GoesOn({.fleets = progress.fleets, .usd_best = kInfinity});
+  }
+
+ private:
+  SearchWatch* const watch_;
+};
+
+/// The soonest fleet where money does not matter: of fleets that are equally soon, any. What is
+/// expected to be soonest need not be so at the goal's confidence, as there is more doubt of fleets
+/// far from what was measured.
+class SoonestSearch {
+ public:
+  explicit SoonestSearch(const PlanProblem& problem)
+      : problem_(problem),
+        equal_(WithEqualPrices(problem)),
+        judge_(problem_),
+        watch_(problem.watch) {
+    equal_.problem.answers_max = 1;
+    equal_.problem.watch = &watch_;
+    answer_.certainty = proto::Certainty::kProven;
+  }
+
+  PlanAnswer Run() {
+    Ask(problem_.goal.seconds_max);
+    // No fleet is sooner at the confidence than the first answer would be with the least doubt.
+    const double factor = judge_.quantile_factor();
+    const double apart_s = factor < 1 ? 0 : problem_.goal.takeover_s;
+    double none_s = (expected_s_ - apart_s) * factor + apart_s;
+    bool is_proof = true;
+    while (!answer_.best.empty() && !answer_.is_stopped && best_s_ > none_s * (1 + kSlack)) {
+      const double wanted_s = is_proof ? best_s_ * (1 - kSlack) : (none_s + best_s_) / 2;
+      if (!Ask(wanted_s)) {
+        none_s = is_proof ? best_s_ : wanted_s;
+      }
+      is_proof = !is_proof;
+    }
+    return std::move(answer_);
+  }
+
+  /// The answer's time at the goal's confidence.
+  double seconds() const { return best_s_; }
+
+ private:
+  bool Ask(double seconds_max) {
+    equal_.problem.goal.seconds_max = seconds_max;
+    const PlanAnswer found = SolveExactly(equal_.problem, {});
+    answer_.fleets_evaluated += found.fleets_evaluated;
+    answer_.is_stopped = answer_.is_stopped || found.is_stopped;
+    // Each answer stands for all fleets beyond it, so doubt of any is doubt of the last.
+    answer_.certainty = std::min(answer_.certainty, found.certainty);
+    if (found.best.empty()) {
+      return false;
+    }
+    const FleetChoice& fastest = found.best.front();
+    const auto [offer, hosts] = equal_.hosts_of[static_cast<size_t>(fastest.server_offer)];
+    FleetChoice choice = judge_.Choose(fastest.counts, offer, hosts);
+    best_s_ = judge_.SecondsAtConfidence(
+        TraitsOf(choice.speed, WorkersOf(choice.counts)),
+        hosts,
+        choice.seconds,
+        judge_.IsHeld(choice.counts));
+    expected_s_ = choice.seconds;
+    answer_.best = {std::move(choice)};
+    return true;
+  }
+
+  const PlanProblem& problem_;
+  EqualPrices equal_;
+  FleetJudge judge_;
+  WatchWithoutCosts watch_;
+  PlanAnswer answer_;
+  double best_s_ = kInfinity;
+  double expected_s_ = kInfinity;  // of the latest answer
+};
+
+/// The cheapest of the fleets that are as soon as the soonest one.
+PlanAnswer CheapestOfSoonest(const PlanProblem& problem) {
+  SoonestSearch search(problem);
+  PlanAnswer soonest = search.Run();
+  if (soonest.best.empty() || soonest.is_stopped) {
+    return soonest;
+  }
+  PlanProblem narrowed = problem;
+  narrowed.answers_max = 1;
+  narrowed.goal.seconds_max = std::min(problem.goal.seconds_max, search.seconds() * (1 + kSlack));
+  PlanAnswer answer = SolveExactly(narrowed, {});
+  answer.fleets_evaluated += soonest.fleets_evaluated;
+  answer.certainty = std::min(answer.certainty, soonest.certainty);
+  if (answer.best.empty()) {
+    answer.best = std::move(soonest.best);  // it is there, whatever the limit's rounding says
+  }
+  return answer;
+}
+
 /// Why no fleet is within the price of an hour.
 Infeasible TooDear(const PlanProblem& problem) {
   double usd = kInfinity;
@@ -150,7 +251,9 @@ Infeasible TooDear(const PlanProblem& problem) {
 
 Result<PlanAnswer> SolveForTime(const PlanProblem& problem) {
   PS_TRY(CheckProblem(problem));
-  PlanAnswer answer = FastestSearch(problem).Run();
+  const Goal& goal = problem.goal;
+  const bool is_limited = std::isfinite(goal.usd_max) || std::isfinite(goal.usd_per_hour_max);
+  PlanAnswer answer = is_limited ? FastestSearch(problem).Run() : CheapestOfSoonest(problem);
   return answer.best.empty() ? MakeExactStrategy()->Solve(problem) : std::move(answer);
 }
 

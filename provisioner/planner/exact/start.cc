@@ -14,6 +14,8 @@ constexpr int kExchangesMax = 100;
 constexpr int kStepShare = 16;  // fleets grow by one worker, then by that part of them
 // Most fleets tried behind each server side; the search does not need a fleet from here.
 constexpr uint64_t kFleetsMax = 3000;
+// And behind all of them: a catalog has hundreds, and a goal may be out of reach of all.
+constexpr uint64_t kFleetsMaxOfAll = 40'000;
 
 class FirstFleets {
  public:
@@ -147,10 +149,15 @@ class FirstFleets {
 
 }  // namespace
 
-void FindFirstFleets(const ExactBasis& basis, FleetJudge* judge, BestFleets* best) {
+void FindFirstFleets(
+    const ExactBasis& basis, std::span<const int> servers, FleetJudge* judge, BestFleets* best) {
   FirstFleets fleets(basis, judge, best);
-  for (const ServerChoice& server : basis.servers()) {
-    fleets.Try(server);
+  const uint64_t evaluated_max = judge->evaluated() + kFleetsMaxOfAll;
+  for (const int server : servers) {
+    if (judge->evaluated() > evaluated_max) {
+      return;
+    }
+    fleets.Try(basis.servers()[static_cast<size_t>(server)]);
   }
 }
 

@@ -63,19 +63,12 @@ class ExactSearch {
 
   PlanAnswer Run() {
     ConsiderHeld();
+    const std::vector<Region> regions = WholeRegions();
     if (!WholeFrameOf(0, basis_.workers_min()).is_exact) {
-      FindFirstFleets(basis_, &judge_, &best_);
+      FindFirstFleets(basis_, MostPromisingServers(regions), &judge_, &best_);
     }
-    for (int workers = basis_.workers_min(); workers <= basis_.workers_max(); ++workers) {
-      for (size_t server = 0; server < basis_.servers().size() && GoesOn(); ++server) {
-        if (workers > basis_.servers()[server].workers_max) {
-          continue;
-        }
-        Region region;
-        if (basis_.WholeFrame(WholeFrameOf(static_cast<int>(server), workers), &region)) {
-          Push(region);
-        }
-      }
+    for (const Region& region : regions) {
+      Push(region);
     }
     const bool has_all_regions = !is_stopped_;
     uint64_t explored = 0;
@@ -112,6 +105,44 @@ class ExactSearch {
   }
 
  private:
+  /// A region for each server side and number of workers with which some fleet may meet the goal.
+  std::vector<Region> WholeRegions() {
+    std::vector<Region> regions;
+    for (int workers = basis_.workers_min(); workers <= basis_.workers_max(); ++workers) {
+      for (size_t server = 0; server < basis_.servers().size() && GoesOn(); ++server) {
+        if (workers > basis_.servers()[server].workers_max) {
+          continue;
+        }
+        Region region;
+        if (basis_.WholeFrame(WholeFrameOf(static_cast<int>(server), workers), &region)) {
+          regions.push_back(region);
+        }
+      }
+    }
+    return regions;
+  }
+
+  /// The server sides of the regions, those with the lowest bound first.
+  std::vector<int> MostPromisingServers(const std::vector<Region>& regions) const {
+    std::vector<double> bounds(basis_.servers().size(), kInfinity);
+    for (const Region& region : regions) {
+      double& bound = bounds[static_cast<size_t>(region.server)];
+      bound = std::min(bound, region.usd_bound);
+    }
+    std::vector<int> servers;
+    for (size_t server = 0; server < bounds.size(); ++server) {
+      if (bounds[server] < kInfinity || is_stopped_) {  // then not all bounds are known
+        servers.push_back(static_cast<int>(server));
+      }
+    }
+    std::ranges::sort(servers, [&](int a, int b) {
+      const double bound_a = bounds[static_cast<size_t>(a)];
+      const double bound_b = bounds[static_cast<size_t>(b)];
+      return bound_a != bound_b ? bound_a < bound_b : a < b;
+    });
+    return servers;
+  }
+
   const Frame& FrameOf(int server, int workers, const Range& load) {
     const double part = load.high > 0 ? load.low / load.high : 0;
     const size_t key = std::hash<double>()(load.high) + std::hash<double>()(part) * 31 +
