@@ -6,6 +6,7 @@
 #include "psctl/cli/command_line.h"
 #include "psctl/cli/help_command.h"
 #include "psctl/plan/catalog_command.h"
+#include "psctl/plan/claims_command.h"
 #include "psctl/plan/forecast_command.h"
 #include "psctl/plan/plan_command.h"
 #include "psctl/plan/profile_command.h"
@@ -69,6 +70,7 @@ constexpr const Command* kCommands[] = {
     &kForecast,
     &kSimulate,
     &kReplay,
+    &kClaims,
     &kHelp,
     &kCompletion,
 };

@@ -30,13 +30,10 @@ std::string ExchangeText(const proto::ExchangeScheme& scheme) {
 
 }  // namespace
 
-Result<std::string> FindCatalog(const std::string& given) {
-  if (!given.empty()) {
-    return given;
-  }
+Result<std::string> FindShipped(const std::string& file) {
   std::error_code error;
-  if (std::filesystem::is_regular_file(kDefaultCatalog, error)) {
-    return std::string(kDefaultCatalog);
+  if (std::filesystem::is_regular_file(file, error)) {
+    return std::string(".");
   }
   const std::filesystem::path program = ProgramDirectory();
   std::vector<std::filesystem::path> places = {program.parent_path() / kInstalled};
@@ -44,16 +41,24 @@ Result<std::string> FindCatalog(const std::string& given) {
     places.push_back(folder);
   }
   for (const std::filesystem::path& place : places) {
-    const auto path = place / kDefaultCatalog;
-    if (std::filesystem::is_regular_file(path, error)) {
-      return path.string();
+    if (std::filesystem::is_regular_file(place / file, error)) {
+      return place.string();
     }
   }
   return Status::NotFound(fmt::format(
-      "no catalog: there is no {} here, above {} or in {}; name one, as in --catalog FILE",
-      kDefaultCatalog,
-      program.string(),
-      places.front().string()));
+      "there is no {} here, above {} or in {}", file, program.string(), places.front().string()));
+}
+
+Result<std::string> FindCatalog(const std::string& given) {
+  if (!given.empty()) {
+    return given;
+  }
+  const Result<std::string> root = FindShipped(kDefaultCatalog);
+  if (!root.ok()) {
+    return Status::NotFound(
+        fmt::format("no catalog: {}; name one, as in --catalog FILE", root.status().message()));
+  }
+  return *root == "." ? std::string(kDefaultCatalog) : *root + "/" + kDefaultCatalog;
 }
 
 Result<proto::Catalog> LoadCatalog(const std::string& given) {

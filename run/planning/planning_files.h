@@ -13,6 +13,11 @@ namespace ps::run {
 
 // The files that plans are made of: catalogs, profiles, plans.
 
+/// The folder below which a shipped file lies, named as in the sources: the working directory
+/// ("."), the nearest folder above psctl's own, or ../share/spotps beside it. Errors: kNotFound,
+/// which says where it was looked for.
+Result<std::string> FindShipped(const std::string& file);
+
 /// `given`, or else configs/catalog/aws.json: below the working directory, or below the nearest
 /// folder above psctl's own that has one, so that a build tree finds its sources' catalog. Errors:
 /// kNotFound, which says where it was looked for.

@@ -1,6 +1,6 @@
 # What `cmake --install` puts where, and the Debian package (`cpack` in the build folder, or
-# scripts/package.sh). The programs look for each other in their own folder and for catalogs in
-# ../share/spotps, so the whole may be installed anywhere.
+# scripts/package.sh). The programs look for each other in their own folder and for catalogs and
+# published figures in ../share/spotps, so the whole may be installed anywhere.
 
 include(GNUInstallDirs)
 
@@ -16,6 +16,11 @@ set(ps_share "${CMAKE_INSTALL_DATADIR}/spotps")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/configs/"
   DESTINATION "${ps_share}/configs"
   FILES_MATCHING PATTERN "*.json" PATTERN "*.md")
+# Published figures and traces, for psctl claims.
+foreach(folder IN ITEMS bamboo parcae ps_scaling spotdnn)
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/tests/data/${folder}"
+    DESTINATION "${ps_share}/tests/data")
+endforeach()
 install(FILES README.md CHANGELOG.md SECURITY.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(DIRECTORY docs/
   DESTINATION "${CMAKE_INSTALL_DOCDIR}/docs"

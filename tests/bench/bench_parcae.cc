@@ -3,10 +3,14 @@
 // come. Needs no quiet machine: it measures no time. Run it in the root of the
 // source tree.
 
-#include <string>
+#include <fmt/core.h>
 
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include "provisioner/claims/parcae_policies.h"
 #include "tests/bench/harness.h"
-#include "tests/provisioner/strategies/parcae_policies.h"
 
 namespace ps::bench {
 namespace {
@@ -22,7 +26,13 @@ int Run(int argc, char** argv) {
        "plans as of forecasts, %",
        "of true futures, %"});
   for (const std::string& name : provisioner::ParcaeModelNames()) {
-    provisioner::ParcaeCase some(name);
+    Result<provisioner::ParcaeCase> loaded =
+        provisioner::LoadParcaeCase(provisioner::PublishedFigures("tests/data"), name);
+    if (!loaded.ok()) {
+      fmt::print(stderr, "{}\n", loaded.status().message());
+      return 1;
+    }
+    provisioner::ParcaeCase some = std::move(loaded).value();
     if (arguments.is_tiny) {
       some.minutes.resize(20);
     }

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "provisioner/claims/transient_laws.h"
 #include "provisioner/model/least_squares.h"
 #include "tests/provisioner/model/csv_data.h"
-#include "tests/provisioner/strategies/transient.h"
 
 namespace ps::provisioner {
 namespace {

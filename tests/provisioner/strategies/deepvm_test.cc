@@ -6,61 +6,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "provisioner/claims/deepvm_inputs.h"
+
 namespace ps::provisioner {
 namespace {
 
 using ::testing::ElementsAre;
-
-constexpr int kExclusiveNodes = 128 / 4 - 1;    // the program's ranges end before the quota
-constexpr int kExclusiveRemotes = 256 / 4 - 1;  // of virtual processors
-
-DeepVmProblem ProgramInput(double usd_per_hour_max) {
-  DeepVmProblem problem;
-  problem.usd_per_hour_max = usd_per_hour_max;
-  const auto add =
-      [&](const char* name, const char* device, double on_demand, double spot, double gbit_per_s) {
-        DeepVmTrainer trainer = *PublishedTrainerOf(device);
-        trainer.name = name;
-        trainer.on_demand_usd_per_hour = on_demand;
-        trainer.spot_usd_per_hour = spot;
-        trainer.gbit_per_s = gbit_per_s;
-        trainer.count_max = kExclusiveNodes;
-        problem.trainers.push_back(trainer);
-      };
-  add("g3s", "M60", 0.75, 0.225, 10);
-  add("g4dn", "T4", 0.526, 0.1578, 25);
-  add("g5", "A10G", 1.006, 0.3018, 10);
-  problem.remotes = {
-      {"c3", 0.21, 0.3, 7.5, kExclusiveRemotes},
-      {"c4", 0.199, 1.7, 7.5, kExclusiveRemotes},
-      {"t3", 0.1664, 5, 16, kExclusiveRemotes},
-      {"c5", 0.17, 10, 8, kExclusiveRemotes},
-      {"m6i", 0.192, 12.5, 16, kExclusiveRemotes},
-      {"d3", 0.499, 15, 32, kExclusiveRemotes},
-      {"c5n", 0.216, 25, 10.5, kExclusiveRemotes},
-      {"c6in", 0.2268, 30, 8, kExclusiveRemotes}};
-  return problem;
-}
-
-/// The fictitious types of the published simulation; 255 of each at most.
-DeepVmProblem SimulationInput(double usd_per_hour_max) {
-  DeepVmProblem problem = ProgramInput(usd_per_hour_max);
-  problem.trainers = {
-      {"A", 0.225, 0.75, 10, 100, {0.14, 14.5, 13.5}, 255},
-      {"B", 0.1578, 0.526, 25, 377, {0.13, 12.9, 6.2}, 255},
-      {"C", 0.3018, 1.006, 10, 696, {0.09, 20.1, 5}, 255},
-      {"D", 0.165, 0.55, 15, 700, {0.2, 10, 5}, 255},
-      {"E", 0.1104, 0.368, 1.7, 100, {0.1, 20, 15}, 255},
-      {"F", 0.3708, 1.236, 25, 800, {0.1, 15, 10}, 255},
-      {"G", 0.2919, 0.973, 30, 200, {0.1, 15, 10}, 255},
-      {"H", 0.0756, 0.252, 5, 150, {0.2, 10, 5}, 255},
-      {"I", 0.4866, 1.622, 30, 900, {0.2, 9.9, 7}, 255},
-      {"J", 0.066, 0.22, 5, 50, {0.1, 20, 15}, 255}};
-  for (DeepVmRemote& remote : problem.remotes) {
-    remote.count_max = 255;
-  }
-  return problem;
-}
 
 /// "TI(g4dn,17; c5,1) 145.4322 2.8526"
 std::string TextOf(const DeepVmProblem& problem, const DeepVmChoice& choice) {
@@ -155,12 +106,12 @@ TEST(DeepVmTest, AnswersOfTheReleasedProgramAreReproduced) {
       {9, "TI(g5,28; t3,2) 230.3144 8.7832", "SA(g4dn,31)", "SA(g3s,32)", "SA(g5,27)"},
       {10, "TI(g5,31; c4,3) 251.9042 9.9528", "SA(g4dn,31)", "SA(g3s,32)", "SA(g5,30)"}};
 
-  EXPECT_TRUE(SolveDeepVm(ProgramInput(0.3), DeepVmTies::kPublished).empty());
-  EXPECT_FALSE(SolveWithoutScaling(ProgramInput(0.3)));
-  EXPECT_FALSE(MostNodes(ProgramInput(0.3)));
-  EXPECT_FALSE(FastestType(ProgramInput(0.3)));
+  EXPECT_TRUE(SolveDeepVm(DeepVmProgramInput(0.3), DeepVmTies::kPublished).empty());
+  EXPECT_FALSE(SolveWithoutScaling(DeepVmProgramInput(0.3)));
+  EXPECT_FALSE(MostNodes(DeepVmProgramInput(0.3)));
+  EXPECT_FALSE(FastestType(DeepVmProgramInput(0.3)));
   for (const auto& row : rows) {
-    const DeepVmProblem problem = ProgramInput(row.usd);
+    const DeepVmProblem problem = DeepVmProgramInput(row.usd);
     EXPECT_THAT(TopOf(problem, DeepVmTies::kPublished, 1), ElementsAre(row.best));
     EXPECT_EQ(TextOf(problem, SolveWithoutScaling(problem)), row.without_scaling) << row.usd;
     EXPECT_EQ(TextOf(problem, MostNodes(problem)), row.most_nodes) << row.usd;
@@ -191,7 +142,7 @@ TEST(DeepVmTest, SingleAnchorsAndSpeedsOfTheReleasedProgramAreReproduced) {
       {10, {"SA(g5,30) 244.9238 9.7582"}, 21117.97, 20532.78}};
 
   for (const auto& row : rows) {
-    const DeepVmProblem problem = ProgramInput(row.usd);
+    const DeepVmProblem problem = DeepVmProgramInput(row.usd);
     DeepVmProblem without_remotes = problem;
     without_remotes.remotes.clear();
     EXPECT_EQ(TopOf(without_remotes, DeepVmTies::kPublished, 1), row.anchored) << row.usd;
@@ -203,16 +154,16 @@ TEST(DeepVmTest, SingleAnchorsAndSpeedsOfTheReleasedProgramAreReproduced) {
     const std::optional<DeepVmChoice> fastest = FastestType(problem);
     EXPECT_NEAR(fastest ? SpeedOf(problem, *fastest) : 0, row.fastest_type_speed, 0.005) << row.usd;
   }
-  const DeepVmProblem nine = ProgramInput(9);
+  const DeepVmProblem nine = DeepVmProgramInput(9);
   EXPECT_NEAR(MostNodes(nine)->usd_per_hour, 7.7250, 1e-9);
-  const DeepVmProblem ten = ProgramInput(10);
+  const DeepVmProblem ten = DeepVmProgramInput(10);
   EXPECT_NEAR(SpeedOf(ten, *MostNodes(ten)), 2641.75, 0.005);
   EXPECT_NEAR(SolveWithoutScaling(ten)->score, 266.6236e6, 50);
 }
 
 /// Fig. 8 of the paper draws these three and both baselines.
 TEST(DeepVmTest, TheThreeBestAtThreeDollarsAreThoseOfFigureEight) {
-  const DeepVmProblem problem = ProgramInput(3);
+  const DeepVmProblem problem = DeepVmProgramInput(3);
   const auto three = ElementsAre(
       "TI(g4dn,17; c5,1) 145.4322 2.8526",
       "TI(g4dn,17; m6i,1) 145.4322 2.8746",
@@ -229,7 +180,7 @@ TEST(DeepVmTest, TheThreeBestAtThreeDollarsAreThoseOfFigureEight) {
 
 /// Points of Fig. 8: ResNet-50 until it was trained, and what that cost to a hundredth of a cent.
 TEST(DeepVmTest, RunsOfFigureEightCostTheirTimeAtOurPrices) {
-  const DeepVmProblem problem = ProgramInput(3);
+  const DeepVmProblem problem = DeepVmProgramInput(3);
   std::vector<DeepVmChoice> fleets = SolveDeepVm(problem, DeepVmTies::kPublished, 3);
   fleets.push_back(*MostNodes(problem));
   fleets.push_back(*FastestType(problem));
@@ -243,7 +194,7 @@ TEST(DeepVmTest, RunsOfFigureEightCostTheirTimeAtOurPrices) {
 
 /// G11 to G13: what a checkpoint and its buffers ask of a remote node.
 TEST(DeepVmTest, RemotesNeedMemoryForCheckpoints) {
-  DeepVmProblem problem = ProgramInput(3);
+  DeepVmProblem problem = DeepVmProgramInput(3);
   problem.memory_gib_min = 16;
   EXPECT_THAT(
       TopOf(problem, DeepVmTies::kPublished, 1), ElementsAre("TI(g4dn,17; m6i,1) 145.4322 2.8746"));
@@ -262,7 +213,7 @@ TEST(DeepVmTest, RemotesNeedMemoryForCheckpoints) {
 
 TEST(DeepVmTest, AmongEqualFleetsTheCheaperOneIsFirstOnRequest) {
   EXPECT_THAT(
-      TopOf(ProgramInput(6), DeepVmTies::kCheaper, 1),
+      TopOf(DeepVmProgramInput(6), DeepVmTies::kCheaper, 1),
       ElementsAre("TI(g4dn,31; t3,2) 221.3704 5.2246"));
 }
 
@@ -285,7 +236,7 @@ TEST(DeepVmTest, ThePublishedSimulationCountsNodesTwice) {
       {10, "SA(D,58)", "SA(H,129)", "SA(J,149)", "SA(I,18)"}};
 
   for (const auto& row : rows) {
-    const DeepVmProblem problem = SimulationInput(row.usd);
+    const DeepVmProblem problem = DeepVmSimulationInput(row.usd);
     const std::vector<DeepVmChoice> best =
         SolveDeepVm(problem, DeepVmTies::kPublishedSimulation, 1);
     ASSERT_FALSE(best.empty());
@@ -295,15 +246,15 @@ TEST(DeepVmTest, ThePublishedSimulationCountsNodesTwice) {
     EXPECT_EQ(TextOf(problem, FastestType(problem)), row.fastest_type) << row.usd;
   }
   EXPECT_NEAR(
-      SolveDeepVm(SimulationInput(2), DeepVmTies::kPublishedSimulation, 1)[0].score,
+      SolveDeepVm(DeepVmSimulationInput(2), DeepVmTies::kPublishedSimulation, 1)[0].score,
       167.949e6,
       500);
-  const DeepVmProblem half = SimulationInput(5);
+  const DeepVmProblem half = DeepVmSimulationInput(5);
   EXPECT_NEAR(SpeedOf(half, SolveDeepVm(half, DeepVmTies::kPublished)[0]), 13628, 0.5);
   EXPECT_NEAR(SpeedOf(half, *FastestType(half)), 6300, 0.5);
   EXPECT_NEAR(SpeedOf(half, *SolveWithoutScaling(half)), 3000, 0.5);
   EXPECT_NEAR(SpeedOf(half, *MostNodes(half)), 1990, 0.5);
-  const DeepVmProblem problem = SimulationInput(10);
+  const DeepVmProblem problem = DeepVmSimulationInput(10);
   EXPECT_NEAR(SolveDeepVm(problem, DeepVmTies::kPublished)[0].score, 305.434e6, 500);
   const DeepVmChoice fleets[] = {
       SolveDeepVm(problem, DeepVmTies::kPublished)[0],

@@ -11,7 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/provisioner/strategies/parcae_policies.h"
+#include "provisioner/claims/parcae_policies.h"
+#include "tests/provisioner/claims/published.h"
 
 namespace ps::provisioner {
 namespace {
@@ -106,7 +107,7 @@ class ParcaeTraceTest : public ::testing::TestWithParam<TraceTable> {};
 /// Random removals of the forecast come from another seed than the published plans'.
 TEST_P(ParcaeTraceTest, PoliciesEndAsFarBelowTheIdealAndPlanAsOftenAsPublished) {
   const TraceTable& table = GetParam();
-  const ParcaeCase some(table.model);
+  const ParcaeCase some = ParcaeCaseOf(table.model);
   ParcaeCosts costs(some.model, kDraws, 1);
   const double ideal = ParcaeIdealSamples(some);
   EXPECT_NEAR(ideal / table.ideal_samples, 1, 0.001);
@@ -182,7 +183,7 @@ TEST(ParcaeTableTest, PublishedPlansCostWhatThePaperSays) {
   double log_saving = 0;   // against machines on demand, mean
   double below_ideal = 0;  // share, of the worst hour
   for (const auto& row : rows) {
-    const ParcaeCase some(row.model);
+    const ParcaeCase some = ParcaeCaseOf(row.model);
     ASSERT_GE(some.minutes.size(), 660U);
     ParcaeCosts costs(some.model, kDraws, 1);
     const ParcaeOutcome outcome = RunParcaePolicy(some, &costs, ParcaePublished(false));

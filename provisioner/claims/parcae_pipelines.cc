@@ -1,4 +1,4 @@
-#include "tests/provisioner/strategies/parcae.h"
+#include "provisioner/claims/parcae_pipelines.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,5 @@
 // The laws of training on transient servers against what its authors measured.
 
-#include "tests/provisioner/strategies/transient.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "provisioner/claims/transient_laws.h"
 #include "tests/provisioner/model/csv_data.h"
 
 namespace ps::provisioner {

@@ -1,4 +1,4 @@
-#include "tests/provisioner/strategies/transient.h"
+#include "provisioner/claims/transient_laws.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,15 +1,15 @@
 // Parcae's worked example, its costs, and the plans that it published for an hour.
 
-#include "tests/provisioner/strategies/parcae.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
+#include "provisioner/claims/parcae_pipelines.h"
+#include "provisioner/claims/parcae_policies.h"
 #include "provisioner/strategies/look_ahead.h"
-#include "tests/provisioner/strategies/parcae_policies.h"
+#include "tests/provisioner/claims/published.h"
 
 namespace ps::provisioner {
 namespace {
@@ -58,7 +58,7 @@ TEST(ParcaeTest, RestartsCostWhatTheReleasedModelSays) {
       {"vgg19", {16, 2}, 22.9, 11.1}};
 
   for (const auto& row : rows) {
-    const ParcaeModel model = ParcaeModelOf(row.model);
+    const ParcaeModel model = ParcaeCaseOf(row.model).model;
     EXPECT_NEAR(ParcaeRestartMs(model, row.plan, true) / 1000, row.add_s, 0.06) << row.model;
     EXPECT_NEAR(ParcaeRestartMs(model, row.plan, false) / 1000, row.remove_s, 0.06) << row.model;
   }
@@ -69,7 +69,7 @@ TEST(ParcaeTest, RestartsCostWhatTheReleasedModelSays) {
 /// parcae_trace_test.cc has the whole trace, in an optimised build.
 TEST(ParcaeTest, PlansOfTheFirstHourWithTrueFuturesAreThePublishedOnes) {
   for (const char* name : {"gpt-6.7b", "bert", "vgg19"}) {
-    const ParcaeCase some(name);
+    const ParcaeCase some = ParcaeCaseOf(name);
     ParcaeCosts costs(some.model, 40, 1);
     EXPECT_EQ(RunParcaePolicy(some, &costs, ParcaeOracle(), 60).as_truth, 60U) << name;
   }
@@ -79,7 +79,8 @@ TEST(ParcaeTest, PlansOfTheFirstHourWithTrueFuturesAreThePublishedOnes) {
 TEST(ParcaeTest, CostsOnDemandAreThePapers) {
   const auto usd_of = [](const char* name, double tokens) {
     double best = 0;
-    for (const auto& [plan, samples_per_s] : ParcaeModelOf(name).samples_per_s) {
+    const ParcaeCase some = ParcaeCaseOf(name);
+    for (const auto& [plan, samples_per_s] : some.model.samples_per_s) {
       best = std::max(best, samples_per_s);
     }
     return 32 * 3.06 / 3600 / best / tokens * 1e6;

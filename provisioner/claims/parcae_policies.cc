@@ -1,32 +1,19 @@
-#pragma once
+#include "provisioner/claims/parcae_policies.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <functional>
-#include <memory>
 #include <numeric>
-#include <span>
-#include <string>
 #include <utility>
-#include <vector>
-
-#include "provisioner/strategies/forecast.h"
-#include "tests/provisioner/strategies/parcae.h"
-#include "tests/provisioner/strategies/parcae_models.h"
 
 namespace ps::provisioner {
 
-// Policies of pipelines on the trace, a minute each.
+namespace {
 
-inline constexpr size_t kParcaeMinutesAhead = 12;
-inline constexpr double kParcaeMinuteS = 60;
-
-inline int ParcaeAfter(const ParcaeState& state, const ParcaeEvent& event) {
+int ParcaeAfter(const ParcaeState& state, const ParcaeEvent& event) {
   return state.machines + event.added - event.removed;
 }
 
 /// As few pipelines of the same length as fit, else one of all machines, as the program does.
-inline ParcaePlan ParcaeClipped(const ParcaePlan& plan, int machines) {
+ParcaePlan ParcaeClipped(const ParcaePlan& plan, int machines) {
   if (plan.stages > 0 && machines >= plan.stages) {
     return {std::min(plan.pipelines, machines / plan.stages), plan.stages};
   }
@@ -34,7 +21,7 @@ inline ParcaePlan ParcaeClipped(const ParcaePlan& plan, int machines) {
 }
 
 /// The step to a plan, at its cost.
-inline ParcaeStep ParcaeStepTo(
+ParcaeStep ParcaeStepTo(
     ParcaeCosts* costs,
     const ParcaeState& state,
     const ParcaePlan& plan,
@@ -46,7 +33,7 @@ inline ParcaeStep ParcaeStepTo(
   return step;
 }
 
-inline std::vector<ParcaeEvent> ParcaeEventsOf(int machines, const std::vector<double>& counts) {
+std::vector<ParcaeEvent> ParcaeEventsOf(int machines, const std::vector<double>& counts) {
   std::vector<ParcaeEvent> events;
   for (const double count : counts) {
     const int next = static_cast<int>(count);
@@ -56,7 +43,9 @@ inline std::vector<ParcaeEvent> ParcaeEventsOf(int machines, const std::vector<d
   return events;
 }
 
-inline ParcaePlan ParcaeFastestOf(const ParcaeModel& model, int machines) {
+}  // namespace
+
+ParcaePlan ParcaeFastestOf(const ParcaeModel& model, int machines) {
   ParcaePlan best;
   double most = 0;
   for (const auto& [plan, samples_per_s] : model.samples_per_s) {
@@ -70,8 +59,10 @@ inline ParcaePlan ParcaeFastestOf(const ParcaeModel& model, int machines) {
   return best;
 }
 
+namespace {
+
 /// Counts to come by the forecast; the last count before there is history enough.
-inline std::vector<double> ParcaeForecast(
+std::vector<double> ParcaeForecast(
     CountPredictor* predictor, const std::vector<uint32_t>& seen, size_t minutes) {
   if (seen.size() < kParcaeMinutesAhead) {
     return std::vector<double>(minutes, seen.empty() ? 0 : seen.back());
@@ -81,7 +72,7 @@ inline std::vector<double> ParcaeForecast(
 
 /// Planned by counts that do not know the minute's event, which drops pipelines when it comes.
 /// Null: as if nothing changed. `seen`: counts of the minutes before.
-inline ParcaeStep ParcaePlanAhead(
+ParcaeStep ParcaePlanAhead(
     CountPredictor* predictor,
     const ParcaeEvent& event,
     const std::vector<uint32_t>& seen,
@@ -101,7 +92,7 @@ inline ParcaeStep ParcaePlanAhead(
 }
 
 /// Parcae's baseline: the fastest plan of each minute; whatever happens, all start anew.
-inline ParcaeStep ParcaeCheckpointStep(
+ParcaeStep ParcaeCheckpointStep(
     const ParcaeModel& model, const ParcaeEvent& event, const ParcaeState& state) {
   const ParcaePlan plan = ParcaeFastestOf(model, ParcaeAfter(state, event));
   const bool is_adding = event.added > 0;
@@ -112,38 +103,10 @@ inline ParcaeStep ParcaeCheckpointStep(
   return {plan, ParcaeCheckpointRestartMs(model, plan, is_adding, is_first), is_adding};
 }
 
-/// A model on the trace.
-struct ParcaeCase {
-  explicit ParcaeCase(const std::string& name)
-      : model(ParcaeModelOf(name)), minutes(ParcaeMinutesOf(name)) {}
+}  // namespace
 
-  ParcaeModel model;
-  std::vector<ParcaeMinute> minutes;
-};
-
-/// Chooses the step of a minute. `seen`: counts of the minutes before.
-using ParcaePolicy = std::function<ParcaeStep(
-    const ParcaeCase& some,
-    size_t minute,
-    ParcaeCosts* costs,
-    const ParcaeState& state,
-    const std::vector<uint32_t>& seen)>;
-
-struct ParcaeOutcome {
-  double all() const { return std::accumulate(samples.begin(), samples.end(), 0.0); }
-
-  std::vector<double> samples;  // of each minute
-  size_t as_predicted = 0;      // minutes with the plan that was published of forecasts
-  size_t as_truth = 0;          // and of true futures
-};
-
-/// `costs`: of the case's model; they may be shared, since what is drawn does not depend on the
-/// order.
-inline ParcaeOutcome RunParcaePolicy(
-    const ParcaeCase& some,
-    ParcaeCosts* costs,
-    const ParcaePolicy& policy,
-    size_t minutes = SIZE_MAX) {
+ParcaeOutcome RunParcaePolicy(
+    const ParcaeCase& some, ParcaeCosts* costs, const ParcaePolicy& policy, size_t minutes) {
   ParcaeState state;
   std::vector<uint32_t> seen;
   ParcaeOutcome outcome;
@@ -158,8 +121,7 @@ inline ParcaeOutcome RunParcaePolicy(
   return outcome;
 }
 
-/// Samples of the best plan that fits each minute's machines, if changes cost nothing.
-inline std::vector<double> ParcaeIdealMinutes(const ParcaeCase& some) {
+std::vector<double> ParcaeIdealMinutes(const ParcaeCase& some) {
   ParcaeState state;
   std::vector<double> samples;
   for (const ParcaeMinute& minute : some.minutes) {
@@ -171,14 +133,12 @@ inline std::vector<double> ParcaeIdealMinutes(const ParcaeCase& some) {
   return samples;
 }
 
-inline double ParcaeIdealSamples(const ParcaeCase& some) {
+double ParcaeIdealSamples(const ParcaeCase& some) {
   const std::vector<double> samples = ParcaeIdealMinutes(some);
   return std::accumulate(samples.begin(), samples.end(), 0.0);
 }
 
-/// Plans a minute ahead, by counts that do not know its event, and drops pipelines when it comes.
-/// Null: as if nothing changed.
-inline ParcaePolicy ParcaeAhead(std::shared_ptr<CountPredictor> predictor) {
+ParcaePolicy ParcaeAhead(std::shared_ptr<CountPredictor> predictor) {
   return [predictor = std::move(predictor)](
              const ParcaeCase& some,
              size_t minute,
@@ -189,8 +149,7 @@ inline ParcaePolicy ParcaeAhead(std::shared_ptr<CountPredictor> predictor) {
   };
 }
 
-/// Sees the minute's event, then counts on a forecast, or on no change without one.
-inline ParcaePolicy ParcaeSeeThenPlan(std::shared_ptr<CountPredictor> predictor) {
+ParcaePolicy ParcaeSeeThenPlan(std::shared_ptr<CountPredictor> predictor) {
   return [predictor = std::move(predictor)](
              const ParcaeCase& some,
              size_t minute,
@@ -210,7 +169,7 @@ inline ParcaePolicy ParcaeSeeThenPlan(std::shared_ptr<CountPredictor> predictor)
   };
 }
 
-inline ParcaePolicy ParcaePublished(bool is_truth) {
+ParcaePolicy ParcaePublished(bool is_truth) {
   return [is_truth](
              const ParcaeCase& some,
              size_t minute,
@@ -222,7 +181,9 @@ inline ParcaePolicy ParcaePublished(bool is_truth) {
   };
 }
 
-inline ParcaeStep ParcaeFastestStep(
+namespace {
+
+ParcaeStep ParcaeFastestStep(
     const ParcaeCase& some,
     size_t minute,
     ParcaeCosts* costs,
@@ -232,7 +193,7 @@ inline ParcaeStep ParcaeFastestStep(
   return ParcaeStepTo(costs, state, ParcaeFastestOf(some.model, ParcaeAfter(state, event)), event);
 }
 
-inline ParcaeStep ParcaeFastestWithCheckpoints(
+ParcaeStep ParcaeFastestWithCheckpoints(
     const ParcaeCase& some,
     size_t minute,
     ParcaeCosts* /*costs*/,
@@ -241,8 +202,9 @@ inline ParcaeStep ParcaeFastestWithCheckpoints(
   return ParcaeCheckpointStep(some.model, some.minutes[minute].event, state);
 }
 
-/// Knows the minutes to come.
-inline ParcaePolicy ParcaeOracle(size_t minutes_ahead = kParcaeMinutesAhead) {
+}  // namespace
+
+ParcaePolicy ParcaeOracle(size_t minutes_ahead) {
   return [minutes_ahead](
              const ParcaeCase& some,
              size_t minute,
@@ -258,19 +220,18 @@ inline ParcaePolicy ParcaeOracle(size_t minutes_ahead = kParcaeMinutesAhead) {
   };
 }
 
-/// All of them, in the order of docs/traces.md. Predictors remember, so each run has its own.
-inline std::vector<std::pair<std::string, ParcaePolicy>> ParcaePolicies() {
+std::vector<std::pair<std::string, ParcaePolicy>> ParcaePolicies() {
   const auto arima = [] { return MakePredictor("parcae-arima", kParcaeMinutesAhead, {}); };
   return {
-      {"fastest plan, checkpoints", ParcaeFastestWithCheckpoints},
-      {"published plans, forecasts", ParcaePublished(false)},
-      {"ours, ARIMA", ParcaeAhead(arima())},
+      {kParcaeRestarts, ParcaeFastestWithCheckpoints},
+      {kParcaePublishedPlans, ParcaePublished(false)},
+      {kParcaeForecasts, ParcaeAhead(arima())},
       {"ours, no change", ParcaeAhead(nullptr)},
-      {"fastest plan of each minute", ParcaeFastestStep},
+      {kParcaeFastest, ParcaeFastestStep},
       {"ours, see the minute, ARIMA", ParcaeSeeThenPlan(arima())},
-      {"ours, see the minute, hold 12", ParcaeSeeThenPlan(nullptr)},
+      {kParcaeHold, ParcaeSeeThenPlan(nullptr)},
       {"published plans, true futures", ParcaePublished(true)},
-      {"ours, true futures", ParcaeOracle()}};
+      {kParcaeTrueFutures, ParcaeOracle()}};
 }
 
 }  // namespace ps::provisioner
