@@ -53,8 +53,8 @@ class FastestSearch {
     answer_.certainty = proto::Certainty::kProven;
   }
 
-  PlanAnswer Run() {
-    double none_s = 0;  // no fleet keeps it
+  /// `none_s`: no fleet keeps it.
+  PlanAnswer Run(double none_s) {
     bool has_asked_for_proof = false;
     Ask(narrowed_.goal.seconds_max);
     while (!answer_.best.empty() && !answer_.is_stopped && best_s_ > none_s * (1 + kSlack)) {
@@ -204,6 +204,31 @@ PlanAnswer CheapestOfSoonest(const PlanProblem& problem) {
   return answer;
 }
 
+/// Whatever limits the problem has: those of cost are tried last, as most of the time they do not
+/// matter.
+PlanAnswer Soonest(const PlanProblem& problem) {
+  PlanProblem unlimited = problem;
+  unlimited.goal.usd_max = kInfinity;
+  unlimited.goal.usd_per_hour_max = kInfinity;
+  PlanAnswer answer = CheapestOfSoonest(unlimited);
+  if (answer.best.empty() || answer.is_stopped) {
+    return answer;
+  }
+  FleetJudge judge(problem);
+  const FleetChoice& best = answer.best.front();
+  const bool is_held = judge.IsHeld(best.counts);
+  const Verdict verdict = judge.Judge(best.counts, best.server_offer, best.server_hosts);
+  if (judge.MeetsGoal(verdict, is_held)) {
+    return answer;
+  }
+  const double soonest_s = judge.SecondsAtConfidence(
+      TraitsOf(best.speed, WorkersOf(best.counts)), best.server_hosts, best.seconds, is_held);
+  const bool is_known = answer.certainty != proto::Certainty::kBestFound;
+  PlanAnswer limited = FastestSearch(problem).Run(is_known ? soonest_s * (1 - 2 * kSlack) : 0);
+  limited.fleets_evaluated += answer.fleets_evaluated;
+  return limited;
+}
+
 /// Why no fleet is within the price of an hour.
 Infeasible TooDear(const PlanProblem& problem) {
   double usd = kInfinity;
@@ -251,9 +276,7 @@ Infeasible TooDear(const PlanProblem& problem) {
 
 Result<PlanAnswer> SolveForTime(const PlanProblem& problem) {
   PS_TRY(CheckProblem(problem));
-  const Goal& goal = problem.goal;
-  const bool is_limited = std::isfinite(goal.usd_max) || std::isfinite(goal.usd_per_hour_max);
-  PlanAnswer answer = is_limited ? FastestSearch(problem).Run() : CheapestOfSoonest(problem);
+  PlanAnswer answer = Soonest(problem);
   return answer.best.empty() ? MakeExactStrategy()->Solve(problem) : std::move(answer);
 }
 
@@ -287,7 +310,7 @@ FleetChoice OfProblem(const PlanProblem& problem, const FleetChoice& of_samples)
 
 Result<PlanAnswer> SolveForThroughput(const PlanProblem& problem) {
   PS_ASSIGN(const PlanProblem changed, SamplesProblem(problem));
-  PlanAnswer answer = FastestSearch(changed).Run();
+  PlanAnswer answer = FastestSearch(changed).Run(0);
   if (answer.best.empty()) {
     answer.infeasible = answer.is_stopped ? StoppedEarly() : TooDear(changed);
     return answer;
