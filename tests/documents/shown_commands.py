@@ -23,7 +23,8 @@ import subprocess
 import sys
 import tempfile
 
-RUN = {"check", "model", "plan", "predict", "simulate", "forecast", "catalog show", "catalog check"}
+RUN = {"check", "model", "plan", "predict", "simulate", "forecast", "catalog show", "catalog check",
+       "claims"}
 NESTED = {"catalog", "checkpoint"}
 PLACEHOLDER = re.compile(r"\.\.\.|^[\[(|]|^[A-Z]+[0-9]*(\.[a-z]+)?$|^<|=[A-Z]+$")
 PROMPT = re.compile(r"^((first|second|third)?\$ )?")

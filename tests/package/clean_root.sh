@@ -91,6 +91,7 @@ settings=(--set run.directory=/tmp/runs data.train_samples=2000 data.test_sample
 inside psctl --version
 inside psctl check "$job" "${settings[@]}"
 inside psctl catalog show > /dev/null
+inside psctl claims > /dev/null
 inside ps_coordinator --help > /dev/null
 inside ps_server --help > /dev/null
 inside ps_worker --help > /dev/null
