@@ -24,6 +24,7 @@ struct Claim {
 
   std::string seed = {};     // one of ClaimSeeds()
   bool is_headline = false;  // what the system is known for
+  std::string trace = {};    // of the user's, that it is checked on; else empty
   std::string text = {};     // what is claimed, one line
   double published = kNone;  // kNone: no figure was published
   std::string unit = {};     // " %", " x", " USD"

@@ -21,10 +21,13 @@ std::vector<Claim> AllClaims(const ClaimFolders& folders, const std::vector<Clai
   AddSriftClaims(folders, &claims);
   AddTransientClaims(figures, &claims);
   AddSyncSwitchClaims(&claims);
+  const auto part_of = [](const Claim& claim) {
+    return claim.is_headline ? 0 : (claim.trace.empty() ? 1 : 2);
+  };
   std::vector<Claim> ordered;
-  for (const bool is_headline : {true, false}) {
-    std::ranges::copy_if(claims, std::back_inserter(ordered), [is_headline](const Claim& claim) {
-      return claim.is_headline == is_headline;
+  for (const int part : {0, 1, 2}) {
+    std::ranges::copy_if(claims, std::back_inserter(ordered), [&](const Claim& claim) {
+      return part_of(claim) == part;
     });
   }
   return ordered;

@@ -27,8 +27,8 @@ struct ClaimTrace {
 /// Minutes of a trace that claims are checked on; longer ones are cut.
 inline constexpr size_t kClaimMinutesMax = 24 * 60;
 
-/// All claims, headlines first; nothing is computed yet. Those of Parcae are made of each trace,
-/// too, with the published figures of its own.
+/// All claims, headlines first, and last those of Parcae on each of the traces, with the published
+/// figures of its own. Nothing is computed yet.
 std::vector<Claim> AllClaims(const ClaimFolders& folders, const std::vector<ClaimTrace>& traces);
 
 }  // namespace ps::provisioner

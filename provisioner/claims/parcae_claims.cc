@@ -246,41 +246,44 @@ void AddHeadlines(const Study& study, std::vector<Claim>* claims) {
        }});
 }
 
-void AddRestarts(const Study& study, const std::string& suffix, std::vector<Claim>* claims) {
+void AddRestarts(const Study& study, const std::string& trace, std::vector<Claim>* claims) {
   claims->push_back(
       {.seed = kParcae,
-       .text = "migrations against restarts, 5 models, at most" + suffix,
+       .trace = trace,
+       .text = "migrations against restarts, 5 models, at most",
        .published = 67,
        .unit = " %",
        .digits = 1,
-       .recorded = suffix.empty() ? 78.9 : Claim::kNone,
+       .recorded = trace.empty() ? 78.9 : Claim::kNone,
        .how = "5 models over the whole trace, the fastest plan of each minute",
        .ours = [study] {
          return OverModels(study.get(), GainPercent(kParcaeFastest, kParcaeRestarts), Most);
        }});
   claims->push_back(
       {.seed = kParcae,
-       .text = "what planning ahead adds to migrations, mean" + suffix,
+       .trace = trace,
+       .text = "what planning ahead adds to migrations, mean",
        .published = 25.5,
        .unit = " %",
        .digits = 1,
-       .recorded = suffix.empty() ? -4.0 : Claim::kNone,
+       .recorded = trace.empty() ? -4.0 : Claim::kNone,
        .how = "plans by ARIMA forecasts against the fastest plan of each minute",
        .ours = [study] {
          return OverModels(study.get(), GainPercent(kParcaeForecasts, kParcaeFastest), Mean);
        }});
 }
 
-void AddForecast(const Study& study, const std::string& suffix, std::vector<Claim>* claims) {
+void AddForecast(const Study& study, const std::string& trace, std::vector<Claim>* claims) {
   claims->push_back(
       {.seed = kParcae,
-       .text = "error of ARIMA 12 min ahead, of no change's" + suffix,
+       .trace = trace,
+       .text = "error of ARIMA 12 min ahead, of no change's",
        .published = 100 * 2.4 / 2.75,
        .unit = " %",
        .digits = 0,
        .better = Better::kLower,
-       .recorded = suffix.empty() ? 115 : Claim::kNone,
-       .command = suffix.empty() ? "psctl forecast tests/data/parcae/p3.csv --horizon 12" : "",
+       .recorded = trace.empty() ? 115 : Claim::kNone,
+       .command = trace.empty() ? "psctl forecast tests/data/parcae/p3.csv --horizon 12" : "",
        .ours = [study]() -> Result<double> {
          PS_ASSIGN(const std::vector<uint32_t> counts, CountsOf(study.get()));
          return ForecastOverNoChange(counts);
@@ -324,11 +327,11 @@ void AddParcaeClaims(
   AddOwnTrace(study, claims);
   for (const ClaimTrace& trace : traces) {
     const auto other = std::make_shared<ParcaeStudy>(figures, trace.minutes);
-    const std::string suffix = ", " + trace.name;
-    AddRestarts(other, suffix, claims);
+    AddRestarts(other, trace.name, claims);
     claims->push_back(
         {.seed = kParcae,
-         .text = "below its ideal, at most" + suffix,
+         .trace = trace.name,
+         .text = "below its ideal, at most",
          .published = 13.3,
          .unit = " %",
          .digits = 1,
@@ -340,7 +343,7 @@ void AddParcaeClaims(
                [](ParcaeRuns* runs) { return runs->BelowIdeal(kParcaeForecasts); },
                Most);
          }});
-    AddForecast(other, suffix, claims);
+    AddForecast(other, trace.name, claims);
   }
 }
 

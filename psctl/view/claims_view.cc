@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <cstddef>
+#include <functional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -22,11 +24,15 @@ constexpr size_t kWidth = 120;
 constexpr size_t kTextWidth = 57;
 constexpr std::string_view kIndent = "       ";
 
-std::string TableOf(const std::vector<CheckedClaim>& claims, bool is_headline) {
+/// The claims of one part; empty: there are none. `title`: of the column of what is claimed.
+std::string TableOf(
+    const std::vector<CheckedClaim>& claims,
+    const std::string& title,
+    const std::function<bool(const Claim&)>& is_in) {
   run::Table table(
       {{"row"},
        {"seed", run::Align::kLeft},
-       {is_headline ? "headline" : "claim", run::Align::kLeft},
+       {Clip(Printable(title), kTextWidth), run::Align::kLeft},
        {"published"},
        {"ours"},
        {"verdict", run::Align::kLeft}},
@@ -34,7 +40,7 @@ std::string TableOf(const std::vector<CheckedClaim>& claims, bool is_headline) {
   bool is_empty = true;
   for (size_t i = 0; i < claims.size(); ++i) {
     const Claim& claim = claims[i].claim;
-    if (claim.is_headline == is_headline) {
+    if (is_in(claim)) {
       is_empty = false;
       table.AddRow(
           {std::to_string(i + 1),
@@ -124,9 +130,20 @@ std::string_view BetterName(Better better) {
 }  // namespace
 
 std::string RenderClaims(const std::vector<CheckedClaim>& claims) {
-  std::string text = TableOf(claims, true);
-  const std::string others = TableOf(claims, false);
-  text += (text.empty() || others.empty() ? "" : "\n") + others;
+  std::string text;
+  const auto add = [&](const std::string& title, const std::function<bool(const Claim&)>& is_in) {
+    const std::string table = TableOf(claims, title, is_in);
+    text += (text.empty() || table.empty() ? "" : "\n") + table;
+  };
+  add("headline", &Claim::is_headline);
+  add("claim", [](const Claim& claim) { return !claim.is_headline && claim.trace.empty(); });
+  std::set<std::string> traces;
+  for (const CheckedClaim& checked : claims) {
+    const std::string& trace = checked.claim.trace;
+    if (!trace.empty() && traces.insert(trace).second) {
+      add("claim, on " + trace, [&](const Claim& claim) { return claim.trace == trace; });
+    }
+  }
   const std::string notes = NotesOf(claims);
   return text +
          (notes.empty() ? "" : "\nbehind the rows; psctl claims SEED computes each of them\n") +
@@ -142,6 +159,7 @@ std::string ClaimsJson(const std::vector<CheckedClaim>& claims) {
     json.BeginObject();
     json.Field("seed", claim.seed);
     json.Field("headline", claim.is_headline);
+    json.Field("trace", claim.trace);
     json.Field("claim", claim.text);
     json.Field("unit", claim.unit.empty() ? claim.unit : claim.unit.substr(1));
     json.Field("better", BetterName(claim.better));

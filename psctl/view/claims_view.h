@@ -7,8 +7,8 @@
 
 namespace ps::psctl {
 
-/// Two tables of at most 120 columns, headlines and others, and below them how each row is made and
-/// which command shows it.
+/// Tables of at most 120 columns, headlines, others and those of each trace, and below them how
+/// each row is made and which command shows it.
 std::string RenderClaims(const std::vector<provisioner::CheckedClaim>& claims);
 
 std::string ClaimsJson(const std::vector<provisioner::CheckedClaim>& claims);

@@ -67,6 +67,29 @@ TEST_F(ClaimsCommandTest, ASystemsClaimsAreATableOfAtMost120Columns) {
   EXPECT_THAT(out_, Not(HasSubstr("spotdnn")));
 }
 
+TEST_F(ClaimsCommandTest, EachTraceHasATableOfItsOwn) {
+  const std::string name = "a_trace_with_a_name_that_is_rather_long_for_a_column_of_a_table.csv";
+  std::string lines;
+  for (int minute = 0; minute <= 90; ++minute) {
+    lines += std::to_string(minute * 60'000) + "," + std::to_string(16 + minute % 7) + "\n";
+  }
+  ASSERT_TRUE(WriteFileAtomically(root_ / name, lines).ok());
+  ASSERT_EQ(
+      Run({"claims", "parcae", "--trace", root_ / name, "--trace", "tests/data/parcae/p3.csv"}), 0)
+      << err_;
+  const size_t first = out_.find("claim, on a_trace_with_a_name");
+  const size_t second = out_.find("claim, on p3.csv");
+  ASSERT_NE(first, std::string::npos);
+  ASSERT_NE(second, std::string::npos);
+  EXPECT_LT(first, second);
+  EXPECT_THAT(out_.substr(first, second - first), HasSubstr("parcae  below its ideal, at most"));
+  EXPECT_THAT(out_, Not(HasSubstr("got worse"))) << "there is no record of them";
+  std::istringstream rows(out_);
+  for (std::string line; std::getline(rows, line);) {
+    EXPECT_LE(line.size(), 120U) << line;
+  }
+}
+
 TEST_F(ClaimsCommandTest, JsonHasAllOfARow) {
   ASSERT_EQ(Run({"claims", "transient", "--json"}), 0) << err_;
   for (const char* part :

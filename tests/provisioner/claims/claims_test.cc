@@ -142,13 +142,14 @@ TEST(ClaimsTest, ATraceAddsRowsOfParcaeWithoutRecords) {
       {{.name = "mine.csv", .minutes = std::vector<uint32_t>(60, 16)}});
   size_t added = 0;
   for (const Claim& claim : claims) {
-    if (claim.text.ends_with(", mine.csv")) {
+    if (claim.trace == "mine.csv") {
       ++added;
       EXPECT_EQ(claim.seed, "parcae");
       EXPECT_TRUE(std::isnan(claim.recorded)) << claim.text;
     }
   }
   EXPECT_EQ(added, 4U);
+  EXPECT_EQ(claims.back().trace, "mine.csv") << "they come last";
   EXPECT_EQ(claims.size(), Shipped().size() + added);
 }
 
