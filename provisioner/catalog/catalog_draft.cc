@@ -99,6 +99,7 @@ CatalogDraft::Finished CatalogDraft::Finish(const std::string& region, int quota
       type.spot = {{region, usd, draft.saving_as_of, true}};
     }
     type.quota = draft.quota.value_or(quota);
+    type.quota_is_guess = type.quota_is_guess || !draft.quota;
     type.is_server_host = type.is_server_host || type.device == "cpu";
     if (finished.as_of.empty() || draft.price_as_of < finished.as_of) {
       finished.as_of = draft.price_as_of;

@@ -17,6 +17,33 @@
 namespace ps::provisioner {
 namespace {
 
+/// Whose vCPUs EC2 limits together, by a type's name: "G" of "g4dn.xlarge", "Standard" of
+/// "m5.large". Empty for a name that is none of EC2's.
+std::string AwsQuotaFamily(const std::string& type) {
+  constexpr std::pair<std::string_view, std::string_view> kFamilies[] = {
+      {"dl", "DL"},
+      {"f", "F"},
+      {"g", "G"},
+      {"hpc", "HPC"},
+      {"inf", "Inf"},
+      {"p", "P"},
+      {"trn", "Trn"},
+      {"vt", "G"},
+      {"x", "X"}};
+  constexpr std::string_view kStandard = "acdhimrtz";
+  const size_t end = type.find_first_of("0123456789");
+  if (end == 0 || end == std::string::npos || type.find('.') == std::string::npos) {
+    return "";
+  }
+  const std::string_view letters = std::string_view(type).substr(0, end);
+  for (const auto& [prefix, family] : kFamilies) {
+    if (letters == prefix) {
+      return std::string(family);
+    }
+  }
+  return kStandard.find(letters.front()) == std::string_view::npos ? "" : "Standard";
+}
+
 class Importer {
  public:
   Importer(const proto::Catalog& base, const ImportOptions& options)
@@ -143,6 +170,9 @@ class Importer {
                            (region.empty() || region == catalog_.region) && !name.empty();
       if (is_ours) {
         CatalogDraft::Type& draft = draft_.At(name);
+        if (draft.type.quota_family.empty() && catalog_.provider == "aws") {
+          draft.type.quota_family = AwsQuotaFamily(name);
+        }
         PS_TRY(Hardware(sheet, row, draft));
         if (!sheet.file().as_of.empty()) {
           PS_TRY(Prices(sheet, row, draft));
@@ -192,6 +222,7 @@ class Importer {
     PS_ASSIGN(const std::optional<double> quota, sheet.Number(row, Field::kQuota));
     if (quota) {
       draft.quota = static_cast<int>(*quota);
+      type.quota_is_guess = false;
     }
     return Status::Ok();
   }

@@ -10,6 +10,7 @@
 
 #include "provisioner/model/prediction_interval.h"
 #include "provisioner/planner/numbers.h"
+#include "provisioner/planner/vcpu_room.h"
 
 namespace ps::provisioner {
 namespace {
@@ -93,6 +94,13 @@ Status CheckOffers(const PlanProblem& problem) {
       return Status::InvalidArgument(
           fmt::format("{}: quota and held instances must not be negative", name));
     }
+    if (!(std::isfinite(offer.start_up_s) && offer.start_up_s >= 0)) {
+      return Status::InvalidArgument(fmt::format("{}: its start must not be negative", name));
+    }
+    for (const OfferPlace& place : offer.places) {
+      PS_CHECK(place.zone < static_cast<int>(problem.zones.size())) << name;
+      PS_CHECK(place.usd_per_hour >= offer.usd_per_hour) << name << " has a cheaper place";
+    }
     if (offer.held > offer.quota) {
       return Status::InvalidArgument(
           fmt::format("{}: {} are held, beyond its quota of {}", name, offer.held, offer.quota));
@@ -159,7 +167,8 @@ Status CheckServers(const PlanProblem& problem) {
   for (size_t i = 0; i < servers.size(); ++i) {
     for (int hosts = servers[i].hosts_min; hosts <= servers[i].hosts_max; ++hosts) {
       const std::vector<int> room = RoomBeside(problem, static_cast<int>(i), hosts);
-      if (std::ranges::any_of(room, [](int left) { return left < 0; })) {
+      if (std::ranges::any_of(room, [](int left) { return left < 0; }) ||
+          !VcpuRoom(problem, static_cast<int>(i), hosts).IsEnough()) {
         break;
       }
       has_room = true;
@@ -168,8 +177,8 @@ Status CheckServers(const PlanProblem& problem) {
   }
   if (!has_room) {
     return Status::InvalidArgument(fmt::format(
-        "{}: the quota of a type that holds parameters and works is one, and what is held leaves "
-        "none of it for servers",
+        "{}: the quota of a type that holds parameters and works is one, as is that of a family's "
+        "vCPUs, and what is held leaves none of it for servers",
         servers.front().instance_type));
   }
   const int workers_min = std::max({held, problem.workers_min, 1});
@@ -215,6 +224,7 @@ FleetJudge::FleetJudge(const PlanProblem& problem)
       quantile_factor_(std::exp(
           quantile_ * CombinedResidual(problem.speed->residual(), problem.loss->residual()))),
       ladders_(problem.speed->classes().size()),
+      prices_(problem),
       class_counts_(problem.speed->classes().size()) {
   for (size_t i = 0; i < problem.offers.size(); ++i) {
     ladders_[static_cast<size_t>(problem.offers[i].worker_class)].push_back(static_cast<int>(i));
@@ -225,6 +235,19 @@ FleetJudge::FleetJudge(const PlanProblem& problem)
       const double usd_b = problem.offers[static_cast<size_t>(b)].usd_per_hour;
       return usd_a != usd_b ? usd_a < usd_b : a < b;
     });
+  }
+  for (int server = 0; server < static_cast<int>(problem.servers.size()); ++server) {
+    std::vector<bool>& are_ladders = is_ladder_.emplace_back();
+    for (const std::vector<int>& ladder : ladders_) {
+      bool is_ladder = true;
+      for (size_t rung = 1; rung < ladder.size(); ++rung) {
+        is_ladder =
+            is_ladder &&
+            prices_.IsNeverDearer(
+                server, static_cast<size_t>(ladder[rung - 1]), static_cast<size_t>(ladder[rung]));
+      }
+      are_ladders.push_back(is_ladder);
+    }
   }
 }
 
@@ -241,8 +264,13 @@ double FleetJudge::UsdPerSecond(std::span<const int> counts, int server_offer, i
 }
 
 double FleetJudge::Usd(
-    std::span<const int> counts, int server_offer, int hosts, double seconds) const {
+    std::span<const int> counts,
+    int server_offer,
+    double seconds,
+    Verdict* verdict,
+    std::vector<int>* places) {
   const ServerOffer& server = problem_.servers[static_cast<size_t>(server_offer)];
+  const int hosts = verdict->server_hosts;
   double usd = seconds * UsdPerSecond(counts, server_offer, hosts);
   const auto add = [&](double usd_per_hour, double billed_s_min) {
     usd += usd_per_hour / kSecondsPerHour * std::max(billed_s_min - seconds, 0.0);
@@ -251,7 +279,73 @@ double FleetJudge::Usd(
   for (size_t i = 0; i < counts.size(); ++i) {
     add(problem_.offers[i].usd_per_hour * counts[i], problem_.offers[i].billed_s_min);
   }
+  verdict->traffic_usd = 0;
+  if (!prices_.HasTraffic(server_offer) || !std::isfinite(seconds)) {
+    return usd;
+  }
+  // Steps of one worker of each class: what the model says, and rounding apart they add up.
+  std::fill(class_counts_.begin(), class_counts_.end(), 0);
+  for (size_t i = 0; i < counts.size(); ++i) {
+    class_counts_[static_cast<size_t>(problem_.offers[i].worker_class)] += counts[i];
+  }
+  const std::vector<double> step_s =
+      problem_.speed->StepSeconds(class_counts_, Side(server_offer, hosts));
+  double steps_per_s = 0;
+  for (size_t k = 0; k < step_s.size(); ++k) {
+    steps_per_s += class_counts_[k] / step_s[k];
+  }
+  const double steps = verdict->speed.steps_per_s * (seconds - verdict->start_s) / steps_per_s;
+  if (places != nullptr) {
+    places->assign(counts.size(), -1);
+  }
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] == 0) {
+      continue;
+    }
+    const Offer& offer = problem_.offers[i];
+    const double paid_s = std::max(seconds, offer.billed_s_min);
+    const double made = steps / step_s[static_cast<size_t>(offer.worker_class)];
+    const auto usd_of = [&](const PlacePrice& price) {
+      return price.usd_per_s * paid_s + price.usd_per_step * made;
+    };
+    const std::span<const PlacePrice> all = prices_.Of(server_offer, i);
+    const PlacePrice& best = *std::ranges::min_element(all, {}, usd_of);
+    usd += counts[i] * (usd_of(best) - all.front().usd_per_s * paid_s);
+    verdict->traffic_usd += counts[i] * best.usd_per_step * made;
+    if (places != nullptr) {
+      (*places)[i] = best.place;
+    }
+  }
   return usd;
+}
+
+double FleetJudge::StartSeconds(std::span<const int> counts, int server_offer) const {
+  if (IsHeld(counts)) {
+    return 0;
+  }
+  if (!problem_.goal.counts_start_up) {
+    return problem_.goal.takeover_s;
+  }
+  double start_s = problem_.servers[static_cast<size_t>(server_offer)].start_up_s;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] > RunningOf(problem_, i)) {
+      start_s = std::max(start_s, problem_.offers[i].start_up_s);
+    }
+  }
+  return problem_.goal.takeover_s + start_s;
+}
+
+double FleetJudge::start_most_s() const {
+  double start_s = 0;
+  if (problem_.goal.counts_start_up) {
+    for (const Offer& offer : problem_.offers) {
+      start_s = std::max(start_s, offer.start_up_s);
+    }
+    for (const ServerOffer& server : problem_.servers) {
+      start_s = std::max(start_s, server.start_up_s);
+    }
+  }
+  return problem_.goal.takeover_s + start_s;
 }
 
 bool FleetJudge::IsSizeAllowed(std::span<const int> counts) const {
@@ -266,6 +360,9 @@ bool FleetJudge::HasMemory(int workers, int server_offer, int hosts) const {
 
 bool FleetJudge::Fits(std::span<const int> counts, int server_offer, int hosts) const {
   if (!HasMemory(WorkersOf(counts), server_offer, hosts)) {
+    return false;
+  }
+  if (!problem_.vcpu_quotas.empty() && !VcpuRoom(problem_, server_offer, hosts).Fits(counts)) {
     return false;
   }
   if (problem_.pools.empty()) {
@@ -290,7 +387,8 @@ bool FleetJudge::IsHeld(std::span<const int> counts) const {
   return true;
 }
 
-Verdict FleetJudge::Judge(std::span<const int> counts, int server_offer, int hosts) {
+Verdict FleetJudge::Judge(
+    std::span<const int> counts, int server_offer, int hosts, std::vector<int>* places) {
   ++evaluated_;
   std::fill(class_counts_.begin(), class_counts_.end(), 0);
   int workers = 0;
@@ -303,17 +401,15 @@ Verdict FleetJudge::Judge(std::span<const int> counts, int server_offer, int hos
   verdict.server_hosts = hosts;
   verdict.speed = problem_.speed->Predict(class_counts_, Side(server_offer, hosts));
   verdict.steps = problem_.loss->StepsTo(problem_.goal.loss, TraitsOf(verdict.speed, workers));
-  verdict.seconds = verdict.steps / verdict.speed.steps_per_s;
-  if (takeover_s() > 0 && !IsHeld(counts)) {
-    verdict.seconds += takeover_s();
-  }
-  verdict.usd = Usd(counts, server_offer, hosts, verdict.seconds);
+  verdict.start_s = StartSeconds(counts, server_offer);
+  verdict.seconds = verdict.steps / verdict.speed.steps_per_s + verdict.start_s;
+  verdict.usd = Usd(counts, server_offer, verdict.seconds, &verdict, places);
   return verdict;
 }
 
 FleetChoice FleetJudge::Choose(std::span<const int> counts, int server_offer, int hosts) {
-  const Verdict verdict = Judge(counts, server_offer, hosts);
   FleetChoice choice;
+  const Verdict verdict = Judge(counts, server_offer, hosts, &choice.places);
   choice.counts.assign(counts.begin(), counts.end());
   choice.server_offer = server_offer;
   choice.server_hosts = hosts;
@@ -321,6 +417,8 @@ FleetChoice FleetJudge::Choose(std::span<const int> counts, int server_offer, in
   choice.steps = verdict.steps;
   choice.seconds = verdict.seconds;
   choice.usd = verdict.usd;
+  choice.start_s = verdict.start_s;
+  choice.traffic_usd = verdict.traffic_usd;
   return choice;
 }
 
@@ -331,12 +429,11 @@ double FleetJudge::QuantileFactor(const FleetTraits& fleet, int server_hosts) co
 }
 
 double FleetJudge::SecondsAtConfidence(
-    const FleetTraits& fleet, int server_hosts, double seconds, bool is_held) const {
-  const double fixed_s = is_held ? 0 : takeover_s();
-  return (seconds - fixed_s) * QuantileFactor(fleet, server_hosts) + fixed_s;
+    const FleetTraits& fleet, int server_hosts, double seconds, double start_s) const {
+  return (seconds - start_s) * QuantileFactor(fleet, server_hosts) + start_s;
 }
 
-bool FleetJudge::MeetsGoal(const Verdict& verdict, bool is_held) const {
+bool FleetJudge::MeetsGoal(const Verdict& verdict) const {
   if (!std::isfinite(verdict.seconds)) {
     return false;
   }
@@ -345,15 +442,21 @@ bool FleetJudge::MeetsGoal(const Verdict& verdict, bool is_held) const {
     return false;  // an hour of it costs too much
   }
   const double seconds = SecondsAtConfidence(
-      TraitsOf(verdict.speed, verdict.workers), verdict.server_hosts, verdict.seconds, is_held);
+      TraitsOf(verdict.speed, verdict.workers),
+      verdict.server_hosts,
+      verdict.seconds,
+      verdict.start_s);
   const double scale = verdict.seconds > 0 ? seconds / verdict.seconds : 1;
   return seconds <= problem_.goal.seconds_max && verdict.usd * scale <= problem_.goal.usd_max;
 }
 
-bool FleetJudge::ClimbsLadders(std::span<const int> counts) const {
-  for (const auto& ladder : ladders_) {
+bool FleetJudge::ClimbsLadders(std::span<const int> counts, int server_offer) const {
+  for (size_t k = 0; k < ladders_.size(); ++k) {
     bool is_exhausted = true;
-    for (const int index : ladder) {
+    if (!IsLadder(server_offer, k)) {
+      continue;
+    }
+    for (const int index : ladders_[k]) {
       const auto i = static_cast<size_t>(index);
       if (!is_exhausted && counts[i] > problem_.offers[i].held) {
         return false;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "provisioner/planner/planner.h"
+#include "provisioner/planner/zone_prices.h"
 
 namespace ps::provisioner {
 
@@ -12,8 +13,10 @@ namespace ps::provisioner {
 struct Verdict {
   SpeedPrediction speed;
   double steps = 0;
-  double seconds = 0;  // expected, take-over included
-  double usd = 0;      // expected
+  double seconds = 0;      // expected, start included
+  double usd = 0;          // expected
+  double start_s = 0;      // until it trains
+  double traffic_usd = 0;  // of `usd`
   int workers = 0;
   int server_hosts = 0;
 };
@@ -33,23 +36,25 @@ class FleetJudge {
  public:
   explicit FleetJudge(const PlanProblem& problem);
 
-  /// counts: per offer, one worker at least. Allocates nothing.
-  Verdict Judge(std::span<const int> counts, int server_offer, int hosts);
+  /// counts: per offer, one worker at least. Allocates nothing unless something crosses zones,
+  /// whose places go to `places`.
+  Verdict Judge(
+      std::span<const int> counts, int server_offer, int hosts, std::vector<int>* places = nullptr);
 
   FleetChoice Choose(std::span<const int> counts, int server_offer, int hosts);
 
-  /// Such a fleet's expected seconds, take-over included, at the goal's confidence.
+  /// Such a fleet's expected seconds, of which `start_s` are its start, at the goal's confidence.
   double SecondsAtConfidence(
-      const FleetTraits& fleet, int server_hosts, double seconds, bool is_held) const;
+      const FleetTraits& fleet, int server_hosts, double seconds, double start_s) const;
 
   /// The goal holds at its confidence.
-  bool MeetsGoal(const Verdict& verdict, bool is_held) const;
+  bool MeetsGoal(const Verdict& verdict) const;
 
   /// Not empty, and of a number of workers that the problem allows.
   bool IsSizeAllowed(std::span<const int> counts) const;
 
-  /// Whether no pool is used beyond its quota, the servers counted, and the servers have memory for
-  /// so many workers.
+  /// Whether neither a pool nor a quota of vCPUs is used beyond what it has, the servers counted,
+  /// and the servers have memory for so many workers.
   bool Fits(std::span<const int> counts, int server_offer, int hosts) const;
 
   /// The latter alone.
@@ -60,14 +65,27 @@ class FleetJudge {
 
   ServerSide Side(int server_offer, int hosts) const;
 
-  /// USD/s of the fleet with its servers.
+  /// Rent of a second of the fleet with its servers, in USD, where it is the least.
   double UsdPerSecond(std::span<const int> counts, int server_offer, int hosts) const;
 
-  /// What the fleet with its servers costs when it runs for so long.
-  double Usd(std::span<const int> counts, int server_offer, int hosts, double seconds) const;
+  /// What the fleet with its servers costs when it is there for so long, each worker in the place
+  /// where it costs least. Sets `traffic_usd` of the verdict, of which it needs the speed and
+  /// `start_s`; to `places`, if any, where they are: see FleetChoice.
+  double Usd(
+      std::span<const int> counts,
+      int server_offer,
+      double seconds,
+      Verdict* verdict,
+      std::vector<int>* places = nullptr);
 
-  /// What a fleet that is not the held one loses when it starts.
-  double takeover_s() const { return problem_.goal.takeover_s; }
+  /// Until such a fleet trains: 0 for the held one, else the take-over, and until the slowest of
+  /// its new machines is up.
+  double StartSeconds(std::span<const int> counts, int server_offer) const;
+
+  /// No fleet's is more.
+  double start_most_s() const;
+
+  const ZonePrices& prices() const { return prices_; }
 
   /// Expected seconds times this are met at the goal's confidence, by such a fleet.
   double QuantileFactor(const FleetTraits& fleet, int server_hosts) const;
@@ -76,11 +94,16 @@ class FleetJudge {
   double quantile_factor() const { return quantile_factor_; }
 
   /// Offers of the same class, cheapest first, equal prices in the order of the problem. A fleet
-  /// that takes from one before the ones ahead of it are exhausted is never better.
+  /// that takes from one before the ones ahead of it are exhausted is never better, if IsLadder.
   const std::vector<std::vector<int>>& ladders() const { return ladders_; }
 
-  /// Whether no offer is used while a cheaper one of the same class has quota left.
-  bool ClimbsLadders(std::span<const int> counts) const;
+  /// Not where traffic may make the offer that is cheaper to rent the dearer one.
+  bool IsLadder(int server_offer, size_t worker_class) const {
+    return is_ladder_[static_cast<size_t>(server_offer)][worker_class];
+  }
+
+  /// Whether no offer is used while one of the same class has quota left that is never dearer.
+  bool ClimbsLadders(std::span<const int> counts, int server_offer) const;
 
   uint64_t evaluated() const { return evaluated_; }
 
@@ -89,7 +112,9 @@ class FleetJudge {
   double quantile_ = 0;  // of a standard normal, at the goal's confidence
   double quantile_factor_ = 1;
   std::vector<std::vector<int>> ladders_;  // per class
-  std::vector<int> class_counts_;          // scratch
+  ZonePrices prices_;
+  std::vector<std::vector<bool>> is_ladder_;  // per server offer and class
+  std::vector<int> class_counts_;             // scratch
   uint64_t evaluated_ = 0;
 };
 

@@ -82,7 +82,7 @@ class Explainer {
         TraitsOf(choice.speed, WorkersOf(choice.counts)),
         choice.server_hosts,
         choice.seconds,
-        judge_.IsHeld(choice.counts));
+        choice.start_s);
     const double scale = choice.seconds > 0 ? seconds / choice.seconds : 1;
     return {seconds, choice.usd * scale};
   }
@@ -132,6 +132,7 @@ EqualPrices WithEqualPrices(const PlanProblem& problem) {
   changed.goal.usd_per_hour_max = kInfinity;
   for (Offer& offer : changed.offers) {
     offer.usd_per_hour = 0;
+    offer.places.clear();
     offer.billed_s_min = 0;
   }
   changed.servers.clear();

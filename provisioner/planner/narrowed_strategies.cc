@@ -131,6 +131,7 @@ class OnDemandStrategy final : public Strategy {
         counts[original[i]] = choice.counts[i];
       }
       choice.counts = std::move(counts);
+      choice.places.clear();  // what is sold on demand is in each zone
     }
     return answer;
   }

@@ -92,7 +92,7 @@ class FastestSearch {
         TraitsOf(choice.speed, WorkersOf(choice.counts)),
         choice.server_hosts,
         choice.seconds,
-        judge_.IsHeld(choice.counts));
+        choice.start_s);
     answer_.best = std::move(found.best);
     return true;
   }
@@ -136,7 +136,7 @@ class SoonestSearch {
     Ask(problem_.goal.seconds_max);
     // No fleet is sooner at the confidence than the first answer would be with the least doubt.
     const double factor = judge_.quantile_factor();
-    const double apart_s = factor < 1 ? 0 : problem_.goal.takeover_s;
+    const double apart_s = factor < 1 ? 0 : judge_.start_most_s();
     double none_s = (expected_s_ - apart_s) * factor + apart_s;
     bool is_proof = true;
     while (!answer_.best.empty() && !answer_.is_stopped && best_s_ > none_s * (1 + kSlack)) {
@@ -170,7 +170,7 @@ class SoonestSearch {
         TraitsOf(choice.speed, WorkersOf(choice.counts)),
         hosts,
         choice.seconds,
-        judge_.IsHeld(choice.counts));
+        choice.start_s);
     expected_s_ = choice.seconds;
     answer_.best = {std::move(choice)};
     return true;
@@ -216,13 +216,12 @@ PlanAnswer Soonest(const PlanProblem& problem) {
   }
   FleetJudge judge(problem);
   const FleetChoice& best = answer.best.front();
-  const bool is_held = judge.IsHeld(best.counts);
   const Verdict verdict = judge.Judge(best.counts, best.server_offer, best.server_hosts);
-  if (judge.MeetsGoal(verdict, is_held)) {
+  if (judge.MeetsGoal(verdict)) {
     return answer;
   }
   const double soonest_s = judge.SecondsAtConfidence(
-      TraitsOf(best.speed, WorkersOf(best.counts)), best.server_hosts, best.seconds, is_held);
+      TraitsOf(best.speed, WorkersOf(best.counts)), best.server_hosts, best.seconds, best.start_s);
   const bool is_known = answer.certainty != proto::Certainty::kBestFound;
   PlanAnswer limited = FastestSearch(problem).Run(is_known ? soonest_s * (1 - 2 * kSlack) : 0);
   limited.fleets_evaluated += answer.fleets_evaluated;

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "provisioner/planner/memory_fit.h"
+#include "provisioner/planner/vcpu_quotas.h"
+#include "provisioner/planner/zone_choice.h"
 
 namespace ps::provisioner {
 namespace {
@@ -68,14 +70,12 @@ Status CheckCounts(
   return Status::Ok();
 }
 
-/// The count of a type; `otherwise` when none is given.
-int CountOf(const std::vector<TypeCount>& counts, const std::string& type, int otherwise) {
-  for (const TypeCount& given : counts) {
-    if (given.instance_type == type) {
-      return given.count;
-    }
-  }
-  return otherwise;
+/// What such hosts serve each way: their network, or what their processors keep up.
+double ServerBytesPerS(const proto::Catalog& catalog, const proto::InstanceType& type) {
+  constexpr double kBytesPerGbit = 1e9 / 8;
+  const double network = ServersOf(type, 1).link_bytes_per_s;
+  const double processors = type.vcpus * catalog.server_gbit_per_vcpu * kBytesPerGbit;
+  return processors > 0 ? std::min(network, processors) : network;
 }
 
 /// One quota on demand can't be that of several offers and servers. `server`: a type that may hold
@@ -116,7 +116,7 @@ Result<ServerOffer> OfferOf(
     return Status::InvalidArgument(
         fmt::format("servers {}: their number has to be a range from 1 up", range.instance_type));
   }
-  const int quota = CountOf(setup.quotas, type->name, type->quota);
+  const int quota = QuotaOf(catalog, setup, *type, proto::Market::kOnDemand);
   if (range.hosts_max > quota) {
     return Status::InvalidArgument(fmt::format(
         "servers {}: {} hosts, beyond the type's quota of {}",
@@ -126,11 +126,13 @@ Result<ServerOffer> OfferOf(
   }
   ServerOffer offer{
       range.instance_type,
-      ServersOf(*type, 1).link_bytes_per_s,
+      ServerBytesPerS(catalog, *type),
       type->on_demand_usd_per_hour + type->disk_usd_per_hour,
       range.hosts_min,
       range.hosts_max};
   offer.billed_s_min = type->billing_min_s;
+  offer.start_up_s = type->start_up_s;
+  offer.vcpus = type->vcpus;
   return offer;
 }
 
@@ -236,7 +238,7 @@ Result<PlanProblem> MakePlanProblem(
     if (!price) {
       continue;
     }
-    const int quota = CountOf(setup.quotas, type->name, type->quota);
+    const int quota = QuotaOf(catalog, setup, *type, price->market);
     std::string too_small =
         held > 0 || setup.all_run ? "" : WhyNoWorkerFits(*type, models.worker_needs[k]);
     if (!too_small.empty()) {
@@ -252,7 +254,7 @@ Result<PlanProblem> MakePlanProblem(
          -1,
          price->zone,
          type->billing_min_s});
-    const int beside = CountOf(setup.on_demand_quotas, type->name, 0);
+    const int beside = CountOf(setup.on_demand_quotas, type->name).value_or(0);
     if (price->market == proto::Market::kSpot && beside > 0) {
       problem.offers.push_back(
           {static_cast<int>(k),
@@ -269,7 +271,7 @@ Result<PlanProblem> MakePlanProblem(
   if (ranges.empty()) {
     for (const proto::InstanceType& type : catalog.types) {
       const bool is_left_out = std::ranges::count(setup.left_out, type.name) > 0;
-      const int quota = CountOf(setup.quotas, type.name, type.quota);
+      const int quota = QuotaOf(catalog, setup, type, proto::Market::kOnDemand);
       if (type.is_server_host && quota > 0 && !is_left_out) {
         ranges.push_back({type.name, 1, std::min(quota, PlanSetup::kHostsMax)});
       }
@@ -294,6 +296,18 @@ Result<PlanProblem> MakePlanProblem(
     problem.servers.push_back(std::move(offer));
   }
   PS_TRY(CheckLeftOut(problem));
+  for (Offer& offer : problem.offers) {
+    const proto::InstanceType* const type =
+        catalog.Find(models.speed->classes()[static_cast<size_t>(offer.worker_class)].name);
+    offer.start_up_s = type->start_up_s;
+    offer.vcpus = type->vcpus;
+  }
+  problem.goal.counts_start_up = setup.counts_start_up;
+  PS_TRY(AddVcpuQuotas(catalog, setup, &problem));
+  problem.bytes_per_step = (models.push_bytes + models.pull_bytes) / models.traffic.local_steps;
+  if (!setup.servers_run && !setup.all_run) {
+    ChooseZones(catalog, &problem);
+  }
   ShareQuotas(&problem);
   if (setup.may_drop_held) {
     for (Offer& offer : problem.offers) {

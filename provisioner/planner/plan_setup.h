@@ -31,9 +31,18 @@ struct ServerRange {
   int hosts_max = 1;
 };
 
+/// vCPUs of a family in a market, instead of the catalog's.
+struct FamilyQuota {
+  std::string family;
+  proto::Market market = proto::Market::kSpot;
+  int vcpus = 0;
+};
+
 struct PlanSetup {
   MarketChoice market = MarketChoice::kSpot;
   std::vector<TypeCount> quotas;  // instead of the catalog's
+  std::vector<FamilyQuota> vcpu_quotas;
+  bool counts_start_up = false;  // a fleet begins when its slowest machine is up, by the catalog
   // How many on demand beside the spot machines of a type, a quota of their own. Only types with
   // one minibatch in the profile, that do not hold parameters.
   std::vector<TypeCount> on_demand_quotas;

@@ -22,6 +22,19 @@ struct Pool {
   int quota = 0;
 };
 
+/// vCPUs that several offers share: all types of a family in a market, as providers count them.
+struct VcpuQuota {
+  std::string family;
+  proto::Market market = proto::Market::kSpot;
+  int vcpus = 0;
+};
+
+/// Where an offer can be had, and for how much.
+struct OfferPlace {
+  int zone = -1;  // index into PlanProblem::zones; -1: in each of them
+  double usd_per_hour = 0;
+};
+
 /// Something that can be rented: a worker class in a market. Two offers may share a class, if they
 /// are of no pool.
 struct Offer {
@@ -33,6 +46,12 @@ struct Offer {
   int pool = -1;            // index into PlanProblem::pools; -1: none
   std::string zone = {};    // of a spot price
   double billed_s_min = 0;  // that one is paid for, however soon the loss is reached
+  // Where it can be had, all workers of the offer in one of these; `usd_per_hour` is the least of
+  // them. Empty: in each zone, for `usd_per_hour`.
+  std::vector<OfferPlace> places = {};
+  double start_up_s = 0;  // from asking for one until it is up
+  int vcpu_quota = -1;    // index into PlanProblem::vcpu_quotas; -1: none
+  int vcpus = 0;          // of one
 };
 
 /// Server hosts to choose among: 1 to hosts_max of a type.
@@ -45,6 +64,10 @@ struct ServerOffer {
   int pool = -1;             // as an offer's
   ServerMemory memory = {};  // hosts_min of them hold the job
   double billed_s_min = 0;   // as an offer's
+  int zone = -1;             // that they are in; -1: whatever zone workers are in
+  double start_up_s = 0;     // this and those below as an offer's
+  int vcpu_quota = -1;
+  int vcpus = 0;
 };
 
 /// A type that can't hold the job, so that it is neither an offer nor a server.
@@ -60,6 +83,8 @@ struct Goal {
   double usd_max = 0;       // infinity: none
   double confidence = 0.5;  // at which seconds_max and usd_max hold; 0.5: the expected value
   double takeover_s = 0;    // added to the time of a fleet that differs from the held one
+  // Such a fleet also begins when the slowest of its new machines is up (Offer::start_up_s).
+  bool counts_start_up = false;
   // For a run that is under way: the limits are what it has left. The loss model knows of it too.
   double loss_now = 0;    // 0: it begins
   double steps_done = 0;  // 0: not told
@@ -76,6 +101,9 @@ struct FleetChoice {
   double steps = 0;
   double seconds = 0;
   double usd = 0;
+  double start_s = 0;       // of `seconds`, until it trains
+  double traffic_usd = 0;   // of `usd`, for what crosses zones
+  std::vector<int> places;  // per offer, of Offer::places; empty where nothing crosses zones
 };
 
 /// Why there is no plan: the constraint that fails first and the nearest goals that can be met.
@@ -121,6 +149,11 @@ struct PlanProblem {
   std::vector<Offer> offers;
   std::vector<ServerOffer> servers;
   std::vector<Pool> pools = {};
+  std::vector<VcpuQuota> vcpu_quotas = {};
+  std::vector<std::string> zones = {};
+  // By zones of either end: USD for a byte that goes from one to the other. Empty: nothing costs.
+  std::vector<std::vector<double>> usd_per_byte = {};
+  double bytes_per_step = 0;  // both ways, of a worker's minibatch; 0: not known
   // Per offer: what runs already of a fleet that need not be kept; `held` is 0 then. Empty: what is
   // held runs, and nothing else.
   std::vector<int> runs = {};

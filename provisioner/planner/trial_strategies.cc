@@ -71,11 +71,11 @@ class ExhaustiveStrategy final : public Strategy {
       counts.push_back(offer.held);
     }
     while (GoesOn(problem, *judge, *best)) {
-      if (judge->IsSizeAllowed(counts) && (judge->ClimbsLadders(counts) || judge->IsHeld(counts)) &&
+      if (judge->IsSizeAllowed(counts) &&
+          (judge->ClimbsLadders(counts, server) || judge->IsHeld(counts)) &&
           judge->Fits(counts, server, hosts)) {
         const Verdict verdict = judge->Judge(counts, server, hosts);
-        if (verdict.usd <= best->usd_limit() * (1 + 1e-9) &&
-            judge->MeetsGoal(verdict, judge->IsHeld(counts))) {
+        if (verdict.usd <= best->usd_limit() * (1 + 1e-9) && judge->MeetsGoal(verdict)) {
           best->Add(judge->Choose(counts, server, hosts));
         }
       }
@@ -140,7 +140,7 @@ class HomogeneousStrategy final : public Strategy {
   static void Consider(
       const std::vector<int>& counts, int server, int hosts, FleetJudge* judge, BestFleets* best) {
     if (judge->IsSizeAllowed(counts) && judge->Fits(counts, server, hosts) &&
-        judge->MeetsGoal(judge->Judge(counts, server, hosts), judge->IsHeld(counts))) {
+        judge->MeetsGoal(judge->Judge(counts, server, hosts))) {
       best->Add(judge->Choose(counts, server, hosts));
     }
   }

@@ -139,22 +139,20 @@ class WindowStrategy final : public Strategy {
     }
     Verdict verdict = judge->Judge(counts, server, hosts);
     if (is_prototype()) {
-      RoundAsPrototype(problem, counts, server, hosts, *judge, &verdict);
+      RoundAsPrototype(problem, counts, server, judge, &verdict);
       if (!(verdict.seconds > 0)) {
         return;
       }
     }
-    if (!judge->MeetsGoal(verdict, judge->IsHeld(counts))) {
+    if (!judge->MeetsGoal(verdict)) {
       return;
     }
-    FleetChoice choice;
-    choice.counts = counts;
-    choice.server_offer = server;
-    choice.server_hosts = hosts;
+    FleetChoice choice = judge->Choose(counts, server, hosts);
     choice.speed = verdict.speed;
     choice.steps = verdict.steps;
     choice.seconds = verdict.seconds;
     choice.usd = verdict.usd;
+    choice.traffic_usd = verdict.traffic_usd;
     best->Add(std::move(choice));
   }
 
@@ -162,18 +160,15 @@ class WindowStrategy final : public Strategy {
       const PlanProblem& problem,
       const std::vector<int>& counts,
       int server,
-      int hosts,
-      const FleetJudge& judge,
+      FleetJudge* judge,
       Verdict* verdict) {
     SpeedPrediction& speed = verdict->speed;
     speed.batch_mean = RoundedTo(speed.batch_mean, 0.1);
     verdict->steps =
         RoundedTo(problem.loss->StepsTo(problem.goal.loss, TraitsOf(speed, WorkersOf(counts))), 1);
     verdict->seconds = RoundedTo(speed.batch_mean * verdict->steps / speed.samples_per_s, 0.01);
-    if (!judge.IsHeld(counts)) {
-      verdict->seconds += judge.takeover_s();
-    }
-    verdict->usd = RoundedTo(judge.Usd(counts, server, hosts, verdict->seconds), 1e-6);
+    verdict->seconds += verdict->start_s;
+    verdict->usd = RoundedTo(judge->Usd(counts, server, verdict->seconds, verdict), 1e-6);
   }
 
   WindowRules rules_;

@@ -27,6 +27,7 @@ std::vector<proto::PlanWorkers> WorkersOf(const PlanProblem& problem, const Flee
     }
     const Offer& offer = problem.offers[i];
     const WorkerClass& worker = problem.speed->classes()[static_cast<size_t>(offer.worker_class)];
+    const WorkerTerms terms = TermsOf(problem, choice, i);
     workers.push_back(
         {worker.name,
          offer.market,
@@ -34,9 +35,9 @@ std::vector<proto::PlanWorkers> WorkersOf(const PlanProblem& problem, const Flee
          static_cast<int>(worker.samples),
          worker.compute_s,
          worker.link_bytes_per_s,
-         offer.usd_per_hour,
+         terms.usd_per_hour,
          std::min(choice.counts[i], RunningOf(problem, i)),
-         offer.zone});
+         terms.zone});
   }
   return workers;
 }
@@ -49,6 +50,7 @@ PlanAnswer SolveForTime(const PlanProblem& problem) {
   PlanProblem changed = problem;
   for (Offer& offer : changed.offers) {
     offer.usd_per_hour = 0;
+    offer.places.clear();
   }
   for (ServerOffer& server : changed.servers) {
     server.usd_per_hour = kUsdPerHour / server.hosts_max;
@@ -137,7 +139,7 @@ proto::Plan PlanOf(
   plan.usd_max = LimitOrZero(goal.usd_max);
   plan.usd_per_hour_max = LimitOrZero(goal.usd_per_hour_max);
   plan.confidence = goal.confidence;
-  plan.takeover_s = goal.takeover_s;
+  plan.takeover_s = choice.start_s > 0 ? choice.start_s : goal.takeover_s;
   plan.loss_now = goal.loss_now;
   plan.steps_done = goal.steps_done;
   plan.pace = goal.pace;
@@ -145,7 +147,11 @@ proto::Plan PlanOf(
   plan.workers = WorkersOf(problem, choice);
   const ServerOffer& server = problem.servers[static_cast<size_t>(choice.server_offer)];
   plan.servers = {
-      server.instance_type, choice.server_hosts, server.link_bytes_per_s, server.usd_per_hour};
+      server.instance_type,
+      choice.server_hosts,
+      server.link_bytes_per_s,
+      server.usd_per_hour,
+      server.zone < 0 ? "" : problem.zones[static_cast<size_t>(server.zone)]};
   // Both ends hold at the goal's confidence: of a goal that is met, the upper end is in time.
   const double inside = std::max(2 * goal.confidence - 1, 0.0);
   plan.samples_per_s = Interval(
@@ -159,7 +165,9 @@ proto::Plan PlanOf(
     const double residual = TimeDeviation(problem, fleet, choice.server_hosts);
     plan.steps = Interval(choice.steps, problem.loss->ResidualAt(goal.loss, fleet), inside);
     // Nothing is in doubt of the start, so that of a goal that is met the upper end is in time.
-    const double start_s = FleetJudge(problem).IsHeld(choice.counts) ? 0 : goal.takeover_s;
+    const double start_s = choice.start_s;
+    const FleetTraffic traffic = TrafficOf(problem, choice);
+    plan.traffic = {traffic.bytes, traffic.bytes_across, choice.traffic_usd};
     const proto::Estimate trained = Interval(choice.seconds - start_s, residual, inside);
     plan.seconds = {choice.seconds, trained.low + start_s, trained.high + start_s};
     plan.usd = {

@@ -145,7 +145,8 @@ Result<RunExpectation> ExpectRun(
   double usd_per_hour = server_usd_per_hour;
   for (const RevocableWorkers& group : groups) {
     steps_per_s += group.count * group.steps_per_s;
-    usd_per_hour += group.count * group.usd_per_hour;
+    usd_per_hour += group.count *
+                    (group.usd_per_hour + group.usd_per_step * group.steps_per_s * kSecondsPerHour);
   }
   RunExpectation run;
   run.seconds_without = steps / steps_per_s;
@@ -167,7 +168,8 @@ Result<RunExpectation> ExpectRun(
       const RevocableWorkers& group = groups[i];
       done += group.count * group.steps_per_s * (works * cell_s - revoked * times.lost_s);
       const double paid_s = works * cell_s + (times.is_replaced ? revoked * times.join_s : 0);
-      usd += group.count * group.usd_per_hour * paid_s / kSecondsPerHour;
+      usd += group.count * (group.usd_per_hour * paid_s / kSecondsPerHour +
+                            group.usd_per_step * group.steps_per_s * works * cell_s);
       revoked_of_all += group.count * revoked;
     }
     const double share = done >= left * (1 - kSlack) ? left / done : 1;

@@ -16,6 +16,7 @@ struct RevocableWorkers {
   const LifetimeLaw* lifetimes = nullptr;  // null: on demand, they stay
   double age_hours = 0;                    // of their machines, when the run begins
   std::optional<double> start_up_s = {};   // instead of that of RevocationTimes
+  double usd_per_step = 0;                 // beside it: what its traffic costs
 };
 
 /// What a revocation costs, of one worker: the others go on.

@@ -43,7 +43,7 @@ std::optional<ExpectedFleet> ExpectFleet(
       TraitsOf(choice.speed, WorkersOf(choice.counts)),
       choice.server_hosts,
       expected.seconds,
-      judge.IsHeld(choice.counts));
+      choice.start_s);
   expected.usd_sure = expected.usd * expected.seconds_sure / expected.seconds;
   return expected;
 }
@@ -98,7 +98,7 @@ bool FleetFamilies::ForEach(const FleetChoice& choice, const See& see) const {
     return false;
   }
   // The fleet that runs already is there as it is: its family comes with the one of the ladders.
-  if (mixed_.empty() || !judge_->ClimbsLadders(choice.counts)) {
+  if (mixed_.empty() || !judge_->ClimbsLadders(choice.counts, choice.server_offer)) {
     return true;
   }
   Walk walk{.given = choice, .see = see, .counts = choice.counts};

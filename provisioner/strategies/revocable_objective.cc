@@ -221,12 +221,12 @@ Result<PlanAnswer> SolveForTimeWithRevocations(
         TraitsOf(choice.speed, WorkersOf(choice.counts)),
         choice.server_hosts,
         choice.seconds,
-        judge.IsHeld(choice.counts));
+        choice.start_s);
   };
   const Goal& goal = problem.goal;
   const double fastest_s = sure_s(first.best.front());
   const double from_s =
-      std::max(fastest_s - goal.takeover_s, 0.0) / MostQuantileFactor(problem, judge);
+      std::max(fastest_s - judge.start_most_s(), 0.0) / MostQuantileFactor(problem, judge);
   const FastestRules rules = {
       .rate = [&](const FleetChoice& choice) -> std::optional<Rating> {
         const auto fleet = ExpectFleet(problem, lives, judge, choice);
@@ -237,7 +237,7 @@ Result<PlanAnswer> SolveForTimeWithRevocations(
       .seconds_without =
           [&](double seconds) {
             const double up = MostUpShare(lives, from_s, seconds / judge.quantile_factor());
-            return seconds * up + goal.takeover_s * (1 - up);
+            return seconds * up + judge.start_most_s() * (1 - up);
           }};
   FastestWithRevocations search(widened, lives, rules);
   search.See(first.best.front());
@@ -292,7 +292,10 @@ HourExpectation FleetHours::Expect(const FleetChoice& choice) const {
       const double paid = seat.works + seat.revoked * lives_.join_s / kSeconds;
       const double lost_s = MinibatchesLost(problem_) * step_s[k];
       out.samples_per_s += group.count * rate * (seat.works - seat.revoked * lost_s / kSeconds);
-      out.usd_per_hour += group.count * problem_.offers[i].usd_per_hour * paid;
+      const WorkerTerms terms = TermsOf(problem_, choice, i);
+      out.usd_per_hour +=
+          group.count * (terms.usd_per_hour * paid +
+                         terms.usd_per_step * seat.works * kSecondsPerHour / step_s[k]);
       out.revoked += group.count * seat.revoked;
     }
   }
@@ -322,7 +325,8 @@ Result<PlanAnswer> SolveForThroughputWithRevocations(
   const FastestRules rules = {
       .rate = [&](const FleetChoice& choice) -> std::optional<Rating> {
         const double usd_per_hour =
-            judge.UsdPerSecond(choice.counts, choice.server_offer, choice.server_hosts) *
+            (judge.UsdPerSecond(choice.counts, choice.server_offer, choice.server_hosts) +
+             (choice.traffic_usd > 0 ? choice.traffic_usd / choice.seconds : 0)) *
             kSecondsPerHour;
         const HourExpectation hours = seats.Expect(choice);
         if (usd_per_hour > samples.goal.usd_per_hour_max * (1 + kSlack) ||

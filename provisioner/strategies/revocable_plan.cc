@@ -68,6 +68,14 @@ class RevocableSearch {
     if (expected->seconds_sure <= problem_.goal.seconds_max &&
         expected->usd_sure <= problem_.goal.usd_max) {
       // Among equals the one that `exact` has first wins.
+      const bool is_known = std::ranges::any_of(good_, [&](const ExpectedFleet& other) {
+        return other.usd == expected->usd && other.choice.counts == choice.counts &&
+               other.choice.server_offer == choice.server_offer &&
+               other.choice.server_hosts == choice.server_hosts;
+      });
+      if (is_known) {
+        return;  // of the family of another, where traffic leaves no order of a class's offers
+      }
       const auto at = std::ranges::upper_bound(good_, expected->usd, {}, &ExpectedFleet::usd);
       good_.insert(at, *std::move(expected));
       if (share_ == 0 && std::isfinite(Limit())) {
@@ -197,6 +205,7 @@ Result<RunExpectation> ExpectChoice(
     }
     const auto k = static_cast<size_t>(problem.offers[i].worker_class);
     const OfferLife& life = lives.offers[i];
+    const WorkerTerms terms = TermsOf(problem, choice, i);
     const double lost_s = MinibatchesLost(problem) * step_s[k];
     times.lost_s = life.law == nullptr ? times.lost_s : std::max(times.lost_s, lost_s);
     // Rounding apart, the workers' speeds add up to the fleet's.
@@ -206,10 +215,11 @@ Result<RunExpectation> ExpectChoice(
       groups.push_back(
           {.count = group.count,
            .steps_per_s = share / step_s[k],
-           .usd_per_hour = problem.offers[i].usd_per_hour,
+           .usd_per_hour = terms.usd_per_hour,
            .lifetimes = life.law,
            .age_hours = group.age_hours,
-           .start_up_s = life.start_up_s});
+           .start_up_s = life.start_up_s,
+           .usd_per_step = terms.usd_per_step});
     }
   }
   return ExpectRun(choice.steps, groups, times, server.usd_per_hour * choice.server_hosts);

@@ -51,6 +51,8 @@ Status CheckFlags(const run::PlanCommand& command) {
       {"--unseen", command.common.has_unseen},
       {"--servers", !command.servers.empty()},
       {"--quota-on-demand", !command.on_demand_quotas.empty()},
+      {"--capacity", !command.capacities.empty()},
+      {"--quota-vcpus", !command.vcpu_quotas.empty()},
       {"--objective", command.objective != "cost"},
       {"--lifetimes", !command.lifetimes.empty()},
       {"--start-up", !command.start_up.empty()},

@@ -70,6 +70,7 @@ Status CheckParcaeFlags(const run::PlanCommand& command) {
       {"--loss", command.common.loss != 0},
       {"--within", command.has_within},
       {"--budget", command.has_budget},
+      {"--capacity", !command.capacities.empty()},
       {"--price-per-hour", command.usd_per_hour != 0},
       {"--objective", command.objective != "cost"},
       {"--lifetimes", !command.lifetimes.empty()},

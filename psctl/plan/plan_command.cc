@@ -19,6 +19,7 @@
 #include "provisioner/strategies/lifetimes.h"
 #include "ps/base/file.h"
 #include "ps/base/text.h"
+#include "psctl/plan/capacity_report.h"
 #include "psctl/plan/compared_plan.h"
 #include "psctl/plan/deepvm_plan.h"
 #include "psctl/plan/parcae_plan.h"
@@ -39,12 +40,15 @@ constexpr size_t kOthersShown = 2;  // exchanges beside the best one
 bool MeetsGoal(const provisioner::PlanProblem& problem, const provisioner::FleetChoice& choice) {
   const provisioner::FleetJudge judge(problem);
   const provisioner::Verdict verdict = {
-      choice.speed,
-      choice.steps,
-      choice.seconds,
-      choice.usd,
-      provisioner::WorkersOf(choice.counts)};
-  return judge.MeetsGoal(verdict, judge.IsHeld(choice.counts));
+      .speed = choice.speed,
+      .steps = choice.steps,
+      .seconds = choice.seconds,
+      .usd = choice.usd,
+      .start_s = choice.start_s,
+      .traffic_usd = choice.traffic_usd,
+      .workers = provisioner::WorkersOf(choice.counts),
+      .server_hosts = choice.server_hosts};
+  return judge.MeetsGoal(verdict);
 }
 
 /// "misses the goal: takes up to 52m 10s of 40m 00s"
@@ -181,6 +185,10 @@ int RunPlan(const run::PlanCommand& given, const std::string& today, const run::
   if (command.strategy == run::kParcaeStrategy) {
     return RunParcaePlan(command, console);
   }
+  const Result<std::vector<CapacityTrace>> capacity = ReadCapacity(command);
+  if (!capacity.ok()) {
+    return run::Misuse(console, capacity.status());
+  }
   auto prepared = std::make_unique<run::Planning>(today);
   Duration effort{};
   if (const Status ready = run::PreparePlan(command, prepared.get(), &effort); !ready.ok()) {
@@ -209,6 +217,10 @@ int RunPlan(const run::PlanCommand& given, const std::string& today, const run::
   if (const run::NextProfile next = run::NextToProfile(command, planning, choice);
       !next.instance_type.empty()) {
     plan.notes.insert(plan.notes.begin(), NextText(next));
+  }
+  if (const Status added = AddCapacity(*capacity, planning, choice, &plan); !added.ok()) {
+    watch.Finish();
+    return run::Misuse(console, added);
   }
   watch.Finish();
   if (!watch.reason().empty()) {

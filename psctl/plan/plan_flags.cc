@@ -79,6 +79,13 @@ void AddFleet(run::PlanCommand* command, Arguments* arguments) {
       .Value("TYPE=COUNT");
   arguments
       ->Add(
+          "--quota-vcpus",
+          &command->vcpu_quotas,
+          "vCPUs of a family of types together, as providers count them: "
+          "P=64,Standard:on-demand=32")
+      .Value("FAMILY=VCPUS");
+  arguments
+      ->Add(
           "--quota-on-demand",
           &command->on_demand_quotas,
           "Most of a type on demand beside its spot machines, as in g4dn.4xlarge=2")
@@ -122,6 +129,12 @@ void AddAvailability(run::PlanCommand* command, Arguments* arguments) {
       arguments,
       "Of parcae: machines that could be had until now, as psctl forecast reads them")
       .Value("TRACE");
+  arguments
+      ->Add(
+          "--capacity",
+          &command->capacities,
+          "Spot machines of a type that could be had, as recorded: chances to be in time")
+      .Value("TYPE=TRACE");
   arguments->Add("--at", &command->at, "Now, in the trace, as in 5h30m; its end if absent");
   arguments
       ->Add("--history", &command->history, "Of parcae, instead of a trace: counts, as in 12,11,13")

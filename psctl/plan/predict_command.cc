@@ -87,7 +87,13 @@ Result<proto::Plan> Predict(const run::PredictCommand& command, run::Planning* p
           command.common.profile_path));
     }
     provisioner::FleetJudge judge(problem);
-    const provisioner::FleetChoice choice = judge.Choose(counts, 0, hosts);
+    provisioner::FleetChoice choice = judge.Choose(counts, 0, hosts);
+    for (size_t server = 1; server < problem.servers.size(); ++server) {  // in another zone
+      provisioner::FleetChoice other = judge.Choose(counts, static_cast<int>(server), hosts);
+      if (other.usd < choice.usd) {
+        choice = std::move(other);
+      }
+    }
     if (std::string why = provisioner::WhyNoTime(problem, choice); !why.empty()) {
       return Status::Unsupported(std::move(why));
     }

@@ -180,6 +180,29 @@ std::string RenderHoursAhead(const proto::Plan& plan, const PlanViewOptions& opt
   return table.Render(options.width_max);
 }
 
+/// What it comes to along traces of spot machines.
+std::string RenderCapacity(const proto::Plan& plan, const PlanViewOptions& options) {
+  run::Table chances(
+      {{"by the spot machines that could be had", run::Align::kLeft},
+       {plan.seconds_max > 0 ? "in time" : "gets there"},
+       {"revoked"},
+       {"time"},
+       {"USD"}});
+  for (const proto::PlanCapacity& some : plan.capacity) {
+    chances.AddRow(
+        {some.spare.empty() ? "the fleet" : "with " + some.spare + " for what lacks",
+         PercentText(some.in_time),
+         FormatFixed(some.revoked, 1),
+         some.seconds > 0 ? FormatDuration(some.seconds) : "-",
+         some.seconds > 0 ? FormatUsd(some.usd) : "-"});
+  }
+  run::Table fleet({{"working, in the mean", run::Align::kLeft}, {"after"}, {"workers"}});
+  for (const proto::PlanCapacityPoint& point : plan.capacity.front().points) {
+    fleet.AddRow({point.instance_type, FormatDuration(point.at_s), FormatFixed(point.working, 2)});
+  }
+  return chances.Render(options.width_max) + "\n" + fleet.Render(options.width_max);
+}
+
 /// What the plan is compared with, and what would change it.
 std::string RenderTables(const proto::Plan& plan, const PlanViewOptions& options) {
   std::string text;
@@ -192,6 +215,9 @@ std::string RenderTables(const proto::Plan& plan, const PlanViewOptions& options
   const bool is_by_speed = plan.objective == proto::Objective::kThroughputPerHour;
   if (is_by_speed && plan.revocations.samples_per_s > 0) {
     text += "\n" + RenderHoursAhead(plan, options);
+  }
+  if (!plan.capacity.empty()) {
+    text += "\n" + RenderCapacity(plan, options);
   }
   if (!plan.if_prices_double.empty()) {
     text += "\n" + RenderFleets(plan, "at twice the spot price", plan.if_prices_double, options);
@@ -249,12 +275,29 @@ std::string GoalText(const proto::Plan& plan) {
   return text + " at " + PercentText(plan.confidence) + " confidence";
 }
 
+std::string GbText(double bytes) {
+  constexpr double kBytesPerGb = 1e9;
+  const double gb = bytes / kBytesPerGb;
+  return gb < 10 ? FormatFixed(gb, 2) : FormatRate(gb);
+}
+
+/// "812 GB, 203 of it from zone to zone for 4.06 USD"
+std::string TrafficText(const proto::PlanTraffic& traffic) {
+  const std::string all = GbText(traffic.bytes) + " GB, ";
+  return traffic.bytes_across_zones > 0
+             ? all + GbText(traffic.bytes_across_zones) + " of it from zone to zone for " +
+                   FormatUsd(traffic.usd) + " USD"
+             : all + "none from zone to zone: 0 USD";
+}
+
 std::string RenderPlan(const proto::Plan& plan, const PlanViewOptions& options) {
   std::vector<std::pair<std::string, std::string>> pairs = {
       {"job", plan.job},
       {"workers", provisioner::FleetText(plan.workers, options.names_minibatches)},
       {"zones", provisioner::ZonesText(plan.workers)},
-      {"servers", provisioner::ServersText(plan.servers)},
+      {"servers",
+       provisioner::ServersText(plan.servers) +
+           (plan.servers.zone.empty() ? "" : " in " + plan.servers.zone)},
       {"samples/s", Spread(plan.samples_per_s, RateText)}};
   if (options.has_held) {
     const std::string fresh = PartText(plan, /*is_held=*/false, options);
@@ -288,6 +331,9 @@ std::string RenderPlan(const proto::Plan& plan, const PlanViewOptions& options) 
     }
     pairs.emplace_back("loss", "reaches " + FormatRate(plan.loss_target));
     pairs.emplace_back("cost, USD", Spread(plan.usd, FormatUsd));
+    if (plan.traffic.bytes > 0) {
+      pairs.emplace_back("traffic", TrafficText(plan.traffic));
+    }
   }
   if (plan.confidence > 0.5) {
     pairs.emplace_back(

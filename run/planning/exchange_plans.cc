@@ -40,7 +40,7 @@ double ScoreOf(
           provisioner::TraitsOf(choice.speed, provisioner::WorkersOf(choice.counts)),
           choice.server_hosts,
           either(expected.seconds, choice.seconds),
-          judge.IsHeld(choice.counts));
+          choice.start_s);
     }
     case proto::Objective::kThroughputPerHour:
       break;

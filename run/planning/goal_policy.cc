@@ -114,7 +114,7 @@ void JudgeWanted(
   answer->speed =
       PredictedSpeed(problem, verdict.speed.samples_per_s, {verdict.workers, server_hosts});
   answer->wanted_usd = verdict.usd;
-  answer->wanted_meets = judge.MeetsGoal(verdict, judge.IsHeld(*counts));
+  answer->wanted_meets = judge.MeetsGoal(verdict);
 }
 
 struct Solved {

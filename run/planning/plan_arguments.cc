@@ -213,6 +213,35 @@ Result<std::vector<provisioner::ServerRange>> ParseServerRanges(
   return ranges;
 }
 
+Result<std::vector<provisioner::FamilyQuota>> ParseFamilyQuotas(
+    const std::string& flag, const std::vector<std::string>& texts) {
+  std::vector<provisioner::FamilyQuota> quotas;
+  for (const std::string& item : Split(texts)) {
+    const size_t equals = std::min(item.find('='), item.size());
+    const size_t colon = std::min(item.substr(0, equals).find(':'), equals);
+    const std::string market =
+        colon == equals ? "spot" : item.substr(colon + 1, equals - colon - 1);
+    const std::optional<int> vcpus =
+        equals == item.size() ? std::nullopt : ParseCount(item.substr(equals + 1));
+    if (colon == 0 || !vcpus || (market != "spot" && market != "on-demand")) {
+      return Expected(
+          flag, "FAMILY=VCPUS or FAMILY:on-demand=VCPUS, as in P=64,Standard:on-demand=32", item);
+    }
+    const provisioner::FamilyQuota quota = {
+        item.substr(0, colon),
+        market == "spot" ? proto::Market::kSpot : proto::Market::kOnDemand,
+        *vcpus};
+    for (const provisioner::FamilyQuota& other : quotas) {
+      if (other.family == quota.family && other.market == quota.market) {
+        return Status::InvalidArgument(
+            fmt::format("{} names {}, {}, twice", flag, Printable(quota.family), market));
+      }
+    }
+    quotas.push_back(quota);
+  }
+  return quotas;
+}
+
 Result<provisioner::MarketChoice> ParseMarket(const std::string& text) {
   if (text == "spot") {
     return provisioner::MarketChoice::kSpot;

@@ -37,6 +37,11 @@ Result<std::vector<std::string>> ParseEncodings(
 Result<std::vector<provisioner::ServerRange>> ParseServerRanges(
     const std::string& flag, const std::vector<std::string>& texts);
 
+/// "P=64,Standard:on-demand=32", several times: vCPUs of a family, of spot machines unless it says
+/// otherwise. A family twice in a market is an error.
+Result<std::vector<provisioner::FamilyQuota>> ParseFamilyQuotas(
+    const std::string& flag, const std::vector<std::string>& texts);
+
 /// "spot", "on-demand", "both"
 Result<provisioner::MarketChoice> ParseMarket(const std::string& text);
 

@@ -48,10 +48,12 @@ struct PlanCommand {
   std::string unit = "ms";  // of the trace's times
   std::string gaps;         // hold, none, cut: of times in which nobody polled; empty: an error
   std::string at;           // now, in the trace; empty: its end
-  std::string interval = "60s";      // from one count to the next
-  std::vector<std::string> types;    // empty: all
-  std::vector<std::string> without;  // workers and servers that are not used
+  std::string interval = "60s";         // from one count to the next
+  std::vector<std::string> capacities;  // TYPE=TRACE: spot machines that could be had
+  std::vector<std::string> types;       // empty: all
+  std::vector<std::string> without;     // workers and servers that are not used
   std::vector<std::string> quotas;
+  std::vector<std::string> vcpu_quotas;       // by family
   std::vector<std::string> on_demand_quotas;  // beside spot machines of the type
   std::vector<std::string> held;
   bool drops_held = false;  // a plan need not keep them

@@ -104,6 +104,7 @@ Status ParseGoal(const PlanCommand& command, Planning* planning) {
           quota.count));
     }
   }
+  PS_ASSIGN(setup.vcpu_quotas, ParseFamilyQuotas("--quota-vcpus", command.vcpu_quotas));
   PS_ASSIGN(setup.on_demand_quotas, ParseTypeCounts("--quota-on-demand", command.on_demand_quotas));
   if (!setup.on_demand_quotas.empty() &&
       (command.common.market == "on-demand" || command.strategy == "on-demand")) {
@@ -255,8 +256,8 @@ Status PreparePlan(const PlanCommand& command, Planning* planning, Duration* eff
   PS_TRY(CheckStrategy(command.strategy));
   if (!command.trace_path.empty() || !command.history.empty() || !command.at.empty()) {
     return Status::InvalidArgument(
-        "--trace, --at and --history are of --strategy parcae; psctl simulate judges whole runs on "
-        "a trace");
+        "--trace, --at and --history are of --strategy parcae; --capacity TYPE=TRACE says what a "
+        "plan comes to on a trace, and psctl simulate what policies do");
   }
   PS_TRY(ParseObjective(command, planning));
   PS_TRY(ParseOutlook(command, &planning->outlook));

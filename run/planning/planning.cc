@@ -6,8 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "provisioner/planner/fleet_judge.h"
 #include "provisioner/planner/memory_fit.h"
+#include "provisioner/planner/vcpu_quotas.h"
+#include "provisioner/planner/zone_choice.h"
 #include "provisioner/profile/exchange_penalty.h"
 #include "provisioner/profile/fingerprint.h"
 #include "provisioner/profile/local_steps.h"
@@ -326,8 +327,7 @@ void AddRevocations(
   if (!(outlook.seconds > 0 && plan->seconds_max > 0)) {
     return;
   }
-  const double start_s =
-      provisioner::FleetJudge(planning.problem).IsHeld(choice.counts) ? 0 : plan->takeover_s;
+  const double start_s = choice.start_s;
   const double high_s = start_s + (outlook.seconds - start_s) * (plan->seconds.high - start_s) /
                                       (plan->seconds.value - start_s);
   if (high_s > plan->seconds_max) {
@@ -355,28 +355,18 @@ bool IsNewFleet(const provisioner::PlanSetup& setup) {
   return setup.held.empty() && !setup.servers_run && !setup.all_run;
 }
 
-/// A new fleet trains when its machines are up, and is paid for until then, too: as long as the
-/// slowest type on offer takes, whatever the fleet.
+/// A new fleet trains when its machines are up, and is paid for until then, too: as long as its
+/// slowest one takes, or what the command says of all.
 void CountStart(Planning* planning) {
   if (!IsNewFleet(planning->input.setup)) {
     return;
   }
-  provisioner::PlanProblem& problem = planning->problem;
-  double start_s = 0;
-  const auto count = [&](const std::string& name) {
-    const proto::InstanceType* const type = planning->catalog.Find(name);
-    start_s = std::max(start_s, type == nullptr ? 0 : type->start_up_s);
-  };
-  for (const provisioner::Offer& offer : problem.offers) {
-    if (offer.quota > 0) {
-      count(problem.speed->classes()[static_cast<size_t>(offer.worker_class)].name);
-    }
+  provisioner::PlanSetup& setup = planning->input.setup;
+  if (planning->outlook.start_up_s) {
+    setup.goal.takeover_s = *planning->outlook.start_up_s;
+  } else {
+    setup.counts_start_up = true;
   }
-  for (const provisioner::ServerOffer& server : problem.servers) {
-    count(server.instance_type);
-  }
-  problem.goal.takeover_s = planning->outlook.start_up_s.value_or(start_s);
-  planning->input.setup.goal.takeover_s = problem.goal.takeover_s;
 }
 
 /// Names the machines of a new fleet whose start nobody tells.
@@ -423,6 +413,7 @@ Status MakeProblem(const PlanningCommand& command, Planning* planning) {
   if (input.setup.goal.loss_now > 0) {
     PS_TRY(MeasurePace(planning));
   }
+  CountStart(planning);
   PS_ASSIGN(
       planning->models,
       provisioner::BuildJobModels(planning->catalog, planning->profile, input.models));
@@ -435,7 +426,6 @@ Status MakeProblem(const PlanningCommand& command, Planning* planning) {
         "try --market both");
   }
   planning->problem.answers_max = kAnswers;
-  CountStart(planning);
   return Status::Ok();
 }
 
@@ -498,6 +488,12 @@ proto::Plan PlanOf(
   }
   for (std::string& note :
        provisioner::MemoryNotes(planning.catalog, planning.models, problem, choice)) {
+    plan.notes.push_back(std::move(note));
+  }
+  for (std::string& note : provisioner::TrafficNotes(planning.catalog, problem, plan)) {
+    plan.notes.push_back(std::move(note));
+  }
+  for (std::string& note : provisioner::QuotaNotes(planning.catalog, planning.input.setup, plan)) {
     plan.notes.push_back(std::move(note));
   }
   for (std::string& note : PriceNotes(planning.catalog, plan, planning.today)) {

@@ -51,6 +51,16 @@ const SpotPrice* CheapestSpot(const InstanceType& type) {
   return found == type.spot.end() ? nullptr : &*found;
 }
 
+namespace {
+
+/// The type's price in the zone; where that has none of its own, the lowest.
+const SpotPrice* SpotIn(const InstanceType& type, const std::string& zone) {
+  const auto found = std::ranges::find(type.spot, zone, &SpotPrice::zone);
+  return found == type.spot.end() ? CheapestSpot(type) : &*found;
+}
+
+}  // namespace
+
 std::vector<std::string> PriceNotes(
     const proto::Catalog& catalog, const proto::Plan& plan, const std::string& today) {
   std::vector<std::string> estimated;
@@ -62,7 +72,7 @@ std::vector<std::string> PriceNotes(
   };
   for (const proto::PlanWorkers& workers : plan.workers) {
     const InstanceType* type = catalog.Find(workers.instance_type);
-    const SpotPrice* spot = type == nullptr ? nullptr : CheapestSpot(*type);
+    const SpotPrice* spot = type == nullptr ? nullptr : SpotIn(*type, workers.zone);
     if (workers.market == proto::Market::kOnDemand || spot == nullptr) {
       add_day(workers.instance_type, catalog.as_of);
       continue;

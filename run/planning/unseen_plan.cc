@@ -78,8 +78,7 @@ double Regret(
   provisioner::FleetJudge judge(problem);
   const provisioner::Verdict kept =
       judge.Judge(choice.counts, choice.server_offer, choice.server_hosts);
-  return judge.MeetsGoal(kept, judge.IsHeld(choice.counts)) ? std::max(0.0, kept.usd - best_usd)
-                                                            : best_usd;
+  return judge.MeetsGoal(kept) ? std::max(0.0, kept.usd - best_usd) : best_usd;
 }
 
 }  // namespace

@@ -15,14 +15,18 @@ using testing::IsEmpty;
 using testing::Not;
 
 proto::Catalog Sample() {
-  proto::Catalog catalog{"aws", "us-east-1", "2026-07-20", "a test", {}};
-  proto::InstanceType gpu{
-      "g4dn.12xlarge", "T4", 4, 16, 48, 192, 20, 50, 7.88, 3.912, {}, 10, false};
+  proto::Catalog catalog{
+      .provider = "aws",
+      .region = "us-east-1",
+      .as_of = "2026-07-20",
+      .source = "a test",
+      .types = {}};
+  proto::InstanceType gpu{"g4dn.12xlarge", "T4", 4, 16, 48, 192, 20, 50, 7.88, 3.912, {}, 10};
   gpu.spot = {{"us-east-1a", 1.22, "2026-07-20", false}, {"us-east-1b", 1.25, "2026-07-20", false}};
-  proto::InstanceType other{"g3.4xlarge", "M60", 1, 8, 16, 122, 5, 10, 15.75, 1.14, {}, 2, false};
+  proto::InstanceType other{"g3.4xlarge", "M60", 1, 8, 16, 122, 5, 10, 15.75, 1.14, {}, 2};
   other.spot = {{"us-east-1", 0.342, "2026-07-20", true}};
-  const proto::InstanceType server{
-      "m5.xlarge", "cpu", 1, 0, 4, 16, 1.25, 10, 0, 0.192, {}, 10, true};
+  proto::InstanceType server{"m5.xlarge", "cpu", 1, 0, 4, 16, 1.25, 10, 0, 0.192, {}, 10};
+  server.is_server_host = true;
   catalog.types = {gpu, other, server};
   return catalog;
 }

@@ -80,7 +80,7 @@ TEST_F(PlanStartTest, TheStartIsPaidForAndShown) {
   EXPECT_THAT(out_, HasSubstr("\nstart         10m 00s of it, until all are up\n"));
 }
 
-TEST_F(PlanStartTest, TheSlowestTypeOnOfferCountsWhereTheCatalogSaysIt) {
+TEST_F(PlanStartTest, TheSlowestTypeOfTheFleetCountsWhereTheCatalogSaysIt) {
   Type("g3.8xlarge").start_up_s = 100;
   Type("m5.xlarge").start_up_s = 200;
   const std::vector<std::string> flags = {

@@ -24,6 +24,7 @@ void ExactDive::Sums::Add(const Level& level, int count, size_t limited_count) {
   rate += count * slot.rate_max;
   rate_min += count * slot.rate_min;
   usd_per_s += count * slot.usd_per_s;
+  usd_run_per_s += count * slot.usd_run_per_s;
   samples_per_s += count * speed;
   samples_per_s_min += count * slot.rate_min * slot.samples;
   square_sum += count * speed * speed;
@@ -43,7 +44,7 @@ void ExactDive::Prepare(const Relaxation& relaxation) {
     Level level;
     level.slot = slot;
     level.position = static_cast<int>(i);
-    const double key = slot.usd_per_s - multipliers.rate * slot.worth -
+    const double key = slot.usd_run_per_s - multipliers.rate * slot.worth -
                        multipliers.batch * relaxation.weights[i] +
                        multipliers.crowding * slot.crowding;
     level.values = {
@@ -69,7 +70,8 @@ void ExactDive::Prepare(const Relaxation& relaxation) {
                                                       : a.position < b.position;
   });
   for (size_t i = 1; i < levels_.size(); ++i) {
-    const bool is_same = levels_[i - 1].slot.worker_class == levels_[i].slot.worker_class;
+    const bool is_same = levels_[i].slot.is_ladder &&
+                         levels_[i - 1].slot.worker_class == levels_[i].slot.worker_class;
     levels_[i].previous = is_same ? static_cast<int>(i) - 1 : -1;
   }
   for (size_t i = levels_.size(); i-- > 1;) {
@@ -102,7 +104,7 @@ void ExactDive::UpdateLimit() {
   const Goal& goal = basis_.problem().goal;
   const double budget = std::max(goal.usd_max, goal.usd_max / judge_.quantile_factor());
   usd_limit_ = std::min(best_.usd_limit(), budget) * (1 + kSlack);
-  const double usd_left = usd_limit_ - goal.takeover_s * relaxation_->usd_per_s_min;
+  const double usd_left = usd_limit_ - relaxation_->start_s * relaxation_->usd_per_s_min;
   const double ratio = usd_left / relaxation_->steps_min;  // USD/s per step/s that still competes
   if (!std::isfinite(ratio)) {
     limits_[kKey] = kInfinity;
@@ -111,7 +113,7 @@ void ExactDive::UpdateLimit() {
   const double k = relaxation_->multipliers.rate;
   const double rate = k >= ratio ? relaxation_->rate_needed : relaxation_->worth_max;
   const double servers_usd_per_s = basis_.servers()[static_cast<size_t>(region_->server)].usd_per_s;
-  limits_[kKey] = (ratio - k) * rate - servers_usd_per_s + kSlack * relaxation_->usd_per_s_min;
+  limits_[kKey] = (ratio - k) * rate - servers_usd_per_s + kSlack * relaxation_->usd_run_per_s_min;
 }
 
 bool ExactDive::Run(
@@ -138,6 +140,17 @@ bool ExactDive::Run(
       pools_[static_cast<size_t>(level.slot.pool)] -= level.slot.low;
     }
   }
+  vcpus_ = server.vcpus;
+  for (const Level& level : levels_) {
+    if (level.slot.vcpu_quota >= 0) {
+      const Offer& offer = basis_.problem().offers[static_cast<size_t>(level.slot.offer)];
+      vcpus_[static_cast<size_t>(level.slot.vcpu_quota)] -=
+          (level.slot.low - offer.held) * level.slot.vcpus;
+    }
+  }
+  if (std::ranges::any_of(vcpus_, [](int left) { return left < 0; })) {
+    return true;  // what the region needs at least is too much
+  }
   KeepBinding();
   return Descend(0, region.workers, {});
 }
@@ -153,6 +166,12 @@ bool ExactDive::Descend(size_t depth, int left, const Sums& sums) {
   int no_pool = std::numeric_limits<int>::max();
   int& pool = slot.pool < 0 ? no_pool : pools_[static_cast<size_t>(slot.pool)];
   high = std::min(high, slot.high - slot.low <= pool ? slot.high : slot.low + pool);
+  int no_quota = 0;
+  int& vcpus = slot.vcpu_quota < 0 ? no_quota : vcpus_[static_cast<size_t>(slot.vcpu_quota)];
+  const int vcpus_each = slot.vcpu_quota < 0 ? 0 : slot.vcpus;
+  if (vcpus_each > 0) {
+    high = std::min(high, slot.low + vcpus / vcpus_each);
+  }
   if (level.previous >= 0) {
     const Slot& previous = levels_[static_cast<size_t>(level.previous)].slot;
     if (counts_[static_cast<size_t>(previous.offer)] < previous.high) {
@@ -193,8 +212,10 @@ bool ExactDive::Descend(size_t depth, int left, const Sums& sums) {
       child.Add(level, count, limited_count_);
       chosen = count;
       pool -= count - slot.low;
+      vcpus -= (count - slot.low) * vcpus_each;
       const bool is_done = Descend(depth + 1, left - count, child);
       pool += count - slot.low;
+      vcpus += (count - slot.low) * vcpus_each;
       if (!is_done) {
         chosen = 0;
         return false;
@@ -234,8 +255,10 @@ void ExactDive::Leaf(const Sums& sums) {
                                      {sums.rate,
                                       frame_->fleet_rate_max,
                                       line.constant * sums.rate + line.slope * sums.samples_per_s});
-  if (seconds > basis_.run_seconds_max() * (1 + kSlack) ||
-      (seconds + problem.goal.takeover_s) * (sums.usd_per_s + server.usd_per_s) > usd_limit_) {
+  if (seconds > basis_.RunSecondsMax(relaxation_->start_s) * (1 + kSlack) ||
+      seconds * (sums.usd_run_per_s + server.usd_per_s) +
+              relaxation_->start_s * (sums.usd_per_s + server.usd_per_s) >
+          usd_limit_) {
     return;
   }
   Consider(counts_, server);
@@ -244,8 +267,7 @@ void ExactDive::Leaf(const Sums& sums) {
 
 void ExactDive::Consider(const std::vector<int>& counts, const ServerChoice& server) {
   const Verdict verdict = judge_.Judge(counts, server.offer, server.hosts);
-  if (verdict.usd <= best_.usd_limit() * (1 + kSlack) &&
-      judge_.MeetsGoal(verdict, judge_.IsHeld(counts))) {
+  if (verdict.usd <= best_.usd_limit() * (1 + kSlack) && judge_.MeetsGoal(verdict)) {
     best_.Add(judge_.Choose(counts, server.offer, server.hosts));
   }
 }

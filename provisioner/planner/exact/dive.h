@@ -62,7 +62,8 @@ class ExactDive {
     Values values{};
     double rate = 0;
     double rate_min = 0;
-    double usd_per_s = 0;
+    double usd_per_s = 0;      // of rent
+    double usd_run_per_s = 0;  // with traffic
     double samples_per_s = 0;
     double samples_per_s_min = 0;
     double square_sum = 0;  // of the workers' samples/s
@@ -95,6 +96,7 @@ class ExactDive {
   std::vector<FillTable::Slot> fill_slots_;  // scratch
   std::vector<double> class_keys_;           // scratch
   std::vector<int> counts_;                  // per offer
+  std::vector<int> vcpus_;                   // as pools_, of the quotas of vCPUs
   std::vector<int> pools_;  // what is left of each beside the counts chosen and all least ones
   double usd_limit_ = 0;
   uint64_t nodes_left_ = 0;

@@ -9,6 +9,7 @@
 #include "provisioner/planner/exact/ratio_search.h"
 #include "provisioner/planner/exact/trait_bounds.h"
 #include "provisioner/planner/numbers.h"
+#include "provisioner/planner/vcpu_room.h"
 
 namespace ps::provisioner {
 namespace {
@@ -112,7 +113,9 @@ bool NarrowToFirst(const Region& region, std::vector<Slot>* slots) {
       }
       slot.high = 0;
     } else if (slot.rank == region.first_low && !has_first && slot.high > 0) {
-      slot.low = std::max(slot.low, 1);  // the cheapest of its ladder comes first
+      if (slot.is_ladder) {
+        slot.low = std::max(slot.low, 1);  // the cheapest of its ladder comes first
+      }
       has_first = true;
     }
   }
@@ -122,13 +125,14 @@ bool NarrowToFirst(const Region& region, std::vector<Slot>* slots) {
 }  // namespace
 
 ExactBasis::ExactBasis(const PlanProblem& problem, const FleetJudge& judge)
-    : problem_(problem), ladders_(judge.ladders()) {
+    : problem_(problem), judge_(judge) {
   for (size_t i = 0; i < problem.servers.size(); ++i) {
     const ServerOffer& offer = problem.servers[i];
     for (int hosts = offer.hosts_min; hosts <= offer.hosts_max; ++hosts) {
       const int index = static_cast<int>(i);
       std::vector<int> room = RoomBeside(problem, index, hosts);
-      if (std::ranges::any_of(room, [](int left) { return left < 0; })) {
+      const VcpuRoom vcpus(problem, index, hosts);
+      if (std::ranges::any_of(room, [](int left) { return left < 0; }) || !vcpus.IsEnough()) {
         continue;  // what is held leaves none for so many hosts
       }
       for (const Offer& held : problem.offers) {
@@ -142,17 +146,36 @@ ExactBasis::ExactBasis(const PlanProblem& problem, const FleetJudge& judge)
            judge.Side(index, hosts),
            offer.usd_per_hour * hosts / kSecondsPerHour,
            std::move(room),
-           offer.memory.WorkersMax(hosts)});
+           offer.memory.WorkersMax(hosts),
+           vcpus.left()});
     }
   }
-  for (const Offer& offer : problem.offers) {
-    workers_min_ += offer.held;
+  for (size_t i = 0; i < problem.offers.size(); ++i) {
+    workers_min_ += problem.offers[i].held;
+    runs_ = runs_ || RunningOf(problem, i) > 0;
   }
   workers_min_ = std::max({workers_min_, problem.workers_min, 1});
   workers_max_ = static_cast<int>(std::min<int64_t>(MostWorkers(problem), problem.workers_max));
-  run_seconds_max_ =
-      std::max((problem.goal.seconds_max - problem.goal.takeover_s) / judge.quantile_factor(), 0.0);
   usd_per_s_max_ = problem.goal.usd_per_hour_max / kSecondsPerHour * (1 + 2 * kSlack);
+}
+
+double ExactBasis::RunSecondsMax(double start_s) const {
+  return std::max((problem_.goal.seconds_max - start_s) / judge_.quantile_factor(), 0.0);
+}
+
+double ExactBasis::StartLeast(int server, const std::vector<Slot>& slots) const {
+  const double takeover_s = problem_.goal.takeover_s;
+  if (!problem_.goal.counts_start_up || runs_) {
+    return takeover_s;  // a fleet that differs may still be of nothing but what runs
+  }
+  const int offer = servers_[static_cast<size_t>(server)].offer;
+  double least_s = kInfinity;
+  double needed_s = problem_.servers[static_cast<size_t>(offer)].start_up_s;
+  for (const Slot& slot : slots) {
+    least_s = slot.high > 0 ? std::min(least_s, slot.start_s) : least_s;
+    needed_s = slot.low > 0 ? std::max(needed_s, slot.start_s) : needed_s;
+  }
+  return takeover_s + (least_s < kInfinity ? std::max(least_s, needed_s) : needed_s);
 }
 
 Range ExactBasis::LoadsOf(int server, int workers) const {
@@ -170,7 +193,8 @@ Frame ExactBasis::MakeFrame(int server, int workers, const Range& load) const {
   frame.late = bounds.late;
   frame.is_exact = bounds.is_exact;
   const auto& classes = problem_.speed->classes();
-  std::vector<int> room = servers_[static_cast<size_t>(server)].pools;
+  const ServerChoice& side = servers_[static_cast<size_t>(server)];
+  std::vector<int> room = side.pools;
   for (const Offer& offer : problem_.offers) {
     if (offer.pool >= 0) {
       room[static_cast<size_t>(offer.pool)] -= offer.held;
@@ -179,7 +203,7 @@ Frame ExactBasis::MakeFrame(int server, int workers, const Range& load) const {
   std::vector<size_t> by_speed;
   for (size_t k = 0; k < classes.size(); ++k) {
     int quota = 0;
-    for (const int index : ladders_[k]) {
+    for (const int index : judge_.ladders()[k]) {
       const Offer& offer = problem_.offers[static_cast<size_t>(index)];
       Slot slot;
       slot.offer = index;
@@ -190,12 +214,28 @@ Frame ExactBasis::MakeFrame(int server, int workers, const Range& load) const {
       slot.rate_min = bounds.is_exact                  ? slot.rate_max
                       : bounds.steps_per_s_min.empty() ? 0
                                                        : bounds.steps_per_s_min[k];
+      slot.start_s = offer.start_up_s;
+      slot.usd_run_per_s = kInfinity;
+      slot.usd_per_step = kInfinity;
+      for (const PlacePrice& price : judge_.prices().Of(side.offer, static_cast<size_t>(index))) {
+        slot.usd_run_per_s =
+            std::min(slot.usd_run_per_s, price.usd_per_s + price.usd_per_step * slot.rate_min);
+        slot.usd_per_step =
+            std::min(slot.usd_per_step, price.usd_per_s / slot.rate_max + price.usd_per_step);
+      }
+      slot.is_ladder = judge_.IsLadder(side.offer, k);
+      slot.vcpu_quota = offer.vcpu_quota;
+      slot.vcpus = offer.vcpus;
       slot.crowding = bounds.crowding.empty() ? 0 : bounds.crowding[k];
       slot.low = offer.held;
       slot.high = offer.quota;
       slot.pool = offer.pool;
       if (offer.pool >= 0) {
         slot.high = std::min(slot.high, offer.held + room[static_cast<size_t>(offer.pool)]);
+      }
+      if (offer.vcpu_quota >= 0 && offer.vcpus > 0) {
+        const int left = side.vcpus[static_cast<size_t>(offer.vcpu_quota)];
+        slot.high = std::min(slot.high, offer.held + left / offer.vcpus);
       }
       quota += slot.high;
       frame.slots.push_back(slot);
@@ -234,7 +274,7 @@ bool ExactBasis::WholeFrame(const Frame& frame, Region* region) const {
   double rate_max = 0;
   for (const Slot& slot : frame.slots) {
     if (slot.high > 0) {
-      usd_per_step = std::min(usd_per_step, slot.usd_per_s / slot.rate_max);
+      usd_per_step = std::min(usd_per_step, slot.usd_per_step);
       rate_max = std::max(rate_max, slot.rate_max);
     }
   }
@@ -242,7 +282,8 @@ bool ExactBasis::WholeFrame(const Frame& frame, Region* region) const {
   const double steps = problem_.loss->StepsAtLeast(
       problem_.goal.loss,
       {frame.workers, region->batch_mean, {0, MostHeterogeneity(frame.workers)}, frame.late});
-  if (steps == kInfinity || steps > run_seconds_max_ * rate_max * (1 + kSlack)) {
+  const double run_seconds_max = RunSecondsMax(StartLeast(frame.server, frame.slots));
+  if (steps == kInfinity || steps > run_seconds_max * rate_max * (1 + kSlack)) {
     return false;
   }
   const ServerChoice& server = servers_[static_cast<size_t>(frame.server)];
@@ -343,9 +384,14 @@ Relaxation ExactBasis::Relax(const Frame& frame, const Region& region, double us
     return out;
   }
   // A fleet that takes longer than this costs more than the limit, however cheap its second is.
+  for (size_t i = 0; i < out.slots.size(); ++i) {
+    ratio.terms[i].cost = out.slots[i].usd_run_per_s;
+  }
+  out.usd_run_per_s_min = ratio.cost_fixed + SmallestSum(ratio, &RatioTerm::cost);
+  out.start_s = StartLeast(region.server, out.slots);
   const double seconds_worth =
-      usd_limit / out.usd_per_s_min * (1 + kSlack) - problem_.goal.takeover_s;
-  family.run_seconds_max = std::min(run_seconds_max_, std::max(seconds_worth, 0.0));
+      (usd_limit * (1 + kSlack) - out.start_s * out.usd_per_s_min) / out.usd_run_per_s_min;
+  family.run_seconds_max = std::min(RunSecondsMax(out.start_s), std::max(seconds_worth, 0.0));
   if (!BoundSteps(region, ratio, &family)) {
     return out;
   }
@@ -390,13 +436,12 @@ Relaxation ExactBasis::Relax(const Frame& frame, const Region& region, double us
     return out;
   }
   ratio.rate_min = std::min(out.rate_needed, out.worth_max);
-  const double usd_left = usd_limit - problem_.goal.takeover_s * out.usd_per_s_min;
+  const double usd_left = usd_limit - out.start_s * out.usd_per_s_min;
   RatioBound bound = BoundRatio(
       ratio,
       {region.multipliers.batch, region.multipliers.crowding},
       usd_left / out.steps_min * (1 + kSlack));
-  out.usd_bound =
-      out.steps_min * std::max(bound.ratio, 0.0) + problem_.goal.takeover_s * out.usd_per_s_min;
+  out.usd_bound = out.steps_min * std::max(bound.ratio, 0.0) + out.start_s * out.usd_per_s_min;
   out.multipliers = {bound.rate_multiplier, bound.weight_multiplier, bound.crowding_multiplier};
   out.fleets = std::move(bound.corners);
   return out;

@@ -46,15 +46,21 @@ struct Region {
 struct Slot {
   int offer = 0;
   int worker_class = 0;
-  int rank = 0;  // of its class
-  double usd_per_s = 0;
-  double samples = 0;   // of a step
-  double rate_max = 0;  // steps/s of one worker
+  int rank = 0;              // of its class
+  double usd_per_s = 0;      // of rent, at least
+  double usd_run_per_s = 0;  // with the traffic of its steps, while it trains, at least
+  double usd_per_step = 0;   // rent and traffic, at least
+  double start_s = 0;        // of a new one
+  double samples = 0;        // of a step
+  double rate_max = 0;       // steps/s of one worker
   double rate_min = 0;
-  double worth = 0;     // rate_max in the region's best steps
-  double crowding = 0;  // see SpeedBounds
-  int pool = -1;        // that it is of; see PlanProblem
-  int low = 0;          // fewest and most of it in the region
+  double worth = 0;       // rate_max in the region's best steps
+  double crowding = 0;    // see SpeedBounds
+  int pool = -1;          // that it is of; see PlanProblem
+  int vcpu_quota = -1;    // likewise
+  int vcpus = 0;          // of one
+  bool is_ladder = true;  // see FleetJudge
+  int low = 0;            // fewest and most of it in the region
   int high = 0;
 };
 
@@ -66,6 +72,7 @@ struct ServerChoice {
   double usd_per_s = 0;
   std::vector<int> pools;  // per pool: what these servers leave for workers
   int workers_max = 0;     // that they have memory for
+  std::vector<int> vcpus;  // per quota of vCPUs: what these servers and all that is held leave
 };
 
 /// What holds for all fleets of one size and a range of loads behind one server side.
@@ -99,7 +106,9 @@ struct Relaxation {
   double rate_max = 0;     // steps/s that some fleet could reach
   double worth_max = 0;    // in the region's best steps
   double usd_bound = 0;
-  double usd_per_s_min = 0;
+  double usd_per_s_min = 0;      // of rent
+  double usd_run_per_s_min = 0;  // with traffic, while it trains
+  double start_s = 0;            // until it trains, at least
   Multipliers multipliers;
   double batch_effect = 1;  // steps at the range's worse end over those at its better end
   double first_effect = 1;  // likewise for the range of heterogeneity
@@ -121,8 +130,8 @@ class ExactBasis {
 
   int workers_max() const { return workers_max_; }
 
-  /// Longest j / X that the goal allows; infinity for none.
-  double run_seconds_max() const { return run_seconds_max_; }
+  /// Longest j / X that the goal allows after such a start; infinity for none.
+  double RunSecondsMax(double start_s) const;
 
   /// Highest price of a second that the goal allows, with slack; infinity for none.
   double usd_per_s_max() const { return usd_per_s_max_; }
@@ -156,12 +165,15 @@ class ExactBasis {
   bool CountBestSteps(
       const Frame& frame, const Range& batch_mean, RatioProblem* ratio, Relaxation* out) const;
 
+  /// What every fleet of these slots waits until it trains, but the one that runs already.
+  double StartLeast(int server, const std::vector<Slot>& slots) const;
+
   const PlanProblem& problem_;
-  std::vector<std::vector<int>> ladders_;
+  const FleetJudge& judge_;
   std::vector<ServerChoice> servers_;
   int workers_min_ = 0;
   int workers_max_ = 0;
-  double run_seconds_max_ = 0;
+  bool runs_ = false;  // something does already
   double usd_per_s_max_ = 0;
 };
 

@@ -49,12 +49,13 @@ class FirstFleets {
       return kInfinity;
     }
     const Verdict verdict = judge_.Judge(counts_, server.offer, server.hosts);
-    return judge_.MeetsGoal(verdict, judge_.IsHeld(counts_)) ? verdict.usd : kInfinity;
+    return judge_.MeetsGoal(verdict) ? verdict.usd : kInfinity;
   }
 
   double Keep(const ServerChoice& server) {
     const double usd = Cost(server);
-    if (usd <= best_.usd_limit() && judge_.ClimbsLadders(counts_) && usd < kInfinity) {
+    if (usd <= best_.usd_limit() && judge_.ClimbsLadders(counts_, server.offer) &&
+        usd < kInfinity) {
       best_.Add(judge_.Choose(counts_, server.offer, server.hosts));
     }
     return usd;
@@ -98,6 +99,16 @@ class FirstFleets {
         left -= problem_.offers[i].pool == pool ? counts_[i] : 0;
       }
       room = std::min(room, left);
+    }
+    const int quota = problem_.offers[offer].vcpu_quota;
+    const int vcpus = problem_.offers[offer].vcpus;
+    if (quota >= 0 && vcpus > 0) {
+      int left = server.vcpus[static_cast<size_t>(quota)];
+      for (size_t i = 0; i < counts_.size(); ++i) {
+        const Offer& other = problem_.offers[i];
+        left -= other.vcpu_quota == quota ? (counts_[i] - other.held) * other.vcpus : 0;
+      }
+      room = std::min(room, std::max(left, 0) / vcpus);
     }
     return room;
   }

@@ -329,8 +329,11 @@ class ExactSearch {
       for (size_t i = 0; i < fleet.size(); ++i) {
         counts[static_cast<size_t>(frame.slots[i].offer)] = fleet[i];
       }
-      if (judge_.ClimbsLadders(counts)) {
-        dive_.Consider(counts, basis_.servers()[static_cast<size_t>(frame.server)]);
+      const ServerChoice& server = basis_.servers()[static_cast<size_t>(frame.server)];
+      // Corners know nothing of quotas of vCPUs.
+      if (judge_.ClimbsLadders(counts, server.offer) &&
+          judge_.Fits(counts, server.offer, server.hosts)) {
+        dive_.Consider(counts, server);
       }
     }
   }

@@ -39,6 +39,8 @@ class Rules {
 
   Status Check() const {
     PS_TRY(Day("as_of", catalog_.as_of));
+    PS_TRY(Traffic());
+    PS_TRY(Families());
     std::map<std::string_view, size_t> names;
     for (size_t i = 0; i < catalog_.types.size(); ++i) {
       const InstanceType& type = catalog_.types[i];
@@ -70,6 +72,44 @@ class Rules {
                              path,
                              path + " is " + Quoted(date) +
                                  ", which is no day; allowed: a date such as 2026-07-20");
+  }
+
+  Status Traffic() const {
+    const TrafficPrices& traffic = catalog_.traffic;
+    if (!traffic.as_of.empty()) {
+      return Day("traffic.as_of", traffic.as_of);
+    }
+    return traffic.zone_usd_per_gb == 0 && traffic.egress_usd_per_gb == 0
+               ? Status::Ok()
+               : Error("traffic", "traffic has prices without as_of; allowed: their day as well");
+  }
+
+  Status Families() const {
+    for (size_t i = 0; i < catalog_.vcpu_quotas.size(); ++i) {
+      const std::string& family = catalog_.vcpu_quotas[i].family;
+      const std::string path = fmt::format("vcpu_quotas[{}].family", i);
+      const auto same = std::ranges::find(catalog_.vcpu_quotas, family, &VcpuQuota::family);
+      if (same - catalog_.vcpu_quotas.begin() != static_cast<std::ptrdiff_t>(i)) {
+        return Error(path, path + " is " + Quoted(family) + " again; allowed: each family once");
+      }
+      for (size_t k = 0; k < catalog_.types.size(); ++k) {
+        const InstanceType& type = catalog_.types[k];
+        if (type.quota_family == family && type.vcpus == 0) {
+          const std::string at = fmt::format("types[{}]", k);
+          return Error(
+              at,
+              at + ".vcpus is 0, and vcpu_quotas limit those of its family " + Quoted(family) +
+                  "; allowed: 1 or more");
+        }
+      }
+      if (std::ranges::count(catalog_.types, family, &InstanceType::quota_family) == 0) {
+        return Error(
+            path,
+            path + " is " + Quoted(family) +
+                ", of which there is no type; allowed: the quota_family of one");
+      }
+    }
+    return Status::Ok();
   }
 
   Status Network(const InstanceType& type, const std::string& path) const {

@@ -45,14 +45,35 @@ struct InstanceType {
   double network_burst_gbit_per_s = 0;  // what it reaches for minutes; never below the above
   double pcie_gbyte_per_s = 0;          // host to device and back, each way; 0: no device
   double on_demand_usd_per_hour = 0;
-  std::vector<SpotPrice> spot;   // empty: not sold as spot
-  int quota = 0;                 // instances of it that the account may run at once
-  bool is_server_host = false;   // may hold parameters
-  double start_up_s = 0;         // from asking for one until it is up; 0: not known
-  double billing_min_s = 0;      // that one is paid for at least
-  double disk_usd_per_hour = 0;  // beside either price
+  std::vector<SpotPrice> spot;    // empty: not sold as spot
+  int quota = 0;                  // instances of it that the account may run at once
+  bool quota_is_guess = false;    // nobody told
+  std::string quota_family = {};  // whose vCPUs are limited together; empty: not known
+  bool is_server_host = false;    // may hold parameters
+  double start_up_s = 0;          // from asking for one until it is up; 0: not known
+  double billing_min_s = 0;       // that one is paid for at least
+  double disk_usd_per_hour = 0;   // beside either price
 
   friend bool operator==(const InstanceType&, const InstanceType&) = default;
+};
+
+/// USD for a GB (1e9 bytes) that goes from zone to zone, both ends' charges together.
+struct TrafficPrices {
+  double zone_usd_per_gb = 0;    // within the region
+  double egress_usd_per_gb = 0;  // out of it
+  std::string as_of = {};        // empty: not known
+  std::string source = {};
+
+  friend bool operator==(const TrafficPrices&, const TrafficPrices&) = default;
+};
+
+/// vCPUs of a family of types that the account may have at once; -1: not known.
+struct VcpuQuota {
+  std::string family;
+  int spot_vcpus = -1;
+  int on_demand_vcpus = -1;
+
+  friend bool operator==(const VcpuQuota&, const VcpuQuota&) = default;
 };
 
 struct Catalog {
@@ -60,6 +81,9 @@ struct Catalog {
   std::string region;    // "us-east-1"
   std::string as_of;     // day of the on-demand prices, "2026-07-20"
   std::string source;    // where the figures are from, for people
+  TrafficPrices traffic = {};
+  std::vector<VcpuQuota> vcpu_quotas = {};
+  double server_gbit_per_vcpu = 0;  // each way, of a server host; 0: not known
   std::vector<InstanceType> types;
 
   /// Null when there is none.

@@ -34,7 +34,7 @@ struct PlanWorkers {
   double link_bytes_per_s = 0;  // each way
   double usd_per_hour = 0;      // of one
   int held = 0;                 // of them, that ran already and are kept
-  std::string zone = {};        // of the spot price
+  std::string zone = {};        // of the spot price, or the servers'
 
   friend bool operator==(const PlanWorkers&, const PlanWorkers&) = default;
 };
@@ -44,8 +44,18 @@ struct PlanServers {
   int count = 1;
   double link_bytes_per_s = 0;  // of one, each way
   double usd_per_hour = 0;
+  std::string zone = {};  // empty: not known, or anywhere
 
   friend bool operator==(const PlanServers&, const PlanServers&) = default;
+};
+
+/// Bytes between workers and servers until the target, both ways.
+struct PlanTraffic {
+  double bytes = 0;
+  double bytes_across_zones = 0;
+  double usd = 0;  // of the plan's, for those that cross
+
+  friend bool operator==(const PlanTraffic&, const PlanTraffic&) = default;
 };
 
 /// A predicted value, and what it stays above and below: each at the plan's confidence.
@@ -107,6 +117,27 @@ struct PlanRevocations {
   friend bool operator==(const PlanRevocations&, const PlanRevocations&) = default;
 };
 
+/// Spot machines of a type that work at a moment, in the mean.
+struct PlanCapacityPoint {
+  std::string instance_type;
+  double at_s = 0;
+  double working = 0;
+
+  friend bool operator==(const PlanCapacityPoint&, const PlanCapacityPoint&) = default;
+};
+
+/// What a fleet comes to along traces of how many spot machines could be had.
+struct PlanCapacity {
+  std::string spare;   // the type that stands in for what lacks; empty: none
+  double in_time = 0;  // chance
+  double seconds = 0;  // mean of runs that get there, as are those below
+  double usd = 0;
+  double revoked = 0;
+  std::vector<PlanCapacityPoint> points = {};
+
+  friend bool operator==(const PlanCapacity&, const PlanCapacity&) = default;
+};
+
 struct Plan {
   std::string job;
   std::string model_fingerprint;
@@ -133,6 +164,7 @@ struct Plan {
   Estimate steps;  // minibatches of all workers together, to the target
   Estimate seconds;
   Estimate usd;
+  PlanTraffic traffic = {};
   std::string bottleneck;  // "server network", "worker network", "pcie", "compute", "quota"
   double server_busy = 0;  // share of the servers' bandwidth in use, 0 to 1
   double computing = 0;    // share of the workers' time
@@ -142,6 +174,7 @@ struct Plan {
   std::vector<PlanGain> gains;
   std::vector<PlanQuota> quotas;
   PlanRevocations revocations;
+  std::vector<PlanCapacity> capacity = {};  // of the fleet, then with a spare type each
   std::vector<PlanAlternative> if_prices_double;
   std::vector<std::string> notes;  // a line each
 

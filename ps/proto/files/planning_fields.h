@@ -41,10 +41,27 @@ void VisitFields(C& c, V&& visit) {
   visit("on_demand_usd_per_hour", c.on_demand_usd_per_hour);
   visit("spot", c.spot);
   visit("quota", c.quota);
+  visit("quota_is_guess", c.quota_is_guess);
+  visit("quota_family", c.quota_family);
   visit("is_server_host", c.is_server_host);
   visit("start_up_s", c.start_up_s);
   visit("billing_min_s", c.billing_min_s);
   visit("disk_usd_per_hour", c.disk_usd_per_hour);
+}
+
+template <MaybeConst<TrafficPrices> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("zone_usd_per_gb", c.zone_usd_per_gb);
+  visit("egress_usd_per_gb", c.egress_usd_per_gb);
+  visit("as_of", c.as_of);
+  visit("source", c.source);
+}
+
+template <MaybeConst<VcpuQuota> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("family", c.family);
+  visit("spot_vcpus", c.spot_vcpus);
+  visit("on_demand_vcpus", c.on_demand_vcpus);
 }
 
 template <MaybeConst<Catalog> C, typename V>
@@ -53,6 +70,9 @@ void VisitFields(C& c, V&& visit) {
   visit("region", c.region);
   visit("as_of", c.as_of);
   visit("source", c.source);
+  visit("traffic", c.traffic);
+  visit("vcpu_quotas", c.vcpu_quotas);
+  visit("server_gbit_per_vcpu", c.server_gbit_per_vcpu);
   visit("types", c.types);
 }
 
@@ -219,6 +239,14 @@ void VisitFields(C& c, V&& visit) {
   visit("count", c.count);
   visit("link_bytes_per_s", c.link_bytes_per_s);
   visit("usd_per_hour", c.usd_per_hour);
+  visit("zone", c.zone);
+}
+
+template <MaybeConst<PlanTraffic> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("bytes", c.bytes);
+  visit("bytes_across_zones", c.bytes_across_zones);
+  visit("usd", c.usd);
 }
 
 template <MaybeConst<Estimate> C, typename V>
@@ -251,6 +279,23 @@ template <MaybeConst<PlanQuota> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("instance_type", c.instance_type);
   visit("usd", c.usd);
+}
+
+template <MaybeConst<PlanCapacityPoint> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("instance_type", c.instance_type);
+  visit("at_s", c.at_s);
+  visit("working", c.working);
+}
+
+template <MaybeConst<PlanCapacity> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("spare", c.spare);
+  visit("in_time", c.in_time);
+  visit("seconds", c.seconds);
+  visit("usd", c.usd);
+  visit("revoked", c.revoked);
+  visit("points", c.points);
 }
 
 template <MaybeConst<PlanRevocations> C, typename V>
@@ -297,6 +342,7 @@ void VisitFields(C& c, V&& visit) {
   visit("steps", c.steps);
   visit("seconds", c.seconds);
   visit("usd", c.usd);
+  visit("traffic", c.traffic);
   visit("bottleneck", c.bottleneck);
   visit("server_busy", c.server_busy);
   visit("computing", c.computing);
@@ -306,6 +352,7 @@ void VisitFields(C& c, V&& visit) {
   visit("gains", c.gains);
   visit("quotas", c.quotas);
   visit("revocations", c.revocations);
+  visit("capacity", c.capacity);
   visit("if_prices_double", c.if_prices_double);
   visit("notes", c.notes);
 }

@@ -63,6 +63,8 @@ TEST(CatalogImportTest, TablesAreJoinedByTypeAndByAccelerator) {
   gpu.on_demand_usd_per_hour = 3.912;
   gpu.spot = {{"us-east-1", 1.40832, "2025-06-28", true}};
   gpu.quota = 5;
+  gpu.quota_is_guess = true;
+  gpu.quota_family = "G";
   proto::InstanceType cpu;
   cpu.name = "m5.xlarge";
   cpu.device = "cpu";
@@ -72,6 +74,8 @@ TEST(CatalogImportTest, TablesAreJoinedByTypeAndByAccelerator) {
   cpu.network_burst_gbit_per_s = 10;
   cpu.on_demand_usd_per_hour = 0.192;
   cpu.quota = 5;
+  cpu.quota_is_guess = true;
+  cpu.quota_family = "Standard";
   cpu.is_server_host = true;
   EXPECT_THAT(catalog.types, ElementsAre(gpu, cpu));
   EXPECT_EQ(catalog.provider, "aws");

@@ -65,7 +65,7 @@ TEST(LargeCatalogTest, TheSoonestFleetOfAllTypesIsFoundAndProvenWithFewFleets) {
           TraitsOf(choice.speed, WorkersOf(choice.counts)),
           choice.server_hosts,
           choice.seconds,
-          false);
+          choice.start_s);
     };
     const FleetChoice& best = answer->best.front();
     const double best_s = seconds_of(best);

@@ -21,7 +21,7 @@ constexpr double kEndless = std::numeric_limits<double>::infinity();
 template <typename See>
 void ForEachLadder(const PlanProblem& problem, const FleetJudge& judge, const See& see) {
   ForEachFleet(problem, judge, [&](const std::vector<int>& counts, int server, int hosts) {
-    if (judge.ClimbsLadders(counts)) {
+    if (judge.ClimbsLadders(counts, server)) {
       see(counts, server, hosts);
     }
   });
@@ -32,7 +32,7 @@ double SecondsOf(const FleetJudge& judge, const FleetChoice& choice) {
       TraitsOf(choice.speed, WorkersOf(choice.counts)),
       choice.server_hosts,
       choice.seconds,
-      judge.IsHeld(choice.counts));
+      choice.start_s);
 }
 
 struct ObjectiveCase {
@@ -60,7 +60,7 @@ TEST(ObjectiveTest, TheFastestFleetIsTheOneOfAllFleets) {
       double best_usd = kEndless;
       ForEachLadder(sample.problem, judge, [&](const auto& counts, int server, int hosts) {
         const Verdict verdict = judge.Judge(counts, server, hosts);
-        if (!judge.MeetsGoal(verdict, judge.IsHeld(counts))) {
+        if (!judge.MeetsGoal(verdict)) {
           return;
         }
         const double seconds = SecondsOf(judge, judge.Choose(counts, server, hosts));

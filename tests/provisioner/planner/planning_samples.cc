@@ -97,6 +97,67 @@ void LimitMemory(Random* random, ServerOffer* server) {
   }
 }
 
+void SpreadOverZones(Random* random, PlanProblem* problem) {
+  problem->zones = {"a1", "a2", "b1"};
+  const double zone_usd = random->Chance(0.1) ? 0 : std::exp(Between(random, -31, -24));
+  const double region_usd = zone_usd * Between(random, 0.5, 3);
+  problem->usd_per_byte = {
+      {0, zone_usd, region_usd}, {zone_usd, 0, region_usd}, {region_usd, region_usd, 0}};
+  problem->bytes_per_step = Between(random, 1e6, 8e7);
+  for (Offer& offer : problem->offers) {
+    if (offer.market == proto::Market::kOnDemand || random->Chance(0.2)) {
+      continue;  // in each zone
+    }
+    const double usd = offer.usd_per_hour;
+    for (int zone = random->Chance(0.1) ? -1 : 0; zone < 3; ++zone) {
+      if (random->Chance(0.6)) {
+        offer.places.push_back({zone, usd * Between(random, 0.7, 3.5)});
+      }
+    }
+    if (!offer.places.empty()) {
+      offer.usd_per_hour =
+          std::ranges::min_element(offer.places, {}, &OfferPlace::usd_per_hour)->usd_per_hour;
+    }
+  }
+  std::vector<ServerOffer> servers;
+  for (const ServerOffer& server : problem->servers) {
+    for (int zone = 0; zone < 3; ++zone) {
+      servers.push_back(server);
+      servers.back().zone = zone;
+    }
+  }
+  problem->servers = std::move(servers);
+}
+
+void LimitVcpus(Random* random, PlanProblem* problem) {
+  for (size_t i = 0; i < problem->offers.size(); ++i) {
+    Offer& offer = problem->offers[i];
+    offer.vcpus = 1 << random->Below(4);
+    offer.vcpu_quota = offer.worker_class / 2;
+    while (static_cast<int>(problem->vcpu_quotas.size()) <= offer.vcpu_quota) {
+      problem->vcpu_quotas.push_back({"family", proto::Market::kSpot, 0});
+    }
+    problem->vcpu_quotas[static_cast<size_t>(offer.vcpu_quota)].vcpus +=
+        offer.held * offer.vcpus + static_cast<int>(random->Below(12));
+  }
+  for (ServerOffer& server : problem->servers) {
+    server.vcpus = 2;
+    server.vcpu_quota = 0;
+  }
+  problem->vcpu_quotas.front().vcpus += 2;
+}
+
+void DelayStarts(Random* random, PlanProblem* problem) {
+  problem->goal.counts_start_up = true;
+  for (Offer& offer : problem->offers) {
+    offer.start_up_s = Between(random, 0, 600);
+  }
+  const double server_s = Between(random, 0, 300);
+  for (ServerOffer& server : problem->servers) {
+    server.start_up_s = server_s;
+  }
+}
+
 }  // namespace
 
 PlanningSample RandomSample(uint64_t seed, const SampleShape& shape) {
@@ -198,6 +259,15 @@ PlanningSample RandomSample(uint64_t seed, const SampleShape& shape) {
     for (ServerOffer& server : problem.servers) {
       LimitMemory(&random, &server);
     }
+  }
+  if (shape.has_zones) {
+    SpreadOverZones(&random, &problem);
+  }
+  if (shape.has_vcpus) {
+    LimitVcpus(&random, &problem);
+  }
+  if (shape.has_start_up) {
+    DelayStarts(&random, &problem);
   }
   if (shape.may_drop_held) {
     for (Offer& offer : problem.offers) {

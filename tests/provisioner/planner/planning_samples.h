@@ -40,6 +40,11 @@ struct SampleShape {
   bool has_reckoned = false;  // some types were not measured, and their speed is in doubt
   // Servers hold the job from some number of hosts on, and gradients of some number of workers.
   bool has_memory = false;
+  // Offers are sold in some of three zones of two regions, servers are on offer in each, and what
+  // crosses costs about as much as workers do.
+  bool has_zones = false;
+  bool has_start_up = false;  // types are up after times of their own
+  bool has_vcpus = false;     // classes two by two share vCPUs, the first two with a server
 };
 
 /// A random cluster and a goal that some fleets meet and others miss. Same seed, same problem.

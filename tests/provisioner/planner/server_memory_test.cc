@@ -47,7 +47,7 @@ std::vector<FleetChoice> BestByBruteForce(const PlanProblem& problem) {
         }
         const FleetChoice choice = judge.Choose(counts, static_cast<int>(server), hosts);
         const Verdict verdict = judge.Judge(counts, static_cast<int>(server), hosts);
-        if (DoHold(side, WorkersOf(counts), hosts) && judge.MeetsGoal(verdict, false)) {
+        if (DoHold(side, WorkersOf(counts), hosts) && judge.MeetsGoal(verdict)) {
           best.push_back(choice);
         }
       }
