@@ -119,7 +119,11 @@ std::string ZonesText(const std::vector<proto::PlanWorkers>& workers) {
 }
 
 std::string ServersText(const proto::PlanServers& servers) {
-  return fmt::format("{} {}", servers.count, servers.instance_type);
+  return fmt::format(
+      "{} {}{}",
+      servers.count,
+      servers.instance_type,
+      servers.zone.empty() ? "" : " in " + servers.zone);
 }
 
 proto::Plan PlanOf(

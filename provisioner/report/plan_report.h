@@ -35,7 +35,7 @@ bool HasSeveralMinibatches(const SpeedModel& speed);
 /// worker's zone is known.
 std::string ZonesText(const std::vector<proto::PlanWorkers>& workers);
 
-/// "1 m5.xlarge"
+/// "1 m5.xlarge", or "1 m5.xlarge in us-east-1a"
 std::string ServersText(const proto::PlanServers& servers);
 
 /// One size of fleet in the plot.

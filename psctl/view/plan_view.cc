@@ -295,9 +295,7 @@ std::string RenderPlan(const proto::Plan& plan, const PlanViewOptions& options) 
       {"job", plan.job},
       {"workers", provisioner::FleetText(plan.workers, options.names_minibatches)},
       {"zones", provisioner::ZonesText(plan.workers)},
-      {"servers",
-       provisioner::ServersText(plan.servers) +
-           (plan.servers.zone.empty() ? "" : " in " + plan.servers.zone)},
+      {"servers", provisioner::ServersText(plan.servers)},
       {"samples/s", Spread(plan.samples_per_s, RateText)}};
   if (options.has_held) {
     const std::string fresh = PartText(plan, /*is_held=*/false, options);
