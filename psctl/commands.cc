@@ -6,11 +6,8 @@
 #include "psctl/cli/command_line.h"
 #include "psctl/cli/help_command.h"
 #include "psctl/plan/catalog_command.h"
-#include "psctl/plan/claims_command.h"
-#include "psctl/plan/forecast_command.h"
 #include "psctl/plan/plan_command.h"
 #include "psctl/plan/profile_command.h"
-#include "psctl/plan/replay_command.h"
 #include "psctl/plan/simulate_command.h"
 #include "psctl/plan/tune_command.h"
 #include "psctl/runs/attach_command.h"
@@ -25,6 +22,9 @@
 #include "psctl/runs/stop_command.h"
 #include "psctl/runs/top_command.h"
 #include "psctl/runs/train_command.h"
+#include "psctl/traces/claims_command.h"
+#include "psctl/traces/forecast_command.h"
+#include "psctl/traces/replay_command.h"
 #include "run/planning/price_age.h"
 
 namespace ps::psctl {

@@ -167,10 +167,7 @@ class SoonestSearch {
     const auto [offer, hosts] = equal_.hosts_of[static_cast<size_t>(fastest.server_offer)];
     FleetChoice choice = judge_.Choose(fastest.counts, offer, hosts);
     best_s_ = judge_.SecondsAtConfidence(
-        TraitsOf(choice.speed, WorkersOf(choice.counts)),
-        hosts,
-        choice.seconds,
-        choice.start_s);
+        TraitsOf(choice.speed, WorkersOf(choice.counts)), hosts, choice.seconds, choice.start_s);
     expected_s_ = choice.seconds;
     answer_.best = {std::move(choice)};
     return true;

@@ -8,7 +8,7 @@
 
 #include "ps/base/file.h"
 #include "ps/base/text.h"
-#include "psctl/plan/replay_command.h"
+#include "psctl/traces/replay_command.h"
 #include "run/planning/spot_capacity.h"
 
 namespace ps::psctl {

@@ -6,7 +6,7 @@
 #include "provisioner/planner/planner.h"
 #include "ps/base/status.h"
 #include "ps/proto/files/plan.h"
-#include "psctl/plan/replay_trace.h"
+#include "psctl/traces/replay_trace.h"
 #include "run/planning/planning.h"
 
 namespace ps::psctl {

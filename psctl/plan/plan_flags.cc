@@ -1,8 +1,8 @@
 // The flags of `psctl plan` and `psctl predict`: what is asked, as requests of run/planning.
 
 #include "psctl/plan/plan_command.h"
-#include "psctl/plan/trace_arguments.h"
 #include "psctl/runs/chosen_run.h"
+#include "psctl/traces/trace_arguments.h"
 #include "run/planning/plan_from_run.h"
 
 namespace ps::psctl {

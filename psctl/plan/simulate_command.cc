@@ -19,9 +19,9 @@
 #include "ps/proto/job/job_config.h"
 #include "psctl/cli/arguments.h"
 #include "psctl/plan/goal_policy.h"
-#include "psctl/plan/replay_command.h"
 #include "psctl/plan/simulate_view.h"
-#include "psctl/plan/trace_arguments.h"
+#include "psctl/traces/replay_command.h"
+#include "psctl/traces/trace_arguments.h"
 #include "run/planning/plan_arguments.h"
 #include "run/planning/planning.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "psctl/cli/command.h"
-#include "psctl/plan/replay_trace.h"
+#include "psctl/traces/replay_trace.h"
 #include "run/report/console.h"
 
 namespace ps::psctl {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "ps/base/file.h"
-#include "psctl/plan/forecast_command.h"
-#include "psctl/plan/replay_trace.h"
+#include "psctl/traces/forecast_command.h"
+#include "psctl/traces/replay_trace.h"
 #include "tests/bench/harness.h"
 #include "tests/bench/trace_files.h"
 #include "tests/provisioner/strategies/deadline_replay.h"

@@ -11,8 +11,8 @@
 
 #include "provisioner/strategies/forecast.h"
 #include "ps/base/file.h"
-#include "psctl/plan/forecast_command.h"
-#include "psctl/plan/replay_trace.h"
+#include "psctl/traces/forecast_command.h"
+#include "psctl/traces/replay_trace.h"
 #include "tests/bench/harness.h"
 #include "tests/bench/trace_files.h"
 

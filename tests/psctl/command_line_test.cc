@@ -11,7 +11,6 @@
 #include "ps/base/text.h"
 #include "psctl/commands.h"
 #include "psctl/plan/catalog_command.h"
-#include "psctl/plan/replay_command.h"
 #include "psctl/runs/attach_command.h"
 #include "psctl/runs/check_command.h"
 #include "psctl/runs/checkpoint_command.h"
@@ -24,6 +23,7 @@
 #include "psctl/runs/stop_command.h"
 #include "psctl/runs/top_command.h"
 #include "psctl/runs/train_command.h"
+#include "psctl/traces/replay_command.h"
 
 namespace ps::psctl {
 namespace {

@@ -1,4 +1,4 @@
-#include "psctl/plan/forecast_command.h"
+#include "psctl/traces/forecast_command.h"
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@
 
 #include "provisioner/strategies/forecast.h"
 #include "ps/base/file.h"
-#include "psctl/plan/replay_trace.h"
+#include "psctl/traces/replay_trace.h"
 #include "tests/provisioner/strategies/trace_counts.h"
 #include "tests/psctl/command_fixture.h"
 

@@ -14,9 +14,9 @@
 
 #include "ps/base/file.h"
 #include "ps/base/random.h"
-#include "psctl/plan/replay_command.h"
-#include "psctl/plan/replay_report.h"
-#include "psctl/plan/replay_trace.h"
+#include "psctl/traces/replay_command.h"
+#include "psctl/traces/replay_report.h"
+#include "psctl/traces/replay_trace.h"
 #include "tests/run/sample_status.h"
 
 namespace ps::psctl {

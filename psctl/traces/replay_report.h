@@ -10,7 +10,7 @@
 #include "provisioner/simulator/fleet_policy.h"
 #include "ps/proto/job/job_config.h"
 #include "ps/proto/messages.h"
-#include "psctl/plan/replay_trace.h"
+#include "psctl/traces/replay_trace.h"
 #include "run/report/node_times.h"
 
 namespace ps::psctl {

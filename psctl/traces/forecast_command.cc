@@ -1,4 +1,4 @@
-#include "psctl/plan/forecast_command.h"
+#include "psctl/traces/forecast_command.h"
 
 #include <fmt/core.h>
 
@@ -11,8 +11,8 @@
 #include "ps/base/text.h"
 #include "ps/json/json_writer.h"
 #include "psctl/cli/arguments.h"
-#include "psctl/plan/replay_command.h"
-#include "psctl/plan/trace_arguments.h"
+#include "psctl/traces/replay_command.h"
+#include "psctl/traces/trace_arguments.h"
 #include "run/report/tables.h"
 
 namespace ps::psctl {

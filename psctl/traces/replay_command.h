@@ -7,7 +7,7 @@
 #include "ps/base/ids.h"
 #include "ps/proto/job/job_config.h"
 #include "psctl/cli/command.h"
-#include "psctl/plan/replay_trace.h"
+#include "psctl/traces/replay_trace.h"
 #include "run/directory/run_registry.h"
 #include "run/report/console.h"
 

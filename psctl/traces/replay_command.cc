@@ -1,4 +1,4 @@
-#include "psctl/plan/replay_command.h"
+#include "psctl/traces/replay_command.h"
 
 #include <fmt/core.h>
 #include <poll.h>
@@ -24,10 +24,10 @@
 #include "ps/base/time.h"
 #include "psctl/cli/arguments.h"
 #include "psctl/cli/interrupts.h"
-#include "psctl/plan/replay_report.h"
-#include "psctl/plan/replay_simulation.h"
-#include "psctl/plan/trace_arguments.h"
 #include "psctl/runs/runs_command.h"
+#include "psctl/traces/replay_report.h"
+#include "psctl/traces/replay_simulation.h"
+#include "psctl/traces/trace_arguments.h"
 #include "run/directory/control.h"
 #include "run/planning/live_policy.h"
 #include "run/planning/plan_arguments.h"

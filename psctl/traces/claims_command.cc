@@ -1,4 +1,4 @@
-#include "psctl/plan/claims_command.h"
+#include "psctl/traces/claims_command.h"
 
 #include <fmt/core.h>
 
@@ -10,9 +10,9 @@
 #include "ps/base/text.h"
 #include "psctl/cli/arguments.h"
 #include "psctl/cli/command_line.h"
-#include "psctl/plan/forecast_command.h"
-#include "psctl/plan/replay_command.h"
-#include "psctl/plan/replay_trace.h"
+#include "psctl/traces/forecast_command.h"
+#include "psctl/traces/replay_command.h"
+#include "psctl/traces/replay_trace.h"
 #include "psctl/view/claims_view.h"
 #include "run/directory/files.h"
 #include "run/planning/planning_files.h"

@@ -1,4 +1,4 @@
-#include "psctl/plan/replay_report.h"
+#include "psctl/traces/replay_report.h"
 
 #include <fmt/core.h>
 

@@ -2,8 +2,8 @@
 
 #include "ps/base/status.h"
 #include "ps/proto/job/job_config.h"
-#include "psctl/plan/replay_report.h"
-#include "psctl/plan/replay_trace.h"
+#include "psctl/traces/replay_report.h"
+#include "psctl/traces/replay_trace.h"
 #include "run/planning/live_policy.h"
 
 namespace ps::psctl {

@@ -1,4 +1,4 @@
-#include "psctl/plan/replay_simulation.h"
+#include "psctl/traces/replay_simulation.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "psctl/plan/replay_trace.h"
+#include "psctl/traces/replay_trace.h"
 
 #include <fmt/core.h>
 

@@ -1,4 +1,4 @@
-#include "psctl/plan/trace_arguments.h"
+#include "psctl/traces/trace_arguments.h"
 
 namespace ps::psctl {
 
