@@ -32,7 +32,10 @@ bool HeldValues::Begin(Incarnation incarnation, proto::PeerId peer, const Wanted
 }
 
 uint64_t HeldValues::NextFrame(Incarnation incarnation) {
-  return ++states_.at(incarnation).frames;
+  constexpr int kFramesBits = 32;  // more than a process sends to a member in its life
+  uint64_t& frames = states_.at(incarnation).frames;
+  frames = std::max(frames, store_.placement() << kFramesBits) + 1;
+  return frames;
 }
 
 HeldValues::Form HeldValues::FormOf(

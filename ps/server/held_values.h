@@ -45,7 +45,9 @@ class HeldValues {
   /// over another connection are of no use: nobody knows whether it came.
   bool Begin(Incarnation incarnation, proto::PeerId peer, const Wanted& wanted);
 
-  /// The number of the member's next frame.
+  /// The number of the member's next frame: larger than all before, also than those of a process
+  /// that was this shard in the same life, lost its chunks to others and ended. Chunks come here by
+  /// a later placement than they left that one by, so numbers begin with the placement.
   uint64_t NextFrame(Incarnation incarnation);
 
   /// How a part leaves.
@@ -98,7 +100,7 @@ class HeldValues {
   struct State {
     bool is_followed = false;
     proto::PeerId peer;
-    uint64_t frames = 0;       // never begins anew: the worker goes by numbers
+    uint64_t frames = 0;       // the number of the newest
     std::vector<Copy> copies;  // by part of all chunks
   };
 

@@ -173,6 +173,26 @@ TEST_F(HeldValuesTest, AfterAValueComeDifferencesThatFollowTheParameters) {
   }
 }
 
+/// A server ended when its chunks had left, and another one of its number got them back while the
+/// worker could not be reached. It finds the same chunks at the same shard in the same life.
+TEST_F(HeldValuesTest, FramesOfAnotherProcessOfTheShardAreNewer) {
+  Mirror mirror;
+  Pull(1, &mirror);
+  ShardRig other;
+  other.settings = rig_.settings;
+  other.setup = rig_.setup;
+  other.setup.placement.version += 2;
+  other.SetUp();
+  proto::PullRequest pull = PullAll(1);
+  pull.placement = other.setup.placement.version;
+  other.Pull(pull, ++request_);
+  const auto answers = other.Take<proto::PullReply>();
+  EXPECT_EQ(answers.size(), 3U);
+  for (const auto& answer : answers) {
+    mirror.Take(answer);
+  }
+}
+
 TEST_F(HeldValuesTest, AValueComesAfterSoManyDifferences) {
   Mirror mirror;
   Pull(1, &mirror);
