@@ -52,20 +52,27 @@ def data(part, count):
     return TensorDataset(images.float() / 255 - 0.5, labels.long())
 
 
-def child(options):
+def task(seed, tiny):
+    """The model, the samples that it learns from, and those that it is tested with."""
     import torch
     from torch import nn
 
-    torch.manual_seed(options.seed)
+    torch.manual_seed(seed)
     model = nn.Sequential(
         nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(16 * 49, 10),
     )  # fmt: skip
+    return model, data("train", 640 if tiny else 6000), data("t10k", 200 if tiny else 2000)
+
+
+def child(options):
+    import torch
+    from torch import nn
+
+    model, train, tests = task(options.seed, options.tiny)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.03, momentum=0.9)
     loss_of = nn.CrossEntropyLoss()
-    train = data("train", 640 if options.tiny else 6000)
-    tests = data("t10k", 200 if options.tiny else 2000)
 
     def test(x, y):
         out = model(x)
@@ -152,4 +159,5 @@ def main():
         row(name, [through(options, name, seed) for seed in seeds], reference)
 
 
-main()
+if __name__ == "__main__":
+    main()
