@@ -165,12 +165,12 @@ std::string OldGradientsNote(const proto::JobConfig& config) {
       const uint32_t steps = workers * (config.train.overlap ? 2 : 1);
       const proto::AgedRule rule = proto::RuleOfAge(optimizer.momentum, steps);
       return fmt::format(
-          "{} with {} workers: gradients are of values that are some {} steps old, so the servers "
+          "{} with {} workers: gradients are of values about {} old, so the servers "
           "take rate {:.2g} and momentum {:.2g} for rate {:.2g} and momentum {:.2g} "
           "(train.lr_policy live)",
           mode,
           workers,
-          steps - 1,
+          Plural(steps - 1, "step"),
           optimizer.lr * rule.lr_factor,
           rule.momentum,
           optimizer.lr,
