@@ -45,9 +45,10 @@ class HeldValues {
   /// over another connection are of no use: nobody knows whether it came.
   bool Begin(Incarnation incarnation, proto::PeerId peer, const Wanted& wanted);
 
-  /// The number of the member's next frame: larger than all before, also than those of a process
-  /// that was this shard in the same life, lost its chunks to others and ended. Chunks come here by
-  /// a later placement than they left that one by, so numbers begin with the placement.
+  /// The number of the member's next frame. Numbers grow. Another process may have been this shard
+  /// in the same life and have ended when its chunks had left; the worker must not take this
+  /// process's frames for older than that one's. Chunks come back by a later placement than they
+  /// left by, so numbers begin with the placement.
   uint64_t NextFrame(Incarnation incarnation);
 
   /// How a part leaves.

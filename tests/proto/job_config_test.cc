@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "ps/proto/job/job_fields.h"
+#include "ps/proto/job/optimizer_rules.h"
 #include "tests/proto/file_checks.h"
 #include "tests/proto/small_job.h"
 
@@ -262,6 +263,23 @@ TEST(JobConfigTest, AJobOfAProgramHasNoModelAndNoFolderOfData) {
   const Result<JobConfig> back = ParsePrintedJobConfig(PrintJobConfig(*config));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(*back, *config);
+}
+
+TEST(JobConfigTest, NothingOverlapsInAJobOfAProgramUnlessItIsAskedFor) {
+  const std::string text =
+      R"({"name": "a", "workers": [{"count": 4}], "data": {"train_samples": 10},
+      "optimizer": {"momentum": 0.9}, "worker": {"program": ["python3", "train.py"]}})";
+  const JobConfig config = ParseJobConfig(text, "job.json").value();
+  EXPECT_FALSE(config.train.overlap);
+  EXPECT_EQ(LrPolicyOf(config), LrPolicy::kLive);
+  EXPECT_EQ(ParsePrintedJobConfig(PrintJobConfig(config)).value(), config);
+  // As the run of an earlier program has it.
+  const JobConfig asked =
+      ParseJobConfig(text, "job.json", {{"train.overlap", "true"}, {"train.lr_policy", "fixed"}})
+          .value();
+  EXPECT_TRUE(asked.train.overlap);
+  EXPECT_EQ(LrPolicyOf(asked), LrPolicy::kFixed);
+  EXPECT_EQ(ParsePrintedJobConfig(PrintJobConfig(asked)).value(), asked);
 }
 
 TEST(JobConfigTest, EveryKindOfOptimizerAndModePrintsAndReadsBack) {

@@ -28,9 +28,9 @@ void ResolveOverlap(JobConfig& config) {
                          config.train.local_steps == 1;
 }
 
-/// What a field that is not written stands for in a job of another program. Its loop was made for
-/// one process, where each gradient is of the newest values: a step more of age would cost it more
-/// than waiting for its exchange does (docs/measurements/scripts.md).
+/// In a job of another program nothing overlaps unless it is asked for: the loop was made for one
+/// process, where each gradient is of the newest values, and a gradient that is a step older costs
+/// more than waiting for the exchange does (docs/measurements/scripts.md).
 void ResolveUnwritten(const JsonValue& root, JobConfig& config) {
   if (!config.worker.program.empty() && root.At("train.overlap") == nullptr) {
     config.train.overlap = false;
