@@ -21,9 +21,6 @@ struct Verdict {
   int server_hosts = 0;
 };
 
-/// Errors: kInvalidArgument for a problem that makes no sense.
-Status CheckProblem(const PlanProblem& problem);
-
 /// Standard deviation of the relative error of the speed of a fleet of that size.
 double SpeedDeviation(const PlanProblem& problem, const FleetSize& size);
 

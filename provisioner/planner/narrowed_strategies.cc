@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "provisioner/planner/fleet_judge.h"
+#include "provisioner/planner/problem_check.h"
 #include "provisioner/planner/strategies.h"
 #include "provisioner/profile/statistics.h"
 

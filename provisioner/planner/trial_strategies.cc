@@ -5,6 +5,7 @@
 
 #include "provisioner/planner/fleet_judge.h"
 #include "provisioner/planner/infeasible.h"
+#include "provisioner/planner/problem_check.h"
 #include "provisioner/planner/strategies.h"
 
 namespace ps::provisioner {

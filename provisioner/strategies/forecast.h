@@ -69,7 +69,8 @@ struct ScoreRequest {
 };
 
 /// Forecasts at every interval from the counts until then, and compares. Bands are ForecastBand's,
-/// made of the errors of earlier forecasts whose interval is over. Errors: kInvalidArgument (no
+/// made of the errors of earlier forecasts whose interval is over. The most of `counts` is taken
+/// for the size of the market, as if it were known beforehand. Errors: kInvalidArgument (no
 /// horizons, a trace too short for them).
 Result<std::vector<ForecastScore>> ScorePredictor(
     CountPredictor* predictor, std::span<const uint32_t> counts, const ScoreRequest& request);

@@ -18,6 +18,7 @@
 #include "provisioner/planner/infeasible.h"
 #include "provisioner/planner/numbers.h"
 #include "provisioner/planner/objective.h"
+#include "provisioner/planner/problem_check.h"
 #include "provisioner/planner/strategies.h"
 #include "provisioner/strategies/revocable_fleets.h"
 

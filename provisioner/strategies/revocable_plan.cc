@@ -8,6 +8,7 @@
 
 #include "provisioner/planner/fleet_judge.h"
 #include "provisioner/planner/numbers.h"
+#include "provisioner/planner/problem_check.h"
 #include "provisioner/strategies/revocable_fleets.h"
 #include "ps/base/text.h"
 
