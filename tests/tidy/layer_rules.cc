@@ -169,6 +169,7 @@ const std::vector<Layer>& Layers() {
         "provisioner/strategies",
         "provisioner/fleet"}},
       {"provisioner/fleet", {"ps/base", "ps/process", "ps/proto", "ps/emulation"}},
+      {"provisioner/provider", {"ps/base", "ps/json", "ps/http", "ps/crypto"}},
       {"run/report",
        {"ps/base",
         "ps/json",
