@@ -56,6 +56,11 @@ enum class MachineState {
   kGone,  // told for a while by some providers, then forgotten
 };
 
+/// It costs, and can be used or is about to be.
+inline bool IsThere(MachineState state) {
+  return state == MachineState::kStarting || state == MachineState::kRunning;
+}
+
 struct Machine {
   std::string id;     // the provider's; unique, never used again
   std::string token;  // of the request
@@ -65,6 +70,7 @@ struct Machine {
   std::string private_address;  // reached within the provider's network; empty: not yet
   std::map<std::string, std::string> tags;
   int64_t started_us = 0;   // since 1970, by the provider's clock: from when it costs
+  int64_t ended_us = 0;     // likewise, until when it cost; 0: not told, or it still does
   bool is_revoked = false;  // the provider takes, or took, it back
   std::string why;          // it is ending or gone, in the provider's words
 };

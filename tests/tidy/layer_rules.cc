@@ -170,6 +170,8 @@ const std::vector<Layer>& Layers() {
         "provisioner/fleet"}},
       {"provisioner/fleet", {"ps/base", "ps/process", "ps/proto", "ps/emulation"}},
       {"provisioner/provider", {"ps/base", "ps/json", "ps/http", "ps/crypto"}},
+      {"provisioner/rental",
+       {"ps/base", "ps/json", "ps/crypto", "ps/proto", "provisioner/provider"}},
       {"run/report",
        {"ps/base",
         "ps/json",

@@ -1,0 +1,100 @@
+#include "provisioner/rental/rental_money.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace ps::provisioner {
+
+void RentalMoney::AddEnded(const RentalNote& note) {
+  ended_usd_[note.number] = note.usd;
+  if (note.usd == 0) {
+    unpriced_[note.number] = note;
+  }
+}
+
+void RentalMoney::OnPrices(const PriceReply& reply) {
+  for (const PoolPrice& price : reply.prices) {
+    prices_.Add(price);
+  }
+  has_prices_ = has_prices_ || (reply.end.fault != CallFault::kThrottled &&
+                                reply.end.fault != CallFault::kUnclear);
+  for (auto it = unpriced_.begin(); it != unpriced_.end();) {
+    RentalNote& note = it->second;
+    note.usd = prices_.Cost(note.pool, note.started_us, note.ended_us);
+    if (note.usd == 0) {
+      ++it;
+      continue;
+    }
+    ended_usd_[note.number] = note.usd;
+    notes_->Write(note).Ignore("a successor does it again");
+    it = unpriced_.erase(it);
+  }
+}
+
+void RentalMoney::Close(RentalNote* note, int64_t ended_us, const std::string& why) {
+  unpriced_.erase(note->number);
+  note->why = note->ended_us == 0 ? why : note->why;
+  note->ended_us = ended_us;
+  note->usd = prices_.Cost(note->pool, note->started_us, note->ended_us);
+  AddEnded(*note);
+  notes_->Write(*note).Ignore("see the header");
+}
+
+double RentalMoney::ended_usd() const {
+  double sum = 0;
+  for (const auto& [number, usd] : ended_usd_) {
+    sum += usd;
+  }
+  return sum;
+}
+
+double RentalMoney::RateOf(const RentalNote& note, int64_t unix_us) const {
+  if (!note.machine.empty()) {
+    return prices_.At(note.pool, unix_us).value_or(0);
+  }
+  double most = 0;
+  for (const Pool& pool : note.pools) {
+    most = std::max(most, prices_.At(pool, unix_us).value_or(0));
+  }
+  return most;
+}
+
+double RentalMoney::CostUntil(const RentalNote& note, int64_t unix_us) const {
+  return prices_.Cost(note.pool, note.started_us, unix_us);
+}
+
+std::optional<std::string> RentalMoney::WhyNot(
+    const RentalNote& note, double rate, double spent, int64_t unix_us) const {
+  if (!limits_.usd_per_hour && !limits_.usd) {
+    return "";
+  }
+  for (const Pool& pool : note.pools) {
+    if (prices_.At(pool, unix_us)) {
+      continue;
+    }
+    if (!has_prices_) {
+      return std::nullopt;
+    }
+    return fmt::format(
+        "the provider tells no price of {}, and the job has a budget; give its price in "
+        "launch.rent",
+        PoolText(pool));
+  }
+  const double price = RateOf(note, unix_us);
+  constexpr double kRounding = 1e-9;
+  if (limits_.usd_per_hour && rate + price > *limits_.usd_per_hour + kRounding) {
+    return fmt::format(
+        "one more machine for ${:.4f} an hour would make ${:.4f} an hour, and "
+        "budget.usd_per_hour is ${:.4f}",
+        price,
+        rate + price,
+        *limits_.usd_per_hour);
+  }
+  if (limits_.usd && spent >= *limits_.usd) {
+    return fmt::format("budget.usd, ${:.2f}, is spent", *limits_.usd);
+  }
+  return "";
+}
+
+}  // namespace ps::provisioner

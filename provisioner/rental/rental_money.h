@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "provisioner/rental/price_history.h"
+#include "provisioner/rental/rental_note.h"
+
+namespace ps::provisioner {
+
+/// What the machines of a run cost, and whether one more may be rented. Times are microseconds
+/// since 1970. Pure but for the notes, which say what each machine has cost.
+class RentalMoney {
+ public:
+  struct Limits {
+    std::optional<double> usd_per_hour;
+    std::optional<double> usd;
+  };
+
+  RentalMoney(Limits limits, RentalNotes* notes) : limits_(limits), notes_(notes) {}
+
+  /// A machine that ended in an earlier life of the run.
+  void AddEnded(const RentalNote& note);
+  /// The cost becomes known of what ended before its price was.
+  void OnPrices(const PriceReply& reply);
+
+  /// A machine costs nothing from `ended_us` on; again, when that becomes known better. Where the
+  /// note can't be written, a successor finds the machine gone and closes it later, so the cost is
+  /// too high rather than too low.
+  void Close(RentalNote* note, int64_t ended_us, const std::string& why);
+
+  /// Dollars an hour of a machine, or of the dearest that the note may become.
+  double RateOf(const RentalNote& note, int64_t unix_us) const;
+  double CostUntil(const RentalNote& note, int64_t unix_us) const;
+
+  /// The cost of all that has ended.
+  double ended_usd() const;
+
+  /// Why the note may not be rented beside machines of `rate` dollars an hour, where `spent` is
+  /// gone; empty: it may. Nothing: prices are not known yet.
+  std::optional<std::string> WhyNot(
+      const RentalNote& note, double rate, double spent, int64_t unix_us) const;
+
+  bool has_prices() const { return has_prices_; }
+
+  /// Machines that ended, and whose cost waits for a price.
+  const std::map<uint64_t, RentalNote>& unpriced() const { return unpriced_; }
+
+ private:
+  const Limits limits_;
+  RentalNotes* notes_;
+  PriceHistory prices_;
+  std::map<uint64_t, RentalNote> unpriced_;  // of these, those that wait for a price
+  std::map<uint64_t, double> ended_usd_;     // of each that ended
+  bool has_prices_ = false;                  // the provider has said what it has to say
+};
+
+}  // namespace ps::provisioner
