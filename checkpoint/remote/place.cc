@@ -4,14 +4,12 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "checkpoint/remote/directory_store.h"
-#include "checkpoint/remote/s3_credentials.h"
 #include "ps/base/time.h"
 
 namespace ps::checkpoint {
@@ -46,7 +44,8 @@ Result<std::unique_ptr<ObjectStore>> OpenObjectStore(
   PS_ASSIGN(S3Location location, ParseS3Location(place));
   const std::shared_ptr<HttpClient> services = MakeHttpClient(
       {.connect = std::chrono::seconds(1), .total = std::chrono::seconds(5)}, nullptr);
-  PS_ASSIGN(S3Credentials credentials, FindS3Credentials(environment, services.get(), &location));
+  PS_ASSIGN(
+      aws::Credentials credentials, FindS3Credentials(environment, services.get(), &location));
   S3Options options;
   options.pause = std::move(pause);
   options.seed = static_cast<uint64_t>(SystemTime().Now().time_since_epoch().count());
@@ -58,13 +57,6 @@ Result<std::unique_ptr<ObjectStore>> OpenObjectStore(
       std::move(credentials),
       MakeHttpClient(HttpLimits(), std::move(is_cancelled)),
       std::move(options));
-}
-
-Environment ProcessEnvironment() {
-  return [](const std::string& name) -> std::optional<std::string> {
-    const char* const value = std::getenv(name.c_str());
-    return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>(value);
-  };
 }
 
 bool IsObjectStore(const std::string& place) {

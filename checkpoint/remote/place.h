@@ -8,6 +8,7 @@
 #include "checkpoint/remote/s3_store.h"
 #include "ps/base/status.h"
 #include "ps/http/http.h"
+#include "ps/process/environment.h"
 
 namespace ps::checkpoint {
 
@@ -19,9 +20,6 @@ Result<std::unique_ptr<ObjectStore>> OpenObjectStore(
     const Environment& environment,
     Pause pause,
     IsCancelled is_cancelled);
-
-/// The environment of this process.
-Environment ProcessEnvironment();
 
 /// Whether it names an object store, or is a folder that one has written.
 bool IsObjectStore(const std::string& place);

@@ -37,7 +37,4 @@ std::optional<std::string> KeyBehind(std::string_view prefix, std::string_view l
 /// Errors: kCorruption.
 Result<S3Page> ParseS3Page(std::span<const std::byte> body);
 
-/// As in a path: all but letters, digits and "-._~" become %XX; slashes stay when `keep_slashes`.
-std::string PercentEncoded(std::string_view text, bool keep_slashes);
-
 }  // namespace ps::checkpoint

@@ -56,7 +56,7 @@ Status ReadOption(std::string_view option, S3Location* location, std::string* st
   const std::string value(option.substr(std::min(equals + 1, option.size())));
   if (name == "endpoint" && !value.empty()) {
     location->endpoint = value;
-    return CheckS3Endpoint(&location->endpoint);
+    return aws::CheckEndpoint(&location->endpoint);
   }
   if (name == "region" && !value.empty()) {
     location->region = value;
@@ -72,21 +72,6 @@ Status ReadOption(std::string_view option, S3Location* location, std::string* st
 }
 
 }  // namespace
-
-Status CheckS3Endpoint(std::string* endpoint) {
-  while (endpoint->ends_with('/')) {
-    endpoint->pop_back();
-  }
-  const size_t scheme = endpoint->find("://");
-  const bool is_http = endpoint->starts_with("http://") || endpoint->starts_with("https://");
-  if (!is_http || endpoint->size() == scheme + 3 ||
-      endpoint->find('/', scheme + 3) != std::string::npos) {
-    return Status::InvalidArgument(fmt::format(
-        "\"{}\" is no endpoint of an object store; it looks like https://HOST or http://HOST:PORT",
-        *endpoint));
-  }
-  return Status::Ok();
-}
 
 bool IsS3(const std::string& text) {
   return text.starts_with(kScheme);
@@ -143,6 +128,20 @@ Result<S3Location> ParseS3Location(const std::string& text) {
   location.is_path_style =
       style.empty() ? !location.endpoint.empty() || !has_own_host : style == "path";
   return location;
+}
+
+Result<aws::Credentials> FindS3Credentials(
+    const Environment& environment, HttpClient* http, S3Location* location) {
+  aws::Service service = {.name = "s3", .region = location->region, .endpoint = location->endpoint};
+  const bool has_endpoint = !location->endpoint.empty();
+  PS_ASSIGN(
+      aws::Credentials found,
+      aws::FindCredentials(environment, http, "s3://" + location->bucket, &service));
+  location->region = service.region;
+  location->endpoint = service.endpoint;
+  location->is_path_style =
+      location->is_path_style || (!has_endpoint && !location->endpoint.empty());
+  return found;
 }
 
 }  // namespace ps::checkpoint

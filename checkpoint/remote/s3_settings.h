@@ -1,10 +1,11 @@
 #pragma once
 
-#include <functional>
-#include <optional>
 #include <string>
 
+#include "ps/aws/credentials.h"
 #include "ps/base/status.h"
+#include "ps/http/http.h"
+#include "ps/process/environment.h"
 
 namespace ps::checkpoint {
 
@@ -28,10 +29,9 @@ Result<S3Location> ParseS3Location(const std::string& text);
 /// Whether it begins with "s3://".
 bool IsS3(const std::string& text);
 
-/// The value of an environment variable; nothing when it is not set, or empty.
-using Environment = std::function<std::optional<std::string>(const std::string& name)>;
-
-/// kInvalidArgument unless it is http://HOST[:PORT] or https://HOST[:PORT]; slashes at its end go.
-Status CheckS3Endpoint(std::string* endpoint);
+/// The keys for it. What `location` lacks, region and endpoint, is filled in; one of the
+/// environment is reached by path. Errors: those of aws::FindCredentials.
+Result<aws::Credentials> FindS3Credentials(
+    const Environment& environment, HttpClient* http, S3Location* location);
 
 }  // namespace ps::checkpoint

@@ -12,6 +12,7 @@
 #include "ps/base/text.h"
 #include "ps/crypto/md5.h"
 #include "ps/crypto/sha256.h"
+#include "ps/http/url.h"
 
 namespace ps::checkpoint {
 namespace {
@@ -39,7 +40,7 @@ class S3Store final : public ObjectStore {
  public:
   S3Store(
       S3Location location,
-      S3Credentials credentials,
+      aws::Credentials credentials,
       std::unique_ptr<HttpClient> http,
       S3Options options)
       : location_(std::move(location)),
@@ -151,22 +152,12 @@ class S3Store final : public ObjectStore {
     return request;
   }
 
-  void Sign(HttpRequest* request) const {
-    request->key = credentials_.key;
-    constexpr std::string_view kToken = "x-amz-security-token: ";
-    std::erase_if(
-        request->headers, [&](const std::string& header) { return header.starts_with(kToken); });
-    if (!credentials_.session_token.empty()) {
-      request->headers.push_back(std::string(kToken) + credentials_.session_token);
-    }
-  }
-
   Result<HttpReply> Do(const Operation& operation) {
     HttpRequest request = RequestOf(operation);
     Backoff backoff(options_.first_wait, options_.longest_wait);
     bool is_found_again = false;
     for (int attempt = 1;; ++attempt) {
-      Sign(&request);
+      aws::SignWith(credentials_, &request);
       Result<HttpReply> reply = http_->Do(request);
       Outcome outcome = Judge(reply, operation);
       if (outcome.status.ok()) {
@@ -199,7 +190,7 @@ class S3Store final : public ObjectStore {
     if (options_.find_again == nullptr) {
       return false;
     }
-    Result<S3Credentials> found = options_.find_again();
+    Result<aws::Credentials> found = options_.find_again();
     if (!found.ok()) {
       return Status(
           found.status().code(),
@@ -292,8 +283,7 @@ class S3Store final : public ObjectStore {
 
   /// What to do about a request that will never be taken.
   std::string Refusal(const std::string& code, const std::string& said) const {
-    const std::string from =
-        fmt::format("the access key {} from {}", ShownKey(), credentials_.source);
+    const std::string from = aws::ShownKey(credentials_);
     if (code == "InvalidAccessKeyId") {
       return fmt::format("{} is not known there: {}", from, said);
     }
@@ -318,14 +308,8 @@ class S3Store final : public ObjectStore {
     return fmt::format("the object store refuses it, with {}: {}", from, said);
   }
 
-  /// Enough of the id to tell keys apart. The secret is never shown.
-  std::string ShownKey() const {
-    const std::string& id = credentials_.key.id;
-    return id.size() <= 8 ? id : id.substr(0, 8) + "...";
-  }
-
   const S3Location location_;
-  S3Credentials credentials_;
+  aws::Credentials credentials_;
   const std::unique_ptr<HttpClient> http_;
   const S3Options options_;
   Random random_;
@@ -335,7 +319,7 @@ class S3Store final : public ObjectStore {
 
 std::unique_ptr<ObjectStore> MakeS3Store(
     S3Location location,
-    S3Credentials credentials,
+    aws::Credentials credentials,
     std::unique_ptr<HttpClient> http,
     S3Options options) {
   return std::make_unique<S3Store>(

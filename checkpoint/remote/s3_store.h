@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "checkpoint/remote/object_store.h"
-#include "checkpoint/remote/s3_credentials.h"
 #include "checkpoint/remote/s3_settings.h"
 #include "ps/base/time.h"
 #include "ps/http/http.h"
@@ -20,8 +19,9 @@ struct S3Options {
   int attempts_max = 6;
   Duration first_wait = std::chrono::milliseconds(250);
   Duration longest_wait = std::chrono::seconds(20);
-  uint64_t seed = 1;           // of the jitter
-  FindCredentials find_again;  // asked when the keys are refused; null: they stay what they are
+  uint64_t seed = 1;  // of the jitter
+  aws::CredentialsSource
+      find_again;  // asked when the keys are refused; null: they stay what they are
 };
 
 /// Objects in a bucket of S3, or of what speaks its protocol. Each is sent and fetched as a whole,
@@ -31,7 +31,7 @@ struct S3Options {
 /// and SlowDown are tried again with growing waits; what is refused or missing is not.
 std::unique_ptr<ObjectStore> MakeS3Store(
     S3Location location,
-    S3Credentials credentials,
+    aws::Credentials credentials,
     std::unique_ptr<HttpClient> http,
     S3Options options);
 

@@ -261,7 +261,7 @@ void CoordinatorHost::StartCopier() {
   options.keep = config.keep;
   options.open = [place = config.copy_to](checkpoint::Pause pause, IsCancelled is_cancelled) {
     return checkpoint::OpenObjectStore(
-        place, checkpoint::ProcessEnvironment(), std::move(pause), std::move(is_cancelled));
+        place, ProcessEnvironment(), std::move(pause), std::move(is_cancelled));
   };
   options.told = [this](const checkpoint::CopyState& state) {
     loop_.Post([this, state] { OnCopied(state); }).Ignore("the next attempt tells all of it");

@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "ps/crypto/base64.h"
+
 namespace ps::crypto {
 
 std::optional<std::string> Md5Base64(std::span<const std::byte> data) {
@@ -11,9 +13,7 @@ std::optional<std::string> Md5Base64(std::span<const std::byte> data) {
   if (EVP_Digest(data.data(), data.size(), digest.data(), nullptr, EVP_md5(), nullptr) != 1) {
     return std::nullopt;
   }
-  std::array<unsigned char, 25> text{};  // 24 characters and the end
-  const int size = EVP_EncodeBlock(text.data(), digest.data(), static_cast<int>(digest.size()));
-  return std::string(text.begin(), text.begin() + size);
+  return Base64Of(std::as_bytes(std::span(digest)));
 }
 
 }  // namespace ps::crypto

@@ -102,7 +102,7 @@ class CurlClient final : public HttpClient {
     Set(CURLOPT_PATH_AS_IS, 1L);
     Set(CURLOPT_CUSTOMREQUEST, request.method.c_str());
     Set(CURLOPT_HTTPHEADER, headers.get());
-    if (request.method == "PUT") {
+    if (request.method == "PUT" || request.method == "POST") {
       Set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
       Set(CURLOPT_POSTFIELDS,
           request.body.empty() ? "" : reinterpret_cast<const char*>(request.body.data()));
@@ -111,7 +111,7 @@ class CurlClient final : public HttpClient {
       Set(CURLOPT_NOPROXY, "*");
     }
     if (request.key) {
-      const std::string scope = "aws:amz:" + request.key->region + ":s3";
+      const std::string scope = "aws:amz:" + request.key->region + ":" + request.key->service;
       Set(CURLOPT_AWS_SIGV4, scope.c_str());
       Set(CURLOPT_USERNAME, request.key->id.c_str());
       Set(CURLOPT_PASSWORD, request.key->secret.c_str());

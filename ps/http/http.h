@@ -17,6 +17,7 @@ namespace ps {
 /// With what requests are signed, by AWS's signature of version 4.
 struct SigningKey {
   std::string region;
+  std::string service = {};  // "s3", "ec2"
   std::string id;
   std::string secret;
 
@@ -24,7 +25,7 @@ struct SigningKey {
 };
 
 struct HttpRequest {
-  std::string method;                // GET, PUT, DELETE
+  std::string method;                // GET, PUT, POST, DELETE
   std::string url;                   // sent as it is written: no part of its path is resolved
   std::vector<std::string> headers;  // "name: value"
   std::span<const std::byte> body;

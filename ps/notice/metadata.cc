@@ -3,24 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <ctime>
 #include <utility>
 
 namespace ps::notice {
 namespace {
 
 constexpr Duration kConnect = std::chrono::seconds(2);  // the service is on the same machine
-
-/// Seconds since 1970; empty unless `format` describes the text to its end. strptime takes the
-/// names of the C locale, which the program never leaves.
-std::optional<int64_t> ParseTime(const std::string& text, const char* format) {
-  std::tm time{};
-  const char* const end = ::strptime(text.c_str(), format, &time);
-  if (end == nullptr || *end != '\0') {
-    return std::nullopt;
-  }
-  return ::timegm(&time);
-}
 
 }  // namespace
 
@@ -71,20 +59,6 @@ std::string BaseUrl(const std::string& settings_url, const std::string& own) {
 Status UnexpectedReply(std::string_view service, std::string_view path, const HttpReply& reply) {
   return Status::Unavailable(
       fmt::format("{}'s metadata service answers {} to {}", service, reply.status, path));
-}
-
-std::optional<int64_t> ParseRfc3339(const std::string& text) {
-  std::string whole = text;
-  const size_t point = whole.find('.');
-  if (point != std::string::npos) {
-    const size_t end = whole.find_first_not_of("0123456789", point + 1);
-    whole.erase(point, (end == std::string::npos ? whole.size() : end) - point);
-  }
-  return ParseTime(whole, "%Y-%m-%dT%H:%M:%SZ");
-}
-
-std::optional<int64_t> ParseHttpDate(const std::string& text) {
-  return ParseTime(text, "%a, %d %b %Y %H:%M:%S GMT");
 }
 
 Duration GraceUntil(std::optional<int64_t> when, const HttpReply& reply) {

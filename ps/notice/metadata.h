@@ -8,6 +8,7 @@
 
 #include "ps/base/status.h"
 #include "ps/base/time.h"
+#include "ps/http/date.h"
 #include "ps/http/http.h"
 #include "ps/notice/notice_source.h"
 
@@ -44,11 +45,6 @@ std::string BaseUrl(const std::string& settings_url, const std::string& own);
 
 /// kUnavailable: "EC2's metadata service answers 500 to /latest/...".
 Status UnexpectedReply(std::string_view service, std::string_view path, const HttpReply& reply);
-
-/// Seconds since 1970 UTC of "2017-09-18T08:22:00Z", also with a fraction of a second, and of "Mon,
-/// 19 Sep 2016 18:29:47 GMT".
-std::optional<int64_t> ParseRfc3339(const std::string& text);
-std::optional<int64_t> ParseHttpDate(const std::string& text);
 
 /// From the moment that the service gave its reply to `when`, both by the service's clock. kAtOnce
 /// when either is not known, or the moment has passed.

@@ -101,7 +101,7 @@ bool HasCheckpoints(const std::string& path) {
 }  // namespace
 
 Result<std::unique_ptr<ObjectStore>> OpenCopies(const std::string& place) {
-  return checkpoint::OpenObjectStore(place, checkpoint::ProcessEnvironment(), Wait, nullptr);
+  return checkpoint::OpenObjectStore(place, ProcessEnvironment(), Wait, nullptr);
 }
 
 std::function<void(uint64_t, uint64_t)> BytesProgress(const Console& console, std::string what) {

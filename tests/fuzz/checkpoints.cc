@@ -161,7 +161,7 @@ bool FuzzS3Reply(std::span<const uint8_t> input) {
   }
   for (const checkpoint::ObjectInfo& object : page->objects) {
     const std::string prefix = object.key + "/";
-    const auto key = checkpoint::KeyBehind(prefix, checkpoint::PercentEncoded(prefix, true) + "x");
+    const auto key = checkpoint::KeyBehind(prefix, PercentEncoded(prefix, true) + "x");
     PS_CHECK(key == "x") << "a prefix is not found in its encoded form";
   }
   const std::string xml = XmlOf(*page);

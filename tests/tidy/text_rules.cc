@@ -36,8 +36,8 @@ const std::vector<BannedName>& BannedNames() {
       // Access keys are where every program has them; of launched commands, PATH decides what they
       // are. A program that becomes a worker has no flags of ours.
       {"getenv",
-       {"checkpoint/remote/place.cc",
-        "provisioner/fleet/launch_check.cc",
+       {"provisioner/fleet/launch_check.cc",
+        "ps/process/environment.cc",
         "worker/script/spotps.cc",
         "tests/"},
        "the config: there are no environment variables"},

@@ -102,7 +102,7 @@ TEST_F(S3StoreTest, AnUnknownKeyIsCalledOne) {
 }
 
 /// What the server calls its key, with another session token.
-S3Credentials KeysWith(const std::string& token) {
+aws::Credentials KeysWith(const std::string& token) {
   return {.key = TestServer().key(), .session_token = token, .source = "the test"};
 }
 
@@ -110,8 +110,8 @@ TEST_F(S3StoreTest, KeysThatAreRefusedAreLookedForAgain) {
   std::vector<std::string> tokens = {"second"};
   S3Variation variation;
   variation.session_token = "first";
-  variation.find_again = [&]() -> Result<S3Credentials> {
-    const S3Credentials found = KeysWith(tokens.back());
+  variation.find_again = [&]() -> Result<aws::Credentials> {
+    const aws::Credentials found = KeysWith(tokens.back());
     tokens.pop_back();
     return found;
   };

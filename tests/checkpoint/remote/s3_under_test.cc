@@ -27,10 +27,11 @@ std::unique_ptr<ObjectStore> S3Server::Open(
   location.endpoint = "http://localhost:" + std::to_string(port());
   location.region = variation.region.empty() ? key_.region : variation.region;
   location.is_path_style = variation.is_path_style;
-  S3Credentials credentials;
+  aws::Credentials credentials;
   credentials.key.id = variation.id.empty() ? key_.id : variation.id;
   credentials.key.secret = variation.secret.empty() ? key_.secret : variation.secret;
   credentials.key.region = location.region;
+  credentials.key.service = key_.service;
   credentials.source = "the test";
   S3Options options;
   options.attempts_max = variation.attempts_max;
@@ -47,14 +48,17 @@ std::unique_ptr<ObjectStore> S3Server::Open(
 const S3Server& TestServer() {
   static const S3Server server(
       {Python(), Script("object_server.py")},
-      {.region = "eu-test-1", .id = "AKIDTEST", .secret = "c2VjcmV0LW9mLXRoZS10ZXN0"});
+      {.region = "eu-test-1",
+       .service = "s3",
+       .id = "AKIDTEST",
+       .secret = "c2VjcmV0LW9mLXRoZS10ZXN0"});
   return server;
 }
 
 const S3Server& MotoServer() {
   static const S3Server server(
       {Python(), Script("moto_server.py")},
-      {.region = "us-east-1", .id = "id", .secret = "secret"});
+      {.region = "us-east-1", .service = "s3", .id = "id", .secret = "secret"});
   return server;
 }
 

@@ -14,7 +14,7 @@ struct S3Variation {
   std::string secret;         // likewise
   std::string region;         // likewise
   std::string session_token;  // empty: none
-  FindCredentials find_again;
+  aws::CredentialsSource find_again;
   bool is_path_style = true;  // else by the name of the host: bucket.localhost
   int attempts_max = 4;
   HttpLimits limits;

@@ -1,4 +1,4 @@
-#include "checkpoint/remote/temporary_keys.h"
+#include "ps/aws/temporary_keys.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -21,7 +21,7 @@
 #include "ps/base/unique_fd.h"
 #include "ps/json/json_value.h"
 
-namespace ps::checkpoint {
+namespace ps::aws {
 namespace {
 
 constexpr const char* kInstanceUrl = "http://169.254.169.254";
@@ -135,13 +135,13 @@ Result<std::string> RunShell(const std::string& command) {
 
 }  // namespace
 
-Result<S3Credentials> ParseTemporaryKeys(std::string_view json, const std::string& source) {
+Result<Credentials> ParseTemporaryKeys(std::string_view json, const std::string& source) {
   const auto document = ParseJson(json, source);
   const auto text_at = [&](const char* name) {
     const JsonValue* const value = document.ok() ? document->At(name) : nullptr;
     return value != nullptr && value->kind == JsonValue::Kind::kText ? value->text : std::string();
   };
-  S3Credentials found;
+  Credentials found;
   found.source = source;
   found.key.id = text_at("AccessKeyId");
   found.key.secret = text_at("SecretAccessKey");
@@ -156,7 +156,7 @@ Result<S3Credentials> ParseTemporaryKeys(std::string_view json, const std::strin
   return found;
 }
 
-Result<S3Credentials> ReadInstanceRole(const Environment& environment, HttpClient& http) {
+Result<Credentials> ReadInstanceRole(const Environment& environment, HttpClient& http) {
   if (environment("AWS_EC2_METADATA_DISABLED").value_or("") == "true") {
     return Status::NotFound("AWS_EC2_METADATA_DISABLED is true");
   }
@@ -189,7 +189,7 @@ Result<S3Credentials> ReadInstanceRole(const Environment& environment, HttpClien
   return ParseTemporaryKeys(TextOf(keys), fmt::format("the instance's role {}", role));
 }
 
-Result<S3Credentials> ReadContainerRole(const Environment& environment, HttpClient& http) {
+Result<Credentials> ReadContainerRole(const Environment& environment, HttpClient& http) {
   const auto relative = environment("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
   const auto full = environment("AWS_CONTAINER_CREDENTIALS_FULL_URI");
   if (!relative && !full) {
@@ -217,9 +217,9 @@ Result<S3Credentials> ReadContainerRole(const Environment& environment, HttpClie
   return ParseTemporaryKeys(TextOf(keys), service);
 }
 
-Result<S3Credentials> RunCredentialProcess(const std::string& command, const std::string& source) {
+Result<Credentials> RunCredentialProcess(const std::string& command, const std::string& source) {
   PS_ASSIGN(const std::string output, RunShell(command).Annotate(source));
   return ParseTemporaryKeys(output, source);
 }
 
-}  // namespace ps::checkpoint
+}  // namespace ps::aws

@@ -1,16 +1,18 @@
-#include "checkpoint/remote/s3_credentials.h"
+#include "ps/aws/credentials.h"
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cctype>
 #include <initializer_list>
 #include <map>
 #include <string_view>
 #include <utility>
 
-#include "checkpoint/remote/temporary_keys.h"
+#include "ps/aws/temporary_keys.h"
 #include "ps/base/file.h"
 
-namespace ps::checkpoint {
+namespace ps::aws {
 namespace {
 
 using Values = std::map<std::string, std::string>;
@@ -80,9 +82,9 @@ Profile ReadProfile(const Environment& environment) {
   return profile;
 }
 
-void CompleteLocation(const Environment& environment, const Values& values, S3Location* location) {
-  const auto first_of = [&](std::initializer_list<const char*> names, const char* in_profile) {
-    for (const char* const name : names) {
+void CompleteService(const Environment& environment, const Values& values, Service* service) {
+  const auto first_of = [&](std::initializer_list<std::string> names, const char* in_profile) {
+    for (const std::string& name : names) {
       if (const auto value = environment(name)) {
         return *value;
       }
@@ -90,15 +92,18 @@ void CompleteLocation(const Environment& environment, const Values& values, S3Lo
     const auto it = values.find(in_profile);
     return it == values.end() ? std::string() : it->second;
   };
-  if (location->region.empty()) {
-    location->region = first_of({"AWS_REGION", "AWS_DEFAULT_REGION"}, "region");
+  if (service->region.empty()) {
+    service->region = first_of({"AWS_REGION", "AWS_DEFAULT_REGION"}, "region");
   }
-  if (location->region.empty()) {
-    location->region = "us-east-1";
+  if (service->region.empty()) {
+    service->region = "us-east-1";
   }
-  if (location->endpoint.empty()) {
-    location->endpoint = first_of({"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}, "endpoint_url");
-    location->is_path_style = location->is_path_style || !location->endpoint.empty();
+  if (service->endpoint.empty()) {
+    std::string own = "AWS_ENDPOINT_URL_" + service->name;
+    std::transform(own.begin(), own.end(), own.begin(), [](unsigned char c) {
+      return c == '-' ? '_' : static_cast<char>(std::toupper(c));
+    });
+    service->endpoint = first_of({own, "AWS_ENDPOINT_URL"}, "endpoint_url");
   }
 }
 
@@ -116,41 +121,41 @@ std::string WhatIsNotRead(const Environment& environment, const Profile& profile
   return "";
 }
 
-/// Keys that expire. Errors: those of FindS3Credentials.
-Result<S3Credentials> FindTemporary(
+/// Keys that expire. Errors: those of FindCredentials.
+Result<Credentials> FindTemporary(
     const Environment& environment,
     const Profile& profile,
     HttpClient* http,
-    const S3Location& location) {
+    const std::string& purpose) {
   if (const auto it = profile.values.find("credential_process"); it != profile.values.end()) {
     return RunCredentialProcess(
         it->second, fmt::format("credential_process of profile {}", profile.name));
   }
   if (const std::string why = WhatIsNotRead(environment, profile); !why.empty()) {
     return Status::InvalidArgument(fmt::format(
-        "there is no access key for s3://{}: {}. Let the AWS tools make the keys: put "
+        "there is no access key for {}: {}. Let the AWS tools make the keys: put "
         "\"credential_process = aws configure export-credentials --profile {} --format process\" "
         "into another profile of ~/.aws/config, and name that one in AWS_PROFILE",
-        location.bucket,
+        purpose,
         why,
         profile.name));
   }
   Status asked = Status::NotFound("no service was asked");
   if (http != nullptr) {
-    Result<S3Credentials> found = ReadContainerRole(environment, *http);
+    Result<Credentials> found = ReadContainerRole(environment, *http);
     if (found.status().code() == StatusCode::kNotFound) {
       found = ReadInstanceRole(environment, *http);
     }
     if (found.ok() || found.status().code() != StatusCode::kNotFound) {
-      return std::move(found).Annotate(fmt::format("the access key for s3://{}", location.bucket));
+      return std::move(found).Annotate("the access key for " + purpose);
     }
     asked = std::move(found).status();
   }
   return Status::InvalidArgument(fmt::format(
-      "there is no access key for s3://{}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or add "
+      "there is no access key for {}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or add "
       "the profile {} of {} with keys or a credential_process; an instance's role would do as well "
       "({})",
-      location.bucket,
+      purpose,
       profile.name,
       profile.credentials_path,
       std::string(asked.message())));
@@ -158,19 +163,56 @@ Result<S3Credentials> FindTemporary(
 
 }  // namespace
 
-Result<S3Credentials> FindS3Credentials(
-    const Environment& environment, HttpClient* http, S3Location* location) {
+Status CheckEndpoint(std::string* endpoint) {
+  while (endpoint->ends_with('/')) {
+    endpoint->pop_back();
+  }
+  const size_t scheme = endpoint->find("://");
+  const bool is_http = endpoint->starts_with("http://") || endpoint->starts_with("https://");
+  if (!is_http || endpoint->size() == scheme + 3 ||
+      endpoint->find('/', scheme + 3) != std::string::npos) {
+    return Status::InvalidArgument(fmt::format(
+        "\"{}\" is no endpoint of a service; it looks like https://HOST or http://HOST:PORT",
+        *endpoint));
+  }
+  return Status::Ok();
+}
+
+void SignWith(const Credentials& credentials, HttpRequest* request) {
+  request->key = credentials.key;
+  constexpr std::string_view kToken = "x-amz-security-token: ";
+  std::erase_if(
+      request->headers, [&](const std::string& header) { return header.starts_with(kToken); });
+  if (!credentials.session_token.empty()) {
+    request->headers.push_back(std::string(kToken) + credentials.session_token);
+  }
+}
+
+std::string ShownKey(const Credentials& credentials) {
+  const std::string& id = credentials.key.id;
+  return fmt::format(
+      "the access key {} from {}",
+      id.size() <= 8 ? id : id.substr(0, 8) + "...",
+      credentials.source);
+}
+
+Result<Credentials> FindCredentials(
+    const Environment& environment,
+    HttpClient* http,
+    const std::string& purpose,
+    Service* service) {
   const Profile profile = ReadProfile(environment);
-  CompleteLocation(environment, profile.values, location);
-  if (!location->endpoint.empty()) {
-    PS_TRY(CheckS3Endpoint(&location->endpoint).Annotate("AWS_ENDPOINT_URL"));
+  CompleteService(environment, profile.values, service);
+  if (!service->endpoint.empty()) {
+    PS_TRY(CheckEndpoint(&service->endpoint).Annotate("AWS_ENDPOINT_URL"));
   }
   const auto value_of = [&](const char* name) {
     const auto it = profile.values.find(name);
     return it == profile.values.end() ? std::string() : it->second;
   };
-  S3Credentials found;
-  found.key.region = location->region;
+  Credentials found;
+  found.key.region = service->region;
+  found.key.service = service->name;
   const auto id = environment("AWS_ACCESS_KEY_ID");
   const auto secret = environment("AWS_SECRET_ACCESS_KEY");
   if (id.has_value() != secret.has_value()) {
@@ -191,10 +233,11 @@ Result<S3Credentials> FindS3Credentials(
   found.session_token = value_of("aws_session_token");
   found.source = fmt::format("profile {} of {}", profile.name, profile.credentials_path);
   if (found.key.id.empty() || found.key.secret.empty()) {
-    PS_ASSIGN(found, FindTemporary(environment, profile, http, *location));
-    found.key.region = location->region;
+    PS_ASSIGN(found, FindTemporary(environment, profile, http, purpose));
+    found.key.region = service->region;
+    found.key.service = service->name;
   }
   return found;
 }
 
-}  // namespace ps::checkpoint
+}  // namespace ps::aws
