@@ -26,8 +26,8 @@ std::string PoolText(const Pool& pool);
 /// What every machine of a request has besides its pool. Empty: the provider's own default.
 struct MachineSetup {
   std::string image;
-  std::string subnet;          // or network
-  std::string security_group;  // or the network tag that firewall rules go by
+  std::string subnet;          // or several, with commas between: one a zone
+  std::string security_group;  // or several, with commas between; or the tags of firewall rules
   std::string key_name;        // of an ssh key that the provider knows
   std::string role;            // that the machine's programs act as
   uint32_t disk_gib = 0;       // 0: as the image has it
@@ -40,20 +40,26 @@ struct MachineSetup {
 struct RentRequest {
   /// The same text is the same machine: a provider that has seen it gives the one that it made, and
   /// makes no second one. Where the rest of the request differs, it is refused (kMismatch).
-  /// 1 to 63 characters of a-z, 0-9 and "-", the first one a letter.
+  /// 1 to 63 characters of a-z, 0-9 and "-", the first one a letter and the last one no "-".
+  /// Only after kUnclear and kThrottled may it be tried again: after every other fault it has no
+  /// machine and gets none, and the next try takes another token.
   std::string token;
-  std::vector<Pool> pools;  // the one to be tried first in front; at least 1
+  /// The one to be tried first in front; at least 1. All are spot, or none is: what a token bought
+  /// has to be found again by one call. Of spot pools a provider that knows its stock better may
+  /// take another one first (EC2 does).
+  std::vector<Pool> pools;
   MachineSetup setup;
   /// On the machine and on its disks from the moment that it is there. Names are of a-z, 0-9, "-"
-  /// and "_", values too (at most 63 characters), so that each provider can have them.
+  /// and "_", values too (at most 63 characters), so that each provider can have them. Names that
+  /// begin with "spotps-own-" are the provider's.
   std::map<std::string, std::string> tags;
 };
 
 enum class MachineState {
   kStarting,
   kRunning,
-  kEnding,
-  kGone,  // told for a while by some providers, then forgotten
+  kEnding,  // or stopped by somebody: it goes by itself only if it was released
+  kGone,    // told for a while by some providers, then forgotten
 };
 
 /// It costs, and can be used or is about to be.
@@ -64,12 +70,12 @@ inline bool IsThere(MachineState state) {
 struct Machine {
   std::string id;     // the provider's; unique, never used again
   std::string token;  // of the request
-  Pool pool;
+  Pool pool;          // zone: empty while the provider has not told it
   MachineState state = MachineState::kStarting;
   std::string address;          // reached from outside; empty: none, or not yet
   std::string private_address;  // reached within the provider's network; empty: not yet
   std::map<std::string, std::string> tags;
-  int64_t started_us = 0;   // since 1970, by the provider's clock: from when it costs
+  int64_t started_us = 0;   // since 1970, by the provider's clock: from when it costs; 0: ask List
   int64_t ended_us = 0;     // likewise, until when it cost; 0: not told, or it still does
   bool is_revoked = false;  // the provider takes, or took, it back
   std::string why;          // it is ending or gone, in the provider's words
@@ -151,11 +157,16 @@ class Provider {
   /// All machines that carry all of these tags, in every state that the provider still tells of. A
   /// machine that was rented a moment ago may be missing for some seconds.
   virtual ListReply List(const std::map<std::string, std::string>& tags) = 0;
-  /// Ends machines for good, at once. One that is gone, or that nobody knows, is no error.
+  /// Ends machines for good, at once. One that is gone, or that nobody knows, is no error; one that
+  /// was rented here a moment ago and is not known yet is kUnclear: try again. After any fault some
+  /// of them may have ended.
   virtual CallEnd Release(const std::vector<std::string>& ids) = 0;
   /// What the pools cost from `since_us` (since 1970) on: at least the price of now, where the
   /// provider tells it.
   virtual PriceReply Prices(const std::vector<Pool>& pools, int64_t since_us) = 0;
+  /// Removes what was made for machines with all of these tags and stays behind when they are gone:
+  /// for the end of a run. It costs nothing, but may hold the run's user data.
+  virtual CallEnd Tidy(const std::map<std::string, std::string>& tags) = 0;
   /// Whether these could be rented, and by whom, as far as that can be known without renting.
   virtual std::vector<CheckLine> Check(const RentRequest& request) = 0;
 };

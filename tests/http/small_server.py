@@ -7,6 +7,7 @@ import threading
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
 
     def log_message(self, *args):
         pass
@@ -28,9 +29,9 @@ class Server(http.server.ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-def serve(handler):
-    """On a free port of this machine, which is printed, until the standard input ends."""
-    server = Server(("127.0.0.1", 0), handler)
+def serve(handler, port=0):
+    """On a port of this machine, which is printed, until the standard input ends; 0: a free one."""
+    server = Server(("127.0.0.1", port), handler)
     print(server.server_address[1], flush=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     while sys.stdin.buffer.raw.read(1):

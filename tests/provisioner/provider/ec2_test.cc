@@ -1,0 +1,234 @@
+// What is EC2's own: networks, disks, templates, permissions, quotas, money.
+
+#include "provisioner/provider/ec2.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "provisioner/provider/ec2_forms.h"
+#include "provisioner/provider/ec2_replies.h"
+#include "tests/provisioner/provider/ec2_cloud.h"
+
+namespace ps::provisioner {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Ec2Test : public testing::Test {
+ protected:
+  static void TearDownTestSuite() { cloud_.reset(); }
+
+  void SetUp() override {
+    if (cloud_ == nullptr) {
+      cloud_ = std::make_unique<Ec2Cloud>();
+    }
+    if (!cloud_->why_not().empty()) {
+      GTEST_SKIP() << cloud_->why_not();
+    }
+    cloud_->Order(R"({"reset": true})");
+    provider_ = cloud_->Open(Keys::kRight);
+  }
+
+  static RentRequest Request(const std::string& token = "run-worker-1") {
+    return cloud_->Request(token);
+  }
+
+  /// The machine of that number in the book.
+  static const JsonValue* Entry(const JsonValue& book, size_t index) {
+    return &book.Find("machines")->children.at(index);
+  }
+
+  const CheckLine* LineOf(const std::vector<CheckLine>& lines, const std::string& what) {
+    for (const CheckLine& line : lines) {
+      if (line.what.find(what) != std::string::npos) {
+        return &line;
+      }
+    }
+    ADD_FAILURE() << "no line of " << what;
+    return &none_;
+  }
+
+  static std::unique_ptr<Ec2Cloud> cloud_;
+  std::unique_ptr<Provider> provider_;
+  CheckLine none_;
+};
+
+std::unique_ptr<Ec2Cloud> Ec2Test::cloud_;
+
+TEST_F(Ec2Test, AMachineIsWhatItsSetupSays) {
+  RentRequest request = Request();
+  request.setup.disk_gib = 200;
+  request.setup.security_group = "sg-1, group-1";
+  ASSERT_TRUE(provider_->Rent(request).end.ok());
+  const JsonValue book = cloud_->Book();
+  const JsonValue* const machine = Entry(book, 0);
+  const std::map<std::string, std::string> wanted = {
+      {"ImageId", "ami-1"},
+      {"KeyName", "key-1"},
+      {"IamInstanceProfile.Name", "ml"},
+      {"SecurityGroupId.1", "sg-1"},
+      {"SecurityGroup.1", "group-1"},
+      {"BlockDeviceMapping.1.DeviceName", "/dev/sda1"},
+      {"BlockDeviceMapping.1.Ebs.VolumeSize", "200"},
+      {"InstanceInitiatedShutdownBehavior", "terminate"},
+      {"MetadataOptions.HttpTokens", "required"},
+      {"UserData", "IyEvYmluL3NoCmVjaG8gPHN0YXJ0ZWQ+ICYgw6kK"}};
+  for (const auto& [name, value] : wanted) {
+    const JsonValue* const found = machine->Find("setup")->Find(name);
+    ASSERT_NE(found, nullptr) << name;
+    EXPECT_EQ(found->text, value);
+  }
+  EXPECT_EQ(machine->At("volume_tags.run")->text, "r1") << "disks that stay are found, too";
+}
+
+TEST_F(Ec2Test, EachZoneHasItsSubnet) {
+  RentRequest request = Request();
+  request.setup.subnet = "subnet-a,subnet-b";
+  const RentReply rent = provider_->Rent(request);
+  ASSERT_TRUE(rent.end.ok()) << rent.end.message;
+  EXPECT_EQ(rent.machine->pool, request.pools[0]) << "the zone is found by the subnet";
+  RentRequest other = Request("two");
+  other.setup.subnet = "subnet-b";
+  const RentReply none = provider_->Rent(other);
+  EXPECT_EQ(none.end.fault, CallFault::kRefused);
+  EXPECT_THAT(none.end.message, HasSubstr("no subnet of subnet-b is in zone eu-test-1a"));
+  other.setup.subnet = "subnet-b,subnet-b2";
+  EXPECT_THAT(provider_->Rent(other).end.message, HasSubstr("name one of each zone"));
+  other.setup.subnet = "subnet-x";
+  EXPECT_THAT(provider_->Rent(other).end.message, HasSubstr("InvalidSubnetID.NotFound"));
+}
+
+TEST_F(Ec2Test, OneSetupHasOneTemplate) {
+  ASSERT_TRUE(provider_->Rent(Request("one")).end.ok());
+  ASSERT_TRUE(provider_->Rent(Request("two")).end.ok());
+  provider_ = cloud_->Open(Keys::kRight);
+  ASSERT_TRUE(provider_->Rent(Request("three")).end.ok()) << "that it is there is no error";
+  RentRequest other = Request("four");
+  other.setup.user_data = "#!/bin/true\n";
+  ASSERT_TRUE(provider_->Rent(other).end.ok());
+  EXPECT_EQ(cloud_->Book().Find("left_behind")->children.size(), 2U);
+}
+
+TEST_F(Ec2Test, ATemplateThatSomebodyRemovedIsMadeAnew) {
+  ASSERT_TRUE(provider_->Rent(Request("one")).end.ok());
+  ASSERT_TRUE(cloud_->Open(Keys::kRight)->Tidy({{"run", "r1"}}).ok());
+  const RentReply rent = provider_->Rent(Request("two"));
+  EXPECT_TRUE(rent.end.ok()) << rent.end.message;
+}
+
+TEST_F(Ec2Test, WhatEc2WouldRefuseIsRefusedHere) {
+  RentRequest request = Request();
+  request.setup.user_data = std::string(16385, 'x');
+  EXPECT_THAT(provider_->Rent(request).end.message, HasSubstr("16385 bytes, EC2 takes 16384"));
+  request = Request();
+  request.setup.image.clear();
+  EXPECT_THAT(provider_->Rent(request).end.message, HasSubstr("name one (ami-...)"));
+  EXPECT_THAT(cloud_->Book().Find("calls")->children, testing::IsEmpty());
+}
+
+TEST_F(Ec2Test, AnEncodedRefusalIsDecoded) {
+  cloud_->Order(R"({"faults": [{"call": "rent", "kind": "denied"}]})");
+  const RentReply rent = provider_->Rent(Request());
+  EXPECT_EQ(rent.end.fault, CallFault::kDenied);
+  EXPECT_THAT(rent.end.message, HasSubstr("it needs ec2:RunInstances"));
+  EXPECT_THAT(rent.end.message, testing::Not(HasSubstr("c2VjcmV0")));
+}
+
+TEST_F(Ec2Test, TheCheckTellsWhatIsMissing) {
+  cloud_->Order(R"({"denied": ["CreateFleet"], "quotas": {"L-3819A6DF": 2}})");
+  RentRequest request = Request();
+  request.setup.key_name = "key-9";
+  request.setup.security_group = "sg-9";
+  request.setup.image = "ami-9";
+  request.pools[1].zone = "eu-test-1x";
+  const std::vector<CheckLine> lines = provider_->Check(request);
+  EXPECT_THAT(LineOf(lines, "credentials")->finding, HasSubstr("account 123456789012"));
+  EXPECT_THAT(LineOf(lines, "image ami-9")->end.message, HasSubstr("is deregistered"));
+  EXPECT_THAT(LineOf(lines, "key pair key-9")->end.message, HasSubstr("does not exist"));
+  EXPECT_THAT(LineOf(lines, "security group sg-9")->end.message, HasSubstr("does not exist"));
+  EXPECT_THAT(
+      LineOf(lines, "eu-test-1x")->end.message,
+      HasSubstr("EC2 has no g5.xlarge in eu-test-1x; there is g4dn.xlarge in eu-test-1a"));
+  EXPECT_EQ(LineOf(lines, "permission ec2:CreateFleet")->end.fault, CallFault::kDenied);
+  EXPECT_TRUE(LineOf(lines, "permission ec2:RunInstances")->end.ok());
+  EXPECT_EQ(LineOf(lines, "quota of G and VT spot")->end.fault, CallFault::kQuota);
+  EXPECT_THAT(
+      LineOf(lines, "quota of G and VT spot")->end.message,
+      HasSubstr("2 for all machines of the account; one g4dn.xlarge has 4"));
+}
+
+TEST_F(Ec2Test, MoneyIsByTheSecondAtThePriceOfTheMoment) {
+  cloud_->Order(R"({"prices": {"g4dn.xlarge spot in eu-test-1a": 0.36}})");
+  const RentReply rent = provider_->Rent(Request());
+  ASSERT_TRUE(rent.end.ok());
+  cloud_->Order(R"({"advance_s": 1000})");
+  cloud_->Order(R"({"prices": {"g4dn.xlarge spot in eu-test-1a": 0.72}})");
+  cloud_->Order(R"({"advance_s": 1000})");
+  ASSERT_TRUE(provider_->Release({rent.machine->id}).ok());
+  cloud_->Order(R"({"advance_s": 1000})");
+  const double usd = std::stod(cloud_->Book().Find("usd")->text);
+  EXPECT_NEAR(usd, 0.30, 0.002) << "1000 s at 0.36 and 1000 s at 0.72";
+}
+
+TEST(Ec2RepliesTest, AFleetThatFailsInsideLeavesNothingUnclear) {
+  const RentRequest request = {
+      .token = "t",
+      .pools = {{.type = "a", .zone = "z1", .is_spot = true}},
+      .setup = {},
+      .tags = {}};
+  const auto reply = [&](const std::string& inside) {
+    const auto xml = aws::ParseXml("<CreateFleetResponse>" + inside + "</CreateFleetResponse>");
+    EXPECT_TRUE(xml.ok()) << xml.status();
+    return ReadFleet(*xml, request, {});
+  };
+  const std::string pool =
+      "<launchTemplateAndOverrides><overrides><instanceType>a</instanceType><availabilityZone>z1"
+      "</availabilityZone></overrides></launchTemplateAndOverrides>";
+  for (const char* const code : {"InternalError", "RequestLimitExceeded", "Server.Other"}) {
+    const RentReply rent = reply(
+        "<errorSet><item>" + pool + "<errorCode>" + code +
+        "</errorCode><errorMessage>m</errorMessage></item></errorSet>");
+    EXPECT_EQ(rent.end.fault, CallFault::kNoStock) << code;
+    EXPECT_EQ(rent.pool_faults.size(), 1U);
+  }
+  const RentReply nothing = reply("<errorSet/><fleetInstanceSet/>");
+  EXPECT_EQ(nothing.end.fault, CallFault::kNoStock);
+  EXPECT_EQ(nothing.pool_faults.size(), 1U);
+  const RentReply both = reply(
+      "<errorSet><item>" + pool + "<errorCode>UnauthorizedOperation</errorCode></item><item>" +
+      pool + "<errorCode>InsufficientInstanceCapacity</errorCode></item></errorSet>");
+  EXPECT_EQ(both.end.fault, CallFault::kNoStock) << "stock comes back";
+  EXPECT_EQ(both.pool_faults.size(), 2U);
+  EXPECT_THAT(both.pool_faults.front().end.message, HasSubstr("no permission ec2:RunInstances"));
+}
+
+TEST(Ec2RepliesTest, InstancesWithoutNameOrStateAreNone) {
+  for (const char* const inside :
+       {"<instanceState><name>running</name></instanceState>",
+        "<instanceId>i-1</instanceId>",
+        "<instanceId>i-1</instanceId><instanceState><name>dreaming</name></instanceState>"}) {
+    const auto xml = aws::ParseXml(
+        std::string("<r><reservationSet><item><instancesSet><item>") + inside +
+        "</item></instancesSet></item></reservationSet></r>");
+    ASSERT_TRUE(xml.ok());
+    EXPECT_EQ(ReadInstances(*xml).status().code(), StatusCode::kCorruption) << inside;
+  }
+}
+
+TEST(Ec2RepliesTest, APriceIsANumber) {
+  for (const char* const text : {"", "-1", "nan", "1e999", "0.1x"}) {
+    const auto xml = aws::ParseXml(
+        std::string("<r><spotPriceHistorySet><item><spotPrice>") + text +
+        "</spotPrice></item></spotPriceHistorySet></r>");
+    ASSERT_TRUE(xml.ok());
+    EXPECT_FALSE(ReadPrices(*xml).ok()) << text;
+  }
+}
+
+}  // namespace
+}  // namespace ps::provisioner
