@@ -5,6 +5,7 @@
 #include "ps/base/time.h"
 #include "psctl/cli/command_line.h"
 #include "psctl/cli/help_command.h"
+#include "psctl/cloud/cloud_command.h"
 #include "psctl/plan/catalog_command.h"
 #include "psctl/plan/plan_command.h"
 #include "psctl/plan/profile_command.h"
@@ -59,6 +60,10 @@ constexpr const Command* kCommands[] = {
     &kCheckpointExport,
     &kCheckpointPrune,
     &kCheckpointCopy,
+    &kCloud,
+    &kCloudCheck,
+    &kCloudList,
+    &kCloudSweep,
     &kPlan,
     &kPredict,
     &kCatalog,

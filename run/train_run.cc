@@ -163,6 +163,11 @@ Status TrainRun::Prepare() {
     fleet.worker_flags = {
         "--program", worker::PrintWords(worker.program), "--directory", worker.directory};
   }
+  PS_ASSIGN(rented_, RentedMachines::Open(config_, directory_));
+  if (rented_ != nullptr) {
+    fleet.rented = rented_->hosts();
+    fleet.known_hosts = rented_->known_hosts();
+  }
   PS_TRY(WriteClasses());
   PS_TRY(directory_.WriteAddress(address_));
   // Nothing may fail from here on: whoever has adopted the processes takes them along.
@@ -257,6 +262,7 @@ int TrainRun::Run() {
   Redraw();
   progress_.Finish();
   fleet_->KillAll();
+  TellOfMachinesLeft();
   final_status_ = host_.StatusNow();
   RescueModel();
   if (!console_.is_joined) {  // else the summary stands right below
@@ -315,7 +321,45 @@ bool TrainRun::MayClose() {
   if (!leave_by_.has_value()) {
     leave_by_ = Now() + kLeaveTime;
   }
-  return fleet_->running_count() == 0 || Now() >= *leave_by_;
+  if (fleet_->running_count() != 0 && Now() < *leave_by_) {
+    return false;
+  }
+  return rented_ == nullptr || rented_->GiveBack(Now());
+}
+
+void TrainRun::NoteRented() {
+  const provisioner::RentalDesk::Summary now = rented_->summary();
+  host_.NoteRented(now.usd, now.usd_per_hour);
+}
+
+void TrainRun::CheckBudget() {
+  if (rented_ == nullptr) {
+    return;
+  }
+  NoteRented();
+  const std::string why = rented_->WhyEnd();
+  if (!why.empty() && !host_.is_stopping()) {
+    host_.Tell(proto::EventCode::kBudgetSpent, {{"why", why}});
+    progress_.Say(why + "; ending");
+    host_.RequestStop(why);
+  }
+}
+
+void TrainRun::TellOfMachinesLeft() {
+  if (rented_ == nullptr) {
+    return;
+  }
+  rented_->GiveBackNow();
+  NoteRented();
+  const size_t left = rented_->left();
+  if (left > 0) {
+    const std::string problem = rented_->summary().problem;
+    const std::string why =
+        (problem.empty() ? "the provider does not say that they are gone" : problem) +
+        "; see psctl cloud list, and end them by psctl cloud sweep";
+    host_.Tell(proto::EventCode::kMachinesLeft, {{"machines", left}, {"why", why}});
+    progress_.Say(fmt::format("{} may still cost: {}", Plural(left, "machine"), why));
+  }
 }
 
 void TrainRun::Reap() {
@@ -368,6 +412,7 @@ bool TrainRun::IsTurn(size_t* skipped) const {
 
 /// Notes how fast the run is.
 void TrainRun::Observe() {
+  CheckBudget();
   if (host_.is_stopping() || !IsTurn(&looks_skipped_)) {
     return;  // stopping: workers leave one by one, and that is no speed of the fleet
   }

@@ -14,6 +14,7 @@
 #include "run/directory/run_directory.h"
 #include "run/machine_load.h"
 #include "run/metrics.h"
+#include "run/rented_machines.h"
 #include "run/report/console.h"
 #include "run/report/progress.h"
 #include "run/report/run_events.h"
@@ -55,6 +56,9 @@ class TrainRun final {
   void Announce();
   void AnnounceAgain();
   bool MayClose();
+  void NoteRented();
+  void CheckBudget();
+  void TellOfMachinesLeft();
   [[noreturn]] void LeaveToAnother();
   void RescueModel();
   void Reap();
@@ -80,6 +84,7 @@ class TrainRun final {
   const Console& console_;
   // The processes.
   const std::unique_ptr<provisioner::Launcher> launcher_;
+  std::unique_ptr<RentedMachines> rented_;        // null: none; made by Prepare
   std::unique_ptr<provisioner::JobFleet> fleet_;  // made by Prepare
   coordinator::CoordinatorHost host_;
   std::string address_;  // at which others reach the coordinator; made by Prepare

@@ -19,6 +19,9 @@ std::span<const AgentKind* const> AgentKinds() {
 
 const AgentKind* AgentKindOf(proto::LauncherKind launcher) {
   static_assert(static_cast<size_t>(proto::LauncherKind::kLocal) == 0);
+  if (proto::IsRented(launcher)) {
+    return &SshKind();
+  }
   const auto number = static_cast<size_t>(launcher);
   return number == 0 ? nullptr : AgentKinds()[number - 1];
 }

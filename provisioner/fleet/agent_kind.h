@@ -28,6 +28,8 @@ struct RemoteProcess {
   std::string name;   // for lists of a batch system
   std::string log_path;
   std::string token_file;  // of this machine
+  /// A file with the key that the host shows, if it is rented and may still boot. Else empty.
+  std::string known_hosts;
 };
 
 /// What its ps_agent is told.
@@ -79,7 +81,7 @@ const AgentKind& SlurmKind();
 /// All of them, in the order of LauncherKind behind kLocal.
 std::span<const AgentKind* const> AgentKinds();
 
-/// Null for kLocal: this machine.
+/// Null for kLocal: this machine. Rented machines are reached by ssh.
 const AgentKind* AgentKindOf(proto::LauncherKind launcher);
 
 /// --answer-s, which each kind has: how long a host or a batch system may be silent.

@@ -132,6 +132,7 @@ void JobFleet::Note(ProcessHandle handle, Process process) {
 }
 
 void JobFleet::KillWorker(WorkerId seat) {
+  DropWaitingWorker(seat);
   for (const ProcessHandle handle : WorkersIn(seat)) {
     Kill(handle, &processes_.at(handle));
   }
@@ -161,6 +162,10 @@ bool JobFleet::HasServer(uint32_t server) const {
 
 void JobFleet::KillAll() {
   waiting_servers_.clear();
+  for (const auto& [seat, waiting] : waiting_workers_) {
+    options_.rented->Drop({ProcessKind::kWorker, seat.value, waiting.launch}, false);
+  }
+  waiting_workers_.clear();
   for (auto& [handle, process] : processes_) {
     Kill(handle, &process);
   }
@@ -229,6 +234,11 @@ Result<std::vector<std::string>> JobFleet::LimitCpu(uint32_t worker, double shar
 
 void JobFleet::StartWorkerElsewhere(
     LaunchSpec spec, const proto::WorkerGroup& group, std::vector<std::string> arguments) {
+  if (options_.rented != nullptr) {
+    waiting_workers_[WorkerId(spec.index)] = {spec.launch, group, std::move(arguments)};
+    options_.rented->Ask({spec.kind, spec.index, spec.launch}, group);
+    return;
+  }
   RemoteProcess process;
   process.zone = group.zones.empty() ? "" : group.zones.front();
   process.cpus = group.threads;
@@ -360,6 +370,13 @@ void JobFleet::Adopt(std::span<const proto::LaunchRecord> launches) {
           ""},
          launch});
   }
+  if (options_.rented != nullptr) {
+    std::set<RentalSeat> running;
+    for (const auto& [handle, process] : processes_) {
+      running.insert({process.launch.kind, process.launch.index, process.launch.launch});
+    }
+    options_.rented->Adopt(running);
+  }
 }
 
 std::vector<proto::ProcessEnd> JobFleet::TakeEnds() {
@@ -368,6 +385,7 @@ std::vector<proto::ProcessEnd> JobFleet::TakeEnds() {
       options_.journal->NoteEnded(launch);
     }
   }
+  TakeRentals();
   std::vector<proto::ProcessEnd> ends;
   for (Ended& ended : std::exchange(unreported_, {})) {
     ends.push_back(std::move(ended.end));
@@ -409,6 +427,12 @@ proto::ProcessEnd JobFleet::EndOf(const Process& process, const ProcessExit& exi
                         (exit.code == kNotStartedExit || exit.code == kLostExit);
   const bool is_left_out = is_place && (exit.code == kNotStartedExit || kind->has_hosts());
   HostsOf(exit.kind).Release(process.host, is_left_out, options_.time->Now());
+  if (options_.rented != nullptr && exit.kind == ProcessKind::kWorker) {
+    options_.rented->Drop({exit.kind, exit.index, process.launch.launch}, is_place);
+  }
+  if (!process.lost.empty()) {
+    return {exit.kind, exit.index, process.launch.launch, process.lost, false, "", true};
+  }
   const bool is_failure = exit.is_failure && !process.is_planned && !is_place;
   std::string description = exit.description;
   if (is_place) {

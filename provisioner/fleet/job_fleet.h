@@ -27,7 +27,8 @@ namespace ps::provisioner {
 /// launcher starts and knows.
 ///
 /// A server that has no free slot elsewhere waits here for one, since nothing goes on without it:
-/// the coordinator learns of it when it is started. Of a worker it is told, and decides.
+/// the coordinator learns of it when it is started. Of a worker it is told, and decides. A worker
+/// whose machine is rented waits here for that.
 class JobFleet final : public proto::FleetActions {
  public:
   using Options = FleetOptions;
@@ -57,6 +58,14 @@ class JobFleet final : public proto::FleetActions {
     std::string log_path;
     std::string host;         // of a HostTable; empty: this machine
     bool is_planned = false;  // this fleet has killed it
+    std::string lost = {};    // its machine is: how
+  };
+
+  /// A worker whose machine is being rented.
+  struct WaitingWorker {
+    LaunchId launch;
+    proto::WorkerGroup group;
+    std::vector<std::string> arguments;
   };
 
   struct Ended {
@@ -73,6 +82,11 @@ class JobFleet final : public proto::FleetActions {
   void StartWaitingServers();
   /// It is told that this one has not run.
   void DropWaiting(uint32_t server);
+  void DropWaitingWorker(WorkerId seat);
+  void TakeRentals();
+  void OnMachine(const RentalEvent& event);
+  void OnNoMachine(const RentalEvent& event);
+  void OnLostMachine(const RentalEvent& event);
   void StartWorkerElsewhere(
       LaunchSpec spec, const proto::WorkerGroup& group, std::vector<std::string> arguments);
   void StartAgent(LaunchSpec spec, RemoteProcess process, std::vector<std::string> arguments);
@@ -99,9 +113,10 @@ class JobFleet final : public proto::FleetActions {
   HostTable worker_hosts_;
   HostTable server_hosts_;
   std::map<uint32_t, LaunchId> waiting_servers_;  // for a slot
-  std::optional<CpuGroups> cpu_groups_;           // once needed
-  std::set<std::string> full_zones_;              // of which it was told, not at each attempt
-  std::map<ProcessHandle, Process> processes_;    // running
+  std::map<WorkerId, WaitingWorker> waiting_workers_;
+  std::optional<CpuGroups> cpu_groups_;         // once needed
+  std::set<std::string> full_zones_;            // of which it was told, not at each attempt
+  std::map<ProcessHandle, Process> processes_;  // running
   std::set<std::pair<WorkerId, ProcessHandle>> workers_;  // of these
   std::vector<Ended> unreported_;              // never ran, or ended before they could be adopted
   std::vector<proto::LaunchRecord> reported_;  // by the last TakeEnds

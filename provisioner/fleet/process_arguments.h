@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "provisioner/rental/rented_hosts.h"
 #include "ps/base/ids.h"
 #include "ps/base/status.h"
 #include "ps/base/time.h"
@@ -36,6 +37,10 @@ struct FleetOptions {
   std::optional<uint64_t> probe_after = {};
   /// Flags of ps_worker for what is to compute in its place (worker.program).
   std::vector<std::string> worker_flags = {};
+  /// Where workers' machines come from, when they are rented; outlives the fleet. And the file with
+  /// the only key that these may show.
+  RentedHosts* rented = nullptr;
+  std::string known_hosts = {};
   const TimeSource* time = &SystemTime();
   /// Tells what people of the run are to know. Null: it is in the fleet's log alone.
   std::function<void(proto::EventCode code, std::initializer_list<LogField> fields)> tell = nullptr;

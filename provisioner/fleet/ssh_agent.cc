@@ -170,8 +170,11 @@ class Session {
   /// Why the program ended, where it did not choose to.
   const std::string& why() const { return why_; }
 
-  /// The host dropped the connection, and nothing was begun there.
-  bool was_dropped() const { return !was_let_in_ && !is_killed_ && IsDropped(errors_); }
+  /// Nothing was begun there, and another attempt may do better.
+  bool may_try_again() const {
+    const bool is_booting = job_.boot_limit > Duration::zero();
+    return !was_let_in_ && !is_wished_ && (is_booting || (!is_killed_ && IsDropped(errors_)));
+  }
 
  private:
   void Send(std::string text) {
@@ -245,6 +248,7 @@ class Session {
       Send("TERM\n");
     } else if (wish != AgentWish::kNone) {
       Kill();
+      is_wished_ = true;
       end_ = EndBefore(wish);
     }
   }
@@ -347,6 +351,7 @@ class Session {
   std::string errors_;  // the last of them
   bool has_errors_ = true;
   bool is_killed_ = false;
+  bool is_wished_ = false;
   bool was_let_in_ = false;
   bool may_run_ = false;     // the host has been told all that it needs to run the program
   bool is_running_ = false;  // and has said that it does
@@ -358,7 +363,10 @@ class Session {
 }  // namespace
 
 std::vector<std::string> SshWords(
-    const std::string& host, const std::string& ssh_config, Duration answer_limit) {
+    const std::string& host,
+    const std::string& ssh_config,
+    Duration answer_limit,
+    const std::string& known_hosts) {
   std::vector<std::string> words = {"ssh", "-T", "-x", "-a"};
   if (!ssh_config.empty()) {
     words.insert(words.end(), {"-F", ssh_config});
@@ -375,6 +383,15 @@ std::vector<std::string> SshWords(
         std::string("LogLevel=ERROR")}) {
     words.insert(words.end(), {"-o", option});
   }
+  if (!known_hosts.empty()) {
+    for (const std::string& option :
+         {"UserKnownHostsFile=" + known_hosts,
+          std::string("GlobalKnownHostsFile=/dev/null"),
+          std::string("StrictHostKeyChecking=yes"),
+          std::string("HostKeyAlgorithms=ssh-ed25519")}) {
+      words.insert(words.end(), {"-o", option});
+    }
+  }
   words.insert(words.end(), {"--", host});
   return words;
 }
@@ -389,12 +406,13 @@ std::string ContentName(std::string_view bytes) {
 
 AgentEnd RunOverSsh(const SshJob& job, const AgentWishes& wishes) {
   const Result<MappedFile> program = MappedFile::Open(job.program);
-  std::vector<std::string> words = SshWords(job.host, job.ssh_config, job.answer_limit);
+  std::vector<std::string> words =
+      SshWords(job.host, job.ssh_config, job.answer_limit, job.known_hosts);
   words.emplace_back(kBootstrap);
   SshTurn turn(job.turns, job.host);
   Random random(static_cast<uint64_t>(::getpid()));
   Backoff backoff(kFirstWait, kLongestWait);
-  const TimePoint give_up_at = SystemTime().Now() + job.answer_limit;
+  const TimePoint give_up_at = SystemTime().Now() + std::max(job.answer_limit, job.boot_limit);
   while (true) {
     while (!turn.Take()) {
       if (const AgentWish wish = wishes.Await(kTurnWait); wish != AgentWish::kNone) {
@@ -410,7 +428,7 @@ AgentEnd RunOverSsh(const SshJob& job, const AgentWishes& wishes) {
     const AgentEnd end = session.Run();
     turn.Release();
     const Duration wait = backoff.Next(&random);
-    if (!session.was_dropped() || SystemTime().Now() + wait > give_up_at) {
+    if (!session.may_try_again() || SystemTime().Now() + wait > give_up_at) {
       if (!session.why().empty()) {
         AgentSay(session.why());  // last: who looks for the reason reads the end of the log
       }

@@ -18,6 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr uint64_t kBootSecondsMax = 86'400;
 constexpr size_t kTokenBytesMax = size_t{16} << 10;
 
 /// A file in the folder of a job's checkpoints, or in the nearest one above it that there is, for
@@ -119,6 +120,11 @@ class Ssh final : public AgentKind {
     if (!launch.ssh_config.empty()) {
       call.flags.insert(call.flags.end(), {"--ssh-config", launch.ssh_config});
     }
+    if (!process.known_hosts.empty()) {
+      call.flags.insert(
+          call.flags.end(),
+          {"--known-hosts", process.known_hosts, "--boot-s", std::to_string(launch.rent.boot_s)});
+    }
     return call;
   }
 
@@ -126,7 +132,11 @@ class Ssh final : public AgentKind {
     return {
         {"--host", "HOST", "ssh: where. Required there."},
         {"--token-file", "FILE", "ssh: what lets the program into the run; becomes its stdin."},
-        {"--ssh-config", "FILE", "ssh: its configuration. Default: the user's own."}};
+        {"--ssh-config", "FILE", "ssh: its configuration. Default: the user's own."},
+        {"--known-hosts",
+         "FILE",
+         "ssh: the only key that the host may show. Default: as ssh has it."},
+        {"--boot-s", "S", "ssh: seconds that the host may need to let anybody in. Default: 0."}};
   }
 
   Result<AgentWork> WorkFor(
@@ -140,6 +150,11 @@ class Ssh final : public AgentKind {
     const std::string folder = fs::path(token_file).parent_path().string();
     job.turns = folder.empty() ? "." : folder;
     job.ssh_config = flags.TextOr("ssh-config", "");
+    job.known_hosts = flags.TextOr("known-hosts", "");
+    if (flags.Has("boot-s")) {
+      PS_ASSIGN(const uint64_t boot_s, flags.Number("boot-s", 0, kBootSecondsMax));
+      job.boot_limit = std::chrono::seconds(boot_s);
+    }
     job.needs = flags.TextOr("needs", "");
     PS_ASSIGN(job.answer_limit, AnswerLimit(flags));
     return AgentWork(

@@ -299,7 +299,7 @@ int RunningOf(const PlanProblem& problem, size_t offer) {
 
 std::vector<int> RoomBeside(const PlanProblem& problem, int server_offer, int hosts) {
   std::vector<int> room;
-  for (const Pool& pool : problem.pools) {
+  for (const QuotaPool& pool : problem.pools) {
     room.push_back(pool.quota);
   }
   for (const Offer& offer : problem.offers) {

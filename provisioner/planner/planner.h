@@ -18,7 +18,7 @@ namespace ps::provisioner {
 // Chooses a fleet. Pure: no clock, no network; same input, same plan.
 
 /// A quota that several offers share: the minibatches of one type, and its use as a server.
-struct Pool {
+struct QuotaPool {
   int quota = 0;
 };
 
@@ -148,7 +148,7 @@ struct PlanProblem {
   int local_steps = 1;  // minibatches of a worker between two exchanges
   std::vector<Offer> offers;
   std::vector<ServerOffer> servers;
-  std::vector<Pool> pools = {};
+  std::vector<QuotaPool> pools = {};
   std::vector<VcpuQuota> vcpu_quotas = {};
   std::vector<std::string> zones = {};
   // By zones of either end: USD for a byte that goes from one to the other. Empty: nothing costs.

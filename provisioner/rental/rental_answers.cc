@@ -45,6 +45,12 @@ void RentalBook::OnAnswer(const RentalCall& call, const RentalAnswer& answer, Re
     case RentalCall::Kind::kPrices:
       OnPrices(answer.prices, time);
       return;
+    case RentalCall::Kind::kTidy:
+      is_tidying_ = false;
+      is_tidy_ =
+          answer.tidy.fault != CallFault::kUnclear && answer.tidy.fault != CallFault::kThrottled;
+      tidy_at_ = time.now + kListSoon;
+      return;
   }
 }
 
@@ -117,6 +123,29 @@ void RentalBook::Hold(const CallEnd& end, RentalTime time) {
   held_until_ = time.now + std::max(held_for_, std::min(end.wait, kHoldMax));
 }
 
+/// Some providers tell its zone and its start by lists only. Until then it is of the first pool of
+/// its type, and has started when it was heard of.
+void RentalBook::NoteOrigin(Rental* rental, const Machine& machine, RentalTime time) {
+  RentalNote& note = rental->note;
+  const RentalNote before = note;
+  if (!machine.pool.zone.empty()) {
+    note.pool = machine.pool;
+  } else if (note.pool.zone.empty()) {
+    const auto first = std::ranges::find(note.pools, machine.pool.type, &Pool::type);
+    note.pool = first != note.pools.end() ? *first : machine.pool;
+  }
+  if (machine.started_us != 0) {
+    note.started_us = machine.started_us;
+  } else if (note.started_us == 0) {
+    note.started_us = time.unix_us;
+  }
+  rental->machine.pool = note.pool;
+  rental->machine.started_us = note.started_us;
+  if (note != before && !before.machine.empty()) {
+    notes_->Write(note).Ignore("the next list tells it again");
+  }
+}
+
 void RentalBook::HaveMachine(Rental* rental, const Machine& machine, RentalTime time) {
   if (!rental->machine.id.empty()) {
     if (rental->machine.id != machine.id) {
@@ -125,12 +154,8 @@ void RentalBook::HaveMachine(Rental* rental, const Machine& machine, RentalTime 
     return;
   }
   rental->machine = machine;
-  if (rental->machine.started_us == 0) {
-    rental->machine.started_us = time.unix_us;
-  }
   rental->note.machine = machine.id;
-  rental->note.pool = machine.pool;
-  rental->note.started_us = rental->machine.started_us;
+  NoteOrigin(rental, machine, time);
   first_us_ =
       first_us_ == 0 ? rental->note.started_us : std::min(first_us_, rental->note.started_us);
   rental->stage = Stage::kBooting;
@@ -140,7 +165,7 @@ void RentalBook::HaveMachine(Rental* rental, const Machine& machine, RentalTime 
     rental->free_at = time.now;
   }
   list_at_ = std::min(list_at_, time.now + kListSoon);
-  memory_.NoteMachine(machine.pool);
+  memory_.NoteMachine(rental->note.pool);
   rented_count_++;
   notes_->Write(rental->note).Ignore("its tag finds it as well");
   if (is_ending_) {
@@ -223,6 +248,7 @@ void RentalBook::See(uint64_t number, const Machine* machine, TimePoint asked, R
       if (machine == nullptr) {
         return;
       }
+      NoteOrigin(&rental, *machine, time);
       rental.machine.state = machine->state;
       rental.machine.ended_us = machine->ended_us;
       rental.machine.address = machine->address;
@@ -241,6 +267,7 @@ void RentalBook::See(uint64_t number, const Machine* machine, TimePoint asked, R
       return;
     case Stage::kEnding:
       if (machine != nullptr) {
+        NoteOrigin(&rental, *machine, time);
         rental.machine.ended_us = machine->ended_us;
       }
       if (is_missing || (machine != nullptr && machine->state == MachineState::kGone)) {
@@ -293,6 +320,7 @@ void RentalBook::OnRelease(const RentalCall& call, const CallEnd& end, RentalTim
     rental.is_releasing = false;
     rental.release_at = time.now + (end.ok() ? kReleaseAgain : std::max(kListSoon, end.wait));
     if (end.ok()) {
+      rental.is_released = true;
       CloseBill(&rental, "released", time);
     }
   }

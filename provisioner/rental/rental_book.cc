@@ -60,6 +60,7 @@ Result<RentalBook> RentalBook::Open(RentalOptions options, RentalNotes* notes, R
     if (note.ended_us != 0) {
       rental.stage = Stage::kEnding;
       rental.machine.state = MachineState::kEnding;
+      rental.is_released = true;
     } else {
       rental.stage = note.machine.empty() ? Stage::kSought : Stage::kBooting;
     }
@@ -88,26 +89,30 @@ void RentalBook::Fail(const RentalSeat& seat, std::string why) {
 }
 
 /// The one that is ready first.
-RentalBook::Rental* RentalBook::FreeRental() {
+RentalBook::Rental* RentalBook::FreeRental(const std::vector<Pool>& pools) {
+  const auto fits = [&](const Pool& pool) { return std::ranges::find(pools, pool) != pools.end(); };
   Rental* best = nullptr;
   for (auto& [number, rental] : rentals_) {
     const bool is_usable = rental.stage == Stage::kReady || rental.stage == Stage::kBooting ||
                            rental.stage == Stage::kAsked;
-    if (is_usable && !rental.seat && (best == nullptr || rental.stage > best->stage)) {
+    const RentalNote& note = rental.note;
+    const bool is_fit =
+        note.machine.empty() ? std::ranges::all_of(note.pools, fits) : fits(note.pool);
+    if (is_usable && is_fit && !rental.seat && (best == nullptr || rental.stage > best->stage)) {
       best = &rental;
     }
   }
   return best;
 }
 
-void RentalBook::Ask(const RentalSeat& seat, RentalTime time) {
+void RentalBook::Ask(const RentalSeat& seat, const std::vector<Pool>& pools, RentalTime time) {
   if (is_ending_) {
     Fail(seat, "the run is ending");
     return;
   }
-  Rental* const rental = FreeRental();
+  Rental* const rental = FreeRental(pools);
   if (rental == nullptr) {
-    RentFor(seat, time);
+    RentFor(seat, pools, time);
     return;
   }
   rental->seat = seat;
@@ -116,16 +121,16 @@ void RentalBook::Ask(const RentalSeat& seat, RentalTime time) {
   }
 }
 
-void RentalBook::RentFor(const RentalSeat& seat, RentalTime time) {
+void RentalBook::RentFor(const RentalSeat& seat, const std::vector<Pool>& pools, RentalTime time) {
   if (!problem_.empty() && time.now < held_until_) {
     Fail(seat, problem_);
     return;
   }
   Rental rental;
   rental.note.number = next_number_;
-  rental.note.pools = memory_.Open(options_.pools, time.now);
+  rental.note.pools = memory_.Open(pools, time.now);
   if (rental.note.pools.empty()) {
-    Fail(seat, memory_.WhyLeftOut(options_.pools, time.now));
+    Fail(seat, memory_.WhyLeftOut(pools, time.now));
     return;
   }
   rental.note.token = TokenOf(options_.run, rental.note.number, RequestOf(rental.note));
@@ -296,8 +301,10 @@ void RentalBook::TakeRents(RentalTime time, std::vector<RentalCall>* calls) {
 void RentalBook::TakeReleases(RentalTime time, std::vector<RentalCall>* calls) {
   std::vector<std::string> ids;
   for (auto& [number, rental] : rentals_) {
-    if (rental.stage == Stage::kEnding && !rental.is_releasing && time.now >= rental.release_at &&
-        IsThere(rental.machine.state)) {
+    // One that somebody has stopped still costs its disk.
+    const bool is_wanted = IsThere(rental.machine.state) || !rental.is_released;
+    if (rental.stage == Stage::kEnding && !rental.is_releasing && is_wanted &&
+        time.now >= rental.release_at) {
       rental.is_releasing = true;
       ids.push_back(rental.machine.id);
     }
@@ -340,6 +347,14 @@ std::vector<RentalCall> RentalBook::TakeCalls(RentalTime time) {
     call.begun = time.now;
     calls.push_back(std::move(call));
   }
+  if (HasNoMachine() && !is_tidying_ && !is_tidy_ && time.now >= tidy_at_) {
+    is_tidying_ = true;
+    RentalCall call;
+    call.kind = RentalCall::Kind::kTidy;
+    call.tags[std::string(kRunTag)] = options_.run;
+    call.begun = time.now;
+    calls.push_back(std::move(call));
+  }
   return calls;
 }
 
@@ -374,9 +389,12 @@ std::vector<RentalEvent> RentalBook::TakeEvents() {
   return std::exchange(events_, {});
 }
 
+bool RentalBook::HasNoMachine() const {
+  return is_ending_ && has_listed_ && rentals_.empty() && strays_.empty();
+}
+
 bool RentalBook::is_over() const {
-  return is_ending_ && has_listed_ && rentals_.empty() && strays_.empty() &&
-         (money_.unpriced().empty() || money_.has_prices());
+  return HasNoMachine() && is_tidy_ && (money_.unpriced().empty() || money_.has_prices());
 }
 
 size_t RentalBook::machine_count() const {

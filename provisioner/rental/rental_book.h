@@ -21,7 +21,7 @@ inline constexpr std::string_view kRentalTag = "spotps-rental";
 
 struct RentalOptions {
   std::string run;          // a-z, 0-9 and "-"; no other run has it
-  std::vector<Pool> pools;  // machines may come from these
+  std::vector<Pool> pools;  // whose prices are watched
   MachineSetup setup;
   std::map<std::string, std::string> tags;  // beside those two
   Duration boot_max = std::chrono::minutes(10);
@@ -44,12 +44,12 @@ struct RentalTime {
 
 /// A call that the provider is to be asked now.
 struct RentalCall {
-  enum class Kind { kRent, kList, kRelease, kPrices };
+  enum class Kind { kRent, kList, kRelease, kPrices, kTidy };
 
   Kind kind = Kind::kList;
   uint64_t number = 0;                      // kRent: of the rental
   RentRequest request;                      // kRent
-  std::map<std::string, std::string> tags;  // kList
+  std::map<std::string, std::string> tags;  // kList, kTidy
   std::vector<std::string> ids;             // kRelease
   std::vector<Pool> pools;                  // kPrices
   int64_t since_us = 0;                     // kPrices
@@ -61,6 +61,7 @@ struct RentalAnswer {
   ListReply list;
   CallEnd release;
   PriceReply prices;
+  CallEnd tidy;
 };
 
 /// To whoever asked for machines. A seat that was asked for gets kReady or kFailed, once, and after
@@ -92,8 +93,8 @@ class RentalBook {
   /// Goes on from what `notes` has. The notes outlive the book. Errors: those of Load.
   static Result<RentalBook> Open(RentalOptions options, RentalNotes* notes, RentalTime time);
 
-  /// The process of that seat wants a machine. Once for a seat.
-  void Ask(const RentalSeat& seat, RentalTime time);
+  /// The process of that seat wants a machine of one of these pools. Once for a seat.
+  void Ask(const RentalSeat& seat, const std::vector<Pool>& pools, RentalTime time);
   /// The process has ended, or is not wanted any more: the machine takes another, or goes back. One
   /// that is `bad` goes back at once. Unknown seats are ignored.
   void Drop(const RentalSeat& seat, bool is_bad, RentalTime time);
@@ -107,7 +108,8 @@ class RentalBook {
   void OnAnswer(const RentalCall& call, const RentalAnswer& answer, RentalTime time);
   std::vector<RentalEvent> TakeEvents();
 
-  /// After End: no machine of the run is left, as far as the provider tells.
+  /// After End: no machine of the run, and nothing that was made for them, is left, as far as the
+  /// provider tells.
   bool is_over() const;
   size_t machine_count() const;  // that cost now
   size_t rented_count() const;   // ever
@@ -144,6 +146,7 @@ class RentalBook {
     bool is_sent = false;                 // some call was made: there may be a machine
     bool was_unclear = false;
     bool is_releasing = false;
+    bool is_released = false;  // the provider has said so
   };
 
   RentalBook(RentalOptions options, RentalNotes* notes)
@@ -151,11 +154,13 @@ class RentalBook {
 
   RentRequest RequestOf(const RentalNote& note) const;
   void Fail(const RentalSeat& seat, std::string why);
-  Rental* FreeRental();
+  /// One without a seat whose machine is, or will be, of one of the pools.
+  Rental* FreeRental(const std::vector<Pool>& pools);
   void Give(Rental* rental, RentalTime time);
   void Free(Rental* rental, RentalTime time);
-  void RentFor(const RentalSeat& seat, RentalTime time);
+  void RentFor(const RentalSeat& seat, const std::vector<Pool>& pools, RentalTime time);
   void TakeRents(RentalTime time, std::vector<RentalCall>* calls);
+  bool HasNoMachine() const;
   void TakeReleases(RentalTime time, std::vector<RentalCall>* calls);
 
   void OnRent(const RentalCall& call, const RentReply& reply, RentalTime time);
@@ -167,6 +172,7 @@ class RentalBook {
   void OnPrices(const PriceReply& reply, RentalTime time);
   std::vector<Pool> PricedPools() const;
 
+  void NoteOrigin(Rental* rental, const Machine& machine, RentalTime time);
   void HaveMachine(Rental* rental, const Machine& machine, RentalTime time);
   void GoBack(Rental* rental, RentalTime time);
   /// The provider has taken the machine, or does not know it.
@@ -195,6 +201,9 @@ class RentalBook {
   bool is_listing_ = false;
   bool is_pricing_ = false;
   bool is_ending_ = false;
+  bool is_tidying_ = false;
+  bool is_tidy_ = false;
+  TimePoint tidy_at_{};
   bool has_listed_ = false;  // since End, or since it was opened
   TimePoint ended_at_{};
   TimePoint held_until_{};

@@ -119,7 +119,16 @@ class CoordinatorCore {
   proto::JobStatus StatusAt(TimePoint now) const {
     proto::JobStatus status = parts_->report.At(now);
     status.copies = copies_;
+    status.usd_spent += rented_usd_;
+    status.usd_per_hour += rented_usd_per_hour_;
     return status;
+  }
+
+  /// What the run's owner rents has cost `usd` until now, and costs `usd_per_hour`, beside the
+  /// machines that the job has prices of. For the status.
+  void NoteRented(double usd, double usd_per_hour) {
+    rented_usd_ = usd;
+    rented_usd_per_hour_ = usd_per_hour;
   }
 
   /// What copies of checkpoints have come to, for the status.
@@ -217,6 +226,8 @@ class CoordinatorCore {
   std::unique_ptr<Parts> parts_;  // never null
   uint64_t reading_ = 0;          // the checkpoint whose manifest was asked for
   proto::CopyStatus copies_;
+  double rented_usd_ = 0;
+  double rented_usd_per_hour_ = 0;
   bool is_outranked_ = false;
   TimePoint last_event_{};
   std::optional<TimePoint> going_back_since_;

@@ -102,6 +102,10 @@ class CoordinatorHost final : private net::EndpointHandler, private proto::Fleet
 
   proto::JobStatus StatusNow() const { return core_->StatusAt(Now()); }
 
+  /// What the owner rents has cost `usd` until now, and costs `usd_per_hour`, beside the machines
+  /// that the job has prices of.
+  void NoteRented(double usd, double usd_per_hour) { core_->NoteRented(usd, usd_per_hour); }
+
   /// A request or a limit ends the job.
   bool is_stopping() const { return is_stopping_; }
 

@@ -178,8 +178,12 @@ constexpr std::array kRows = {
     Warning("model_not_saved", kGiveUp, "the model was not saved: {reason}"),
     Info("finished", kRun, "the run is over: {outcome}"),
     Info("settings_changed", kMode, "{settings} {when}, {settings_before} before: {by}[, {why}]"),
+    Info("machine_rented", kScale, "worker {worker} has machine {machine}, {pool}"),
+    Warning("machine_lost", kRevocation, "worker {worker} has lost its machine: {why}"),
+    Warning("budget_spent", kPlan, "the run ends: {why}"),
+    Error("machines_left", kGiveUp, "{machines} machines may still cost: {why}"),
 };
-static_assert(kRows.size() == static_cast<size_t>(EventCode::kSettingsChanged) + 1);
+static_assert(kRows.size() == static_cast<size_t>(EventCode::kMachinesLeft) + 1);
 
 const Row& RowOf(EventCode code) {
   return kRows[static_cast<size_t>(code)];

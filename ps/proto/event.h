@@ -111,6 +111,10 @@ enum class EventCode : uint8_t {
   kModelNotSaved,
   kFinished,
   kSettingsChanged,
+  kMachineRented,
+  kMachineLost,
+  kBudgetSpent,
+  kMachinesLeft,
 };
 
 /// An event of a run, as its journal and its status have it.

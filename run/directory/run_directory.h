@@ -31,6 +31,8 @@ struct RunPaths {
 
   std::string address() const { return root + "/coordinator.addr"; }
 
+  std::string rentals() const { return root + "/rentals"; }
+
   std::string lock() const { return root + "/psctl.pid"; }
 
   /// What psctl says of a detached run.

@@ -173,6 +173,7 @@ void AddCounters(const proto::JobStatus& status, JsonWriter* json) {
   json->Field("revocations_noticed", status.revocations_noticed);
   json->Field("revocations_unnoticed", status.revocations_unnoticed);
   json->Field("joins", status.joins);
+  json->Field("usd_spent", status.usd_spent);
   json->Field("rollbacks", status.checkpoints.rollbacks);
   json->Field("steps_undone", status.checkpoints.steps_undone);
   json->Field("samples_undone", status.checkpoints.samples_undone);
@@ -240,6 +241,9 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
             last.epoch));
   }
   pairs.emplace_back("training time", FormatDuration(status.elapsed_s));
+  if (status.usd_spent > 0) {
+    pairs.emplace_back("cost", FormatUsd(status.usd_spent) + " USD");
+  }
   pairs.emplace_back("throughput", FormatRate(totals.samples_per_s) + " samples/s");
   pairs.emplace_back(
       "samples",

@@ -25,7 +25,7 @@ std::string NameOf() {
 }
 
 TEST(EventTest, TheLogsNameOfEachIsTheCodes) {
-  constexpr auto kCount = static_cast<size_t>(EventCode::kFinished) + 1;
+  constexpr auto kCount = static_cast<size_t>(EventCode::kMachinesLeft) + 1;
   [&]<size_t... I>(std::index_sequence<I...>) {
     const auto check = [](EventCode code, const std::string& name) {
       EXPECT_EQ(EventCodeName(code), name);

@@ -84,7 +84,7 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
        "job.json:2:1: unknown field \"trian\"; allowed: name, model, data, worker, optimizer, "
        "outer, "
        "train, exchange, "
-       "servers, workers, faults, fleet, checkpoint, launch, run, goal, provisioner; did "
+       "servers, workers, faults, fleet, checkpoint, launch, budget, run, goal, provisioner; did "
        "you mean "
        "\"train\"?"},
       {Replaced("{}", R"({}, {"batch_size": 8})"),
@@ -97,7 +97,8 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
        "job.json:2:1: unknown field \"lr\"; allowed: name, model, data, worker, optimizer, outer, "
        "train, "
        "exchange, "
-       "servers, workers, faults, fleet, checkpoint, launch, run, goal, provisioner; did you mean "
+       "servers, workers, faults, fleet, checkpoint, launch, budget, run, goal, provisioner; did "
+       "you mean "
        "\"optimizer.lr\"?"},
   });
   EXPECT_THAT(ErrorOf(WithLine(R"("qwertyuiop": 1)")), Not(HasSubstr("did you mean")));
@@ -160,7 +161,8 @@ TEST(JobConfigErrorTest, ALauncherHasItsOwnFieldsAndRoomForEveryWorker) {
     return ErrorOf(Replaced("{}", R"({"count": 3})"), {{"launch", launch}});
   };
   const std::vector<std::pair<const char*, const char*>> faults = {
-      {R"({"launcher": "rsh"})", "allowed: one of local, ssh, slurm; did you mean \"ssh\"?"},
+      {R"({"launcher": "rsh"})",
+       "allowed: one of local, ssh, slurm, ec2, gce; did you mean \"ssh\"?"},
       {R"({"hosts": [{"host": "a"}]})",
        "launch.hosts is for the launcher ssh; allowed: leave it out, or \"launcher\": \"ssh\" in "
        "launch"},
@@ -563,7 +565,7 @@ TEST(JobConfigErrorTest, ZonesAreNamedOnceAndGroupsNameThoseThatThereAre) {
       HasSubstr("workers[0].zones[1] is \"c\"; allowed: a, b"));
   EXPECT_THAT(
       ErrorOf(job(R"(["a"])", "{}")),
-      HasSubstr("workers[0].zones[0] is \"a\"; allowed: the names that launch.zones (slurm) or "));
+      HasSubstr("workers[0].zones[0] is \"a\"; allowed: the names that launch.zones (slurm), "));
   EXPECT_THAT(
       ErrorOf(job("[]", R"({"launcher": "slurm", "zones": [{"name": "a"}, {"name": "a"}]})")),
       HasSubstr("launch.zones[1].name is \"a\" again; allowed: each once"));

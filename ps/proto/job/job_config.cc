@@ -17,6 +17,8 @@
 namespace ps::proto {
 namespace {
 
+/// From a machine that has booted to a worker that has joined, by default.
+constexpr uint32_t kJoinSeconds = 120;
 constexpr size_t kFileBytesMax = kConfigBytesMax;
 
 /// ssp, bsp, clip_norm and local steps need the whole step before anything moves on; to ask for
@@ -34,6 +36,9 @@ void ResolveOverlap(JobConfig& config) {
 void ResolveUnwritten(const JsonValue& root, JobConfig& config) {
   if (!config.worker.program.empty() && root.At("train.overlap") == nullptr) {
     config.train.overlap = false;
+  }
+  if (IsRented(config.launch.launcher) && root.At("fleet.join_timeout_s") == nullptr) {
+    config.fleet.join_timeout_s = static_cast<float>(config.launch.rent.boot_s + kJoinSeconds);
   }
 }
 

@@ -145,7 +145,12 @@ inline constexpr std::array<std::string_view, 4> kNoticeServiceNames = {
     "none", "ec2", "gcp", "azure"};
 
 /// Who starts the workers, or the servers.
-enum class LauncherKind : uint8_t { kLocal, kSsh, kSlurm };
+enum class LauncherKind : uint8_t { kLocal, kSsh, kSlurm, kEc2, kGce };
+
+/// Whether its machines are rented, by the provider of that name.
+constexpr bool IsRented(LauncherKind launcher) {
+  return launcher == LauncherKind::kEc2 || launcher == LauncherKind::kGce;
+}
 
 struct HostConfig {
   std::string host;    // as ssh knows it: name, user@name, address or alias
@@ -257,9 +262,43 @@ struct ZoneConfig {
   friend bool operator==(const ZoneConfig&, const ZoneConfig&) = default;
 };
 
+/// What is rented for each worker (launch.rent).
+struct RentConfig {
+  std::string region;
+  std::vector<std::string> zones;
+  std::vector<std::string> types;
+  bool spot = true;
+  std::string image;
+  std::string subnet;
+  std::string security_group;
+  std::string key_name;
+  std::string user = "ubuntu";
+  std::string role;
+  uint32_t disk_gib = 0;  // 0: as the image has it
+  std::string setup;      // a file: a script for the first boot
+  bool private_address = false;
+  uint32_t boot_s = 600;
+  uint32_t idle_s = 60;
+  uint32_t watch_min = 15;
+  float usd_per_hour = 0;  // where the provider does not tell; 0: not known
+  std::string project;
+  std::string endpoint;  // empty: the provider's own
+
+  friend bool operator==(const RentConfig&, const RentConfig&) = default;
+};
+
+/// What rented machines may cost. 0: no limit.
+struct BudgetConfig {
+  float usd = 0;
+  float usd_per_hour = 0;
+
+  friend bool operator==(const BudgetConfig&, const BudgetConfig&) = default;
+};
+
 /// Placeholders in prefix and the addresses: {name}, {role}, {index}.
 struct LaunchConfig {
   LauncherKind launcher = LauncherKind::kLocal;
+  RentConfig rent;                // ec2, gce
   std::vector<HostConfig> hosts;  // ssh: where workers run
   std::string ssh_config;         // ssh, servers too: a file for ssh -F; empty: the user's own
   std::string sbatch;             // slurm: words put after sbatch
@@ -341,6 +380,7 @@ struct JobConfig {
   FleetConfig fleet;
   CheckpointConfig checkpoint;
   LaunchConfig launch;
+  BudgetConfig budget;
   RunConfig run;
   GoalConfig goal;
   ProvisionerConfig provisioner;

@@ -163,9 +163,39 @@ void VisitFields(C& c, V&& visit) {
   visit("sbatch", c.sbatch);
 }
 
+template <MaybeConst<RentConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("region", c.region);
+  visit("zones", c.zones);
+  visit("types", c.types);
+  visit("spot", c.spot);
+  visit("image", c.image);
+  visit("subnet", c.subnet);
+  visit("security_group", c.security_group);
+  visit("key_name", c.key_name);
+  visit("user", c.user);
+  visit("role", c.role);
+  visit("disk_gib", c.disk_gib);
+  visit("setup", c.setup);
+  visit("private_address", c.private_address);
+  visit("boot_s", c.boot_s);
+  visit("idle_s", c.idle_s);
+  visit("watch_min", c.watch_min);
+  visit("usd_per_hour", c.usd_per_hour);
+  visit("project", c.project);
+  visit("endpoint", c.endpoint);
+}
+
+template <MaybeConst<BudgetConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("usd", c.usd);
+  visit("usd_per_hour", c.usd_per_hour);
+}
+
 template <MaybeConst<LaunchConfig> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("launcher", c.launcher);
+  visit("rent", c.rent);
   visit("hosts", c.hosts);
   visit("ssh_config", c.ssh_config);
   visit("sbatch", c.sbatch);
@@ -229,6 +259,7 @@ void VisitFields(C& c, V&& visit) {
   visit("fleet", c.fleet);
   visit("checkpoint", c.checkpoint);
   visit("launch", c.launch);
+  visit("budget", c.budget);
   visit("run", c.run);
   visit("goal", c.goal);
   visit("provisioner", c.provisioner);

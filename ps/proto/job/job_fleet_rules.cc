@@ -165,6 +165,7 @@ Status Zones(const JobInFile& job) {
       names.insert(host.zone);
     }
   }
+  names.insert(launch.rent.zones.begin(), launch.rent.zones.end());
   const auto check = [&](const WorkerGroup& group, const std::string& path) {
     for (size_t i = 0; i < group.zones.size(); ++i) {
       if (!names.contains(group.zones[i])) {
@@ -175,8 +176,8 @@ Status Zones(const JobInFile& job) {
                 "{} is {}; allowed: {}",
                 item,
                 Quoted(group.zones[i]),
-                names.empty() ? "the names that launch.zones (slurm) or launch.hosts[].zone (ssh) "
-                                "give, and there are none"
+                names.empty() ? "the names that launch.zones (slurm), launch.hosts[].zone (ssh) or "
+                                "launch.rent.zones give, and there are none"
                               : fmt::format("{}", fmt::join(names, ", "))));
       }
     }
@@ -257,6 +258,7 @@ Status Launcher(const JobInFile& job) {
   const ServerConfig& servers = job.config.servers;
   const bool is_ssh = launch.launcher == LauncherKind::kSsh;
   const bool is_slurm = launch.launcher == LauncherKind::kSlurm;
+  const bool is_rented = IsRented(launch.launcher);
   const bool is_server_ssh = servers.launcher == LauncherKind::kSsh;
   const bool is_server_slurm = servers.launcher == LauncherKind::kSlurm;
 
@@ -272,12 +274,16 @@ Status Launcher(const JobInFile& job) {
       {"launch.hosts", !launch.hosts.empty(), is_ssh, "ssh", "launch"},
       {"launch.ssh_config",
        !launch.ssh_config.empty(),
-       is_ssh || is_server_ssh,
+       is_ssh || is_server_ssh || is_rented,
        "ssh",
        "launch or servers"},
       {"launch.sbatch", !launch.sbatch.empty(), is_slurm, "slurm", "launch"},
       {"launch.zones", !launch.zones.empty(), is_slurm, "slurm", "launch"},
-      {"launch.prefix", !launch.prefix.empty(), !is_ssh && !is_slurm, "local", "launch"},
+      {"launch.prefix",
+       !launch.prefix.empty(),
+       !is_ssh && !is_slurm && !is_rented,
+       "local",
+       "launch"},
       {"servers.hosts", !servers.hosts.empty(), is_server_ssh, "ssh", "servers"},
       {"servers.sbatch", !servers.sbatch.empty(), is_server_slurm, "slurm", "servers"}};
   for (const Owned& field : owned) {

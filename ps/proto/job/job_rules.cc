@@ -171,6 +171,7 @@ Status CheckRules(const JobConfig& config, const JsonValue& root, const std::str
   PS_TRY(Goal(job));
   PS_TRY(Addresses(job));
   PS_TRY(CheckFleet(job));
+  PS_TRY(CheckRent(job));
   return Length(job);
 }
 

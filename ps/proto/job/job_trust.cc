@@ -13,7 +13,7 @@ namespace {
 
 /// Texts that start nothing and write nowhere: names, addresses that are bound, files that are read
 /// as what they are said to be, and what psctl resume replaces in any case. Without indices.
-constexpr std::array<std::string_view, 27> kHarmless = {
+constexpr std::array<std::string_view, 31> kHarmless = {
     "name",
     "model.name",
     "model.from",  // a checkpoint has the values
@@ -38,12 +38,16 @@ constexpr std::array<std::string_view, 27> kHarmless = {
     "goal.catalog",
     "provisioner.type",
     "provisioner.on_demand_type",
+    "launch.rent.region",  // the image and the endpoint are asked about
+    "launch.rent.zones",
+    "launch.rent.types",
+    "launch.rent.user",
     "launch.hosts.zone",  // a label; the host beside it is asked about
     "servers.hosts.zone",
     "launch.zones.name",
 };
 
-constexpr std::array<std::string_view, 3> kLauncherNames = {"local", "ssh", "slurm"};
+constexpr std::array<std::string_view, 5> kLauncherNames = {"local", "ssh", "slurm", "ec2", "gce"};
 
 /// "a[3].b" is "a.b".
 std::string WithoutIndices(std::string_view path) {

@@ -276,6 +276,8 @@ class World {
       case RentalCall::Kind::kPrices:
         pending->answer.prices = provider_.Prices(pending->call.pools, unix_us);
         break;
+      case RentalCall::Kind::kTidy:
+        break;
     }
   }
 
@@ -298,7 +300,7 @@ class World {
         pending.answer = {};
         const CallEnd unclear = {CallFault::kUnclear, "no answer", {}};
         pending.answer.rent.end = pending.answer.list.end = unclear;
-        pending.answer.release = pending.answer.prices.end = unclear;
+        pending.answer.release = pending.answer.prices.end = pending.answer.tidy = unclear;
       }
       if (book_ && pending.life == life_) {
         if (pending.answer.rent.machine) {
@@ -324,6 +326,10 @@ class World {
           if (other.machine == event.machine.id) {
             Violate(fmt::format("machine {} has two processes", event.machine.id));
           }
+        }
+        if (const std::vector<Pool> pools = PoolsOf(event.seat.index);
+            std::ranges::find(pools, event.machine.pool) == pools.end()) {
+          Violate("a machine of a pool that was not asked for");
         }
         outcome_.ready++;
         seat.is_asking = false;
@@ -353,6 +359,11 @@ class World {
     }
   }
 
+  /// One worker wants a pool of its own.
+  std::vector<Pool> PoolsOf(uint32_t index) const {
+    return index == 1 ? std::vector<Pool>{options_.pools.front()} : options_.pools;
+  }
+
   void ChangeFleet() {
     if (chance_.Draw(0.01)) {
       wanted_ = static_cast<uint32_t>(chance_.Between(0, 6));
@@ -368,7 +379,7 @@ class World {
           seat.launch = LaunchId(++launches_);
           seat.is_asking = true;
           seat.asked_us = now_us_;
-          book_->Ask(KeyOf(index, seat), Time());
+          book_->Ask(KeyOf(index, seat), PoolsOf(index), Time());
         } else if (!is_wanted && (seat.is_asking || !seat.machine.empty()) && chance_.Draw(0.5)) {
           seat.is_asking = false;
           EndProcess(index, &seat, false);

@@ -1,0 +1,101 @@
+// What a JobFleet does with workers whose machines are rented.
+
+#include <utility>
+
+#include "provisioner/fleet/job_fleet.h"
+#include "ps/base/text.h"
+
+namespace ps::provisioner {
+
+using proto::ProcessKind;
+
+void JobFleet::DropWaitingWorker(WorkerId seat) {
+  const auto it = waiting_workers_.find(seat);
+  if (it != waiting_workers_.end()) {
+    const proto::LaunchRecord record{ProcessKind::kWorker, seat.value, it->second.launch, 0, 0};
+    options_.rented->Drop({record.kind, record.index, record.launch}, false);
+    unreported_.push_back(
+        {{record.kind, record.index, record.launch, "was not started", false, ""}, record});
+    waiting_workers_.erase(it);
+  }
+}
+
+void JobFleet::TakeRentals() {
+  if (options_.rented == nullptr) {
+    return;
+  }
+  for (const RentalEvent& event : options_.rented->TakeEvents()) {
+    switch (event.kind) {
+      case RentalEvent::Kind::kReady:
+        OnMachine(event);
+        break;
+      case RentalEvent::Kind::kFailed:
+        OnNoMachine(event);
+        break;
+      case RentalEvent::Kind::kLost:
+        OnLostMachine(event);
+        break;
+    }
+  }
+}
+
+void JobFleet::OnMachine(const RentalEvent& event) {
+  const auto it = waiting_workers_.find(WorkerId(event.seat.index));
+  if (it == waiting_workers_.end() || it->second.launch != event.seat.launch) {
+    options_.rented->Drop(event.seat, false);
+    return;
+  }
+  WaitingWorker worker = std::move(it->second);
+  waiting_workers_.erase(it);
+  Tell(
+      proto::EventCode::kMachineRented,
+      {{"worker", event.seat.index},
+       {"machine", event.machine.id},
+       {"pool", PoolText(event.machine.pool)}});
+  const proto::RentConfig& rent = options_.launch.rent;
+  RemoteProcess process;
+  process.host = rent.user + "@" +
+                 (rent.private_address ? event.machine.private_address : event.machine.address);
+  process.zone = event.machine.pool.zone;
+  process.cpus = worker.group.threads;
+  process.known_hosts = options_.known_hosts;
+  StartAgent(
+      SpecOf(event.seat.kind, event.seat.index, event.seat.launch),
+      std::move(process),
+      std::move(worker.arguments));
+}
+
+/// Another zone may do better.
+void JobFleet::OnNoMachine(const RentalEvent& event) {
+  const auto it = waiting_workers_.find(WorkerId(event.seat.index));
+  if (it == waiting_workers_.end() || it->second.launch != event.seat.launch) {
+    return;
+  }
+  waiting_workers_.erase(it);
+  Tell(proto::EventCode::kNoHost, {{"worker", event.seat.index}, {"why", event.why}});
+  unreported_.push_back(
+      {{event.seat.kind,
+        event.seat.index,
+        event.seat.launch,
+        "was not started",
+        false,
+        Printable(event.why),
+        true},
+       {event.seat.kind, event.seat.index, event.seat.launch, 0, 0}});
+}
+
+/// The agent would find out when the connection is silent for long.
+void JobFleet::OnLostMachine(const RentalEvent& event) {
+  Tell(
+      proto::EventCode::kMachineLost,
+      {{"worker", event.seat.index}, {"machine", event.machine.id}, {"why", event.why}});
+  for (const ProcessHandle handle : WorkersIn(WorkerId(event.seat.index))) {
+    Process& process = processes_.at(handle);
+    if (process.launch.launch == event.seat.launch) {
+      process.lost = event.is_revoked ? "was taken back" : "was lost with its machine";
+      Kill(handle, &process);
+    }
+  }
+}
+
+}  // namespace ps::provisioner

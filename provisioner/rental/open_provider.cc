@@ -1,0 +1,24 @@
+#include "provisioner/rental/open_provider.h"
+
+#include <utility>
+
+#include "provisioner/provider/ec2.h"
+#include "ps/base/check.h"
+#include "ps/process/environment.h"
+
+namespace ps::provisioner {
+
+Result<std::unique_ptr<Provider>> OpenProvider(
+    const proto::LaunchConfig& launch, IsCancelled is_cancelled) {
+  PS_CHECK(proto::IsRented(launch.launcher));
+  const proto::RentConfig& rent = launch.rent;
+  switch (launch.launcher) {
+    case proto::LauncherKind::kEc2:
+      return OpenEc2Provider(
+          ProcessEnvironment(), rent.region, rent.endpoint, std::move(is_cancelled));
+    default:
+      return Status::Unsupported("no machines of Compute Engine can be rented yet");
+  }
+}
+
+}  // namespace ps::provisioner

@@ -1,0 +1,361 @@
+#include "psctl/cloud/cloud_command.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "provisioner/provider/provider.h"
+#include "provisioner/rental/open_provider.h"
+#include "provisioner/rental/rent_settings.h"
+#include "ps/base/text.h"
+#include "ps/base/time.h"
+#include "ps/json/json_writer.h"
+#include "ps/proto/job/job_config.h"
+#include "psctl/cli/arguments.h"
+#include "run/directory/rental_name.h"
+#include "run/report/tables.h"
+
+namespace ps::psctl {
+namespace {
+
+using provisioner::CallEnd;
+using provisioner::CallFault;
+using provisioner::Machine;
+using provisioner::Provider;
+
+struct CloudCommand {
+  std::string job_path;
+  std::vector<proto::ConfigOverride> overrides;
+  std::string run;  // empty: all
+  bool is_confirmed = false;
+  bool is_json = false;
+};
+
+/// A job that rents, and its provider.
+struct Cloud {
+  proto::JobConfig config;
+  std::unique_ptr<Provider> provider;
+};
+
+Result<Cloud> OpenCloud(const CloudCommand& command) {
+  Cloud cloud;
+  PS_ASSIGN(cloud.config, proto::LoadJobConfig(command.job_path, command.overrides));
+  if (!proto::IsRented(cloud.config.launch.launcher)) {
+    return Status::InvalidArgument(fmt::format(
+        "{} rents no machines; name a job with \"launcher\": \"ec2\" or \"gce\" in launch, whose "
+        "region and credentials are asked",
+        Printable(command.job_path)));
+  }
+  PS_ASSIGN(cloud.provider, provisioner::OpenProvider(cloud.config.launch, nullptr));
+  return cloud;
+}
+
+Status StatusOf(const CallEnd& end) {
+  return end.ok() ? Status::Ok()
+                  : Status::Unavailable(
+                        end.message.empty() ? std::string(provisioner::CallFaultName(end.fault))
+                                            : end.message);
+}
+
+std::string TagOf(const Machine& machine, std::string_view tag) {
+  const auto it = machine.tags.find(std::string(tag));
+  return it == machine.tags.end() ? "" : it->second;
+}
+
+std::string_view StateText(provisioner::MachineState state) {
+  switch (state) {
+    case provisioner::MachineState::kStarting:
+      return "starting";
+    case provisioner::MachineState::kRunning:
+      return "running";
+    case provisioner::MachineState::kEnding:
+      return "ending";
+    case provisioner::MachineState::kGone:
+      break;
+  }
+  return "gone";
+}
+
+/// A machine that still costs, as it is shown.
+struct Row {
+  Machine machine;
+  std::string run;
+  bool is_owned = false;  // by a run that lives on this machine
+  double hours = 0;
+  double usd_per_hour = 0;  // 0: not known
+};
+
+/// Those of all runs, or of one; the oldest first.
+Result<std::vector<Row>> FindMachines(
+    const CloudCommand& command, const Session& session, Cloud* cloud) {
+  std::map<std::string, std::string> tags = {provisioner::OursTag()};
+  if (!command.run.empty()) {
+    tags[std::string(provisioner::kRunTag)] = command.run;
+  }
+  const provisioner::ListReply list = cloud->provider->List(tags);
+  PS_TRY(StatusOf(list.end));
+  std::set<std::string> living;
+  for (const run::RunningJob& job : session.registry.Find()) {
+    living.insert(run::RentalRunName(job.paths));
+  }
+  std::vector<provisioner::Pool> pools;
+  std::vector<Row> rows;
+  const int64_t now_us = SystemTime().UnixMicros();
+  for (const Machine& machine : list.machines) {
+    if (machine.state == provisioner::MachineState::kGone) {
+      continue;
+    }
+    Row row;
+    row.machine = machine;
+    row.run = TagOf(machine, provisioner::kRunTag);
+    row.is_owned = living.contains(row.run);
+    row.hours =
+        machine.started_us == 0 ? 0 : static_cast<double>(now_us - machine.started_us) / 3.6e9;
+    pools.push_back(machine.pool);
+    rows.push_back(std::move(row));
+  }
+  // Without prices the machines are shown all the same.
+  for (const provisioner::PoolPrice& price : cloud->provider->Prices(pools, now_us).prices) {
+    for (Row& row : rows) {
+      if (row.machine.pool == price.pool) {
+        row.usd_per_hour = price.usd_per_hour;
+      }
+    }
+  }
+  std::ranges::sort(rows, [](const Row& a, const Row& b) { return a.hours > b.hours; });
+  return rows;
+}
+
+std::string RenderMachines(const std::vector<Row>& rows, size_t width) {
+  run::Table table(
+      {{"run", run::Align::kLeft},
+       {"machine", run::Align::kLeft},
+       {"pool", run::Align::kLeft, 1},
+       {"address", run::Align::kLeft, 3},
+       {"state", run::Align::kLeft},
+       {"hours"},
+       {"USD/h", run::Align::kRight, 2},
+       {"owner", run::Align::kLeft}},
+      64);
+  double rate = 0;
+  for (const Row& row : rows) {
+    rate += row.usd_per_hour;
+    table.AddRow(
+        {Printable(row.run),
+         row.machine.id,
+         PoolText(row.machine.pool),
+         row.machine.address.empty() ? row.machine.private_address : row.machine.address,
+         std::string(StateText(row.machine.state)),
+         fmt::format("{:.2f}", row.hours),
+         row.usd_per_hour > 0 ? FormatUsd(row.usd_per_hour) : "-",
+         row.is_owned ? "runs here" : "no run here"});
+  }
+  return table.Render(width) +
+         fmt::format("{}, {} USD an hour\n", Plural(rows.size(), "machine"), FormatUsd(rate));
+}
+
+std::string JsonOf(const std::vector<Row>& rows) {
+  JsonWriter json;
+  json.BeginObject();
+  json.BeginList("machines");
+  for (const Row& row : rows) {
+    json.BeginObject();
+    json.Field("run", row.run);
+    json.Field("machine", row.machine.id);
+    json.Field("type", row.machine.pool.type);
+    json.Field("zone", row.machine.pool.zone);
+    json.Field("is_spot", row.machine.pool.is_spot);
+    json.Field("address", row.machine.address);
+    json.Field("state", StateText(row.machine.state));
+    json.Field("hours", row.hours);
+    json.Field("usd_per_hour", row.usd_per_hour);
+    json.Field("runs_here", row.is_owned);
+    json.EndObject();
+  }
+  json.EndList();
+  json.EndObject();
+  return std::move(json).Take();
+}
+
+/// The dearest that the job's workers could be, an hour.
+double WorstRate(
+    const proto::JobConfig& config, const std::vector<provisioner::PoolPrice>& prices) {
+  double sum = 0;
+  for (const proto::WorkerGroup& group : config.workers) {
+    double most = double{config.launch.rent.usd_per_hour};
+    for (const provisioner::Pool& pool : provisioner::PoolsOf(config.launch.rent, group)) {
+      for (const provisioner::PoolPrice& price : prices) {
+        most = price.pool == pool ? std::max(most, price.usd_per_hour) : most;
+      }
+    }
+    sum += most * group.count;
+  }
+  return sum;
+}
+
+int RunCheck(const CloudCommand& command, const Session& session) {
+  Result<Cloud> cloud = OpenCloud(command);
+  if (!cloud.ok()) {
+    return run::Misuse(session.console, cloud.status());
+  }
+  const proto::JobConfig& config = cloud->config;
+  const provisioner::RentalOptions options =
+      provisioner::RentalOptionsOf(config, "psctl-cloud-check", "#!/bin/sh\n");
+  provisioner::RentRequest request;
+  request.token = "psctl-cloud-check";
+  request.pools = options.pools;
+  request.setup = options.setup;
+  request.tags = options.tags;
+  run::Table table(
+      {{"what", run::Align::kLeft}, {"", run::Align::kLeft}, {"finding", run::Align::kLeft}}, 200);
+  bool is_right = true;
+  for (const provisioner::CheckLine& line : cloud->provider->Check(request)) {
+    is_right = is_right && line.end.ok();
+    table.AddRow(
+        {line.what,
+         line.end.ok() ? "ok" : std::string(provisioner::CallFaultName(line.end.fault)),
+         line.end.ok() ? line.finding : line.end.message});
+  }
+  const provisioner::PriceReply prices =
+      cloud->provider->Prices(options.pools, SystemTime().UnixMicros());
+  const double rate = WorstRate(config, prices.prices);
+  std::string text = table.Render(session.console.out_width);
+  text += rate > 0 ? fmt::format(
+                         "the job's workers cost at most {} USD an hour at the prices of now\n",
+                         FormatUsd(rate))
+                   : "the provider tells no prices; launch.rent.usd_per_hour says them\n";
+  const auto limit = double{config.budget.usd_per_hour};
+  if (limit > 0 && rate > limit) {
+    text += fmt::format(
+        "budget.usd_per_hour is {} USD: some workers would wait for others to go\n",
+        FormatUsd(limit));
+  }
+  session.console.out(text);
+  return is_right ? run::kExitOk : run::kExitFailed;
+}
+
+int RunList(const CloudCommand& command, const Session& session) {
+  Result<Cloud> cloud = OpenCloud(command);
+  if (!cloud.ok()) {
+    return run::Misuse(session.console, cloud.status());
+  }
+  const Result<std::vector<Row>> rows = FindMachines(command, session, &*cloud);
+  if (!rows.ok()) {
+    return run::Fail(session.console, rows.status());
+  }
+  session.console.out(
+      command.is_json ? JsonOf(*rows)
+      : rows->empty() ? "no machine of any run\n"
+                      : RenderMachines(*rows, session.console.out_width));
+  return run::kExitOk;
+}
+
+/// Ok: go on.
+Status Confirm(const CloudCommand& command, const run::Console& console) {
+  if (command.is_confirmed) {
+    return Status::Ok();
+  }
+  if (console.read_line == nullptr) {
+    return Status::InvalidArgument(
+        "nothing was ended: there is no terminal to ask on; look with psctl cloud list, then say "
+        "--yes");
+  }
+  console.err("Runs of other machines are not known here. End these? [y/N] ");
+  const std::string answer = console.read_line();
+  return answer == "y" || answer == "Y" || answer == "yes" ? Status::Ok()
+                                                           : Status::Cancelled("nothing was ended");
+}
+
+/// Whatever a run that lives here has stays, also when the run was named.
+int RunSweep(const CloudCommand& command, const Session& session) {
+  const run::Console& console = session.console;
+  Result<Cloud> cloud = OpenCloud(command);
+  if (!cloud.ok()) {
+    return run::Misuse(console, cloud.status());
+  }
+  Result<std::vector<Row>> rows = FindMachines(command, session, &*cloud);
+  if (!rows.ok()) {
+    return run::Fail(console, rows.status());
+  }
+  const size_t owned = std::erase_if(*rows, [](const Row& row) { return row.is_owned; });
+  if (owned > 0) {
+    console.err(fmt::format(
+        "{} of runs that go on here stay; psctl stop ends such a run\n", Plural(owned, "machine")));
+  }
+  if (rows->empty()) {
+    console.out("nothing to end\n");
+    return run::kExitOk;
+  }
+  console.out(RenderMachines(*rows, console.out_width));
+  if (const Status confirmed = Confirm(command, console); !confirmed.ok()) {
+    return run::Misuse(console, confirmed);
+  }
+  std::vector<std::string> ids;
+  std::set<std::string> runs;
+  for (const Row& row : *rows) {
+    ids.push_back(row.machine.id);
+    runs.insert(row.run);
+  }
+  if (const Status ended = StatusOf(cloud->provider->Release(ids)); !ended.ok()) {
+    return run::Fail(console, ended);
+  }
+  for (const std::string& run : runs) {
+    StatusOf(cloud->provider->Tidy({{std::string(provisioner::kRunTag), run}}))
+        .Ignore("what stays behind costs nothing");
+  }
+  console.out(fmt::format("{} told to end\n", Plural(ids.size(), "machine")));
+  return run::kExitOk;
+}
+
+void AddJob(CloudCommand* command, Arguments* arguments) {
+  arguments->Add("JOB.json", &command->job_path, "Job whose provider and region are asked")
+      .Required();
+  arguments->AddSettings(&command->overrides, "Change a field of the job");
+}
+
+void AddRun(CloudCommand* command, Arguments* arguments) {
+  AddJob(command, arguments);
+  arguments->Add("--run", &command->run, "Only of this one, by its name in `psctl cloud list`")
+      .Value("RUN");
+}
+
+void AddList(CloudCommand* command, Arguments* arguments) {
+  AddRun(command, arguments);
+  arguments->Add("--json", &command->is_json, "For programs");
+}
+
+void AddSweep(CloudCommand* command, Arguments* arguments) {
+  AddRun(command, arguments);
+  arguments->Add("--yes", &command->is_confirmed, "Do not ask");
+}
+
+}  // namespace
+
+constinit const Command kCloud = {
+    .path = "cloud", .group = Group::kKeep, .help = "Rented machines: could be, are, and end"};
+
+constinit const Command kCloudCheck = {
+    .path = "cloud check",
+    .help = "Say whether a job's machines could be rented, and for how much, without renting any",
+    .examples = {{{"psctl cloud check job.json", "credentials, permissions, quotas, prices"}}},
+    .declare = Declare<CloudCommand, AddJob, RunCheck>};
+
+constinit const Command kCloudList = {
+    .path = "cloud list",
+    .help = "List the machines that runs have rented, of other people's runs too",
+    .examples = {{{"psctl cloud list job.json", "what there is, and what it costs"}}},
+    .declare = Declare<CloudCommand, AddList, RunList>};
+
+constinit const Command kCloudSweep = {
+    .path = "cloud sweep",
+    .help = "End machines that no run of this machine has",
+    .examples = {{{"psctl cloud sweep job.json", "asks first"}}},
+    .declare = Declare<CloudCommand, AddSweep, RunSweep>};
+
+}  // namespace ps::psctl

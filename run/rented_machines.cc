@@ -1,0 +1,85 @@
+#include "run/rented_machines.h"
+
+#include <fmt/core.h>
+
+#include "provisioner/fleet/host_key.h"
+#include "provisioner/rental/open_provider.h"
+#include "provisioner/rental/rent_settings.h"
+#include "ps/base/file.h"
+#include "ps/base/time.h"
+#include "run/directory/rental_name.h"
+
+namespace ps::run {
+namespace {
+
+constexpr size_t kSetupBytesMax = size_t{64} << 10;
+/// To drain, save and give back, which costs as well.
+constexpr double kLastSeconds = 180;
+constexpr Duration kGiveBackMax = std::chrono::minutes(3);
+constexpr Duration kLook = std::chrono::milliseconds(100);
+
+}  // namespace
+
+Result<std::unique_ptr<RentedMachines>> RentedMachines::Open(
+    const proto::JobConfig& config, const RunDirectory& directory) {
+  const proto::LaunchConfig& launch = config.launch;
+  if (!proto::IsRented(launch.launcher)) {
+    return std::unique_ptr<RentedMachines>();
+  }
+  std::string setup;
+  if (!launch.rent.setup.empty()) {
+    Result<std::string> text = ReadFile(launch.rent.setup, kSetupBytesMax);
+    if (!text.ok()) {
+      return std::move(text).status().Annotate("launch.rent.setup");
+    }
+    setup = std::move(text).value();
+  }
+  const std::string folder = directory.paths().rentals();
+  std::unique_ptr<RentedMachines> machines(new RentedMachines(config.budget, folder + "/notes"));
+  PS_ASSIGN(const provisioner::HostKey key, provisioner::HostKeyIn(folder));
+  machines->known_hosts_ = provisioner::KnownHostsIn(folder);
+  PS_ASSIGN(std::string script, provisioner::MachineScript(launch.rent.watch_min, setup, key));
+  provisioner::RentalDesk::Options options;
+  options.rental =
+      provisioner::RentalOptionsOf(config, RentalRunName(directory.paths()), std::move(script));
+  options.rent = launch.rent;
+  // The first one says what is wrong with the credentials; later ones are as that.
+  PS_TRY(provisioner::OpenProvider(launch, nullptr).status());
+  options.make_provider = [launch](IsCancelled is_cancelled) {
+    return provisioner::OpenProvider(launch, std::move(is_cancelled));
+  };
+  PS_ASSIGN(machines->desk_, provisioner::RentalDesk::Open(std::move(options), &machines->notes_));
+  return machines;
+}
+
+std::string RentedMachines::WhyEnd() const {
+  if (!(budget_.usd > 0)) {
+    return "";
+  }
+  const provisioner::RentalDesk::Summary now = summary();
+  const double by_end = now.usd + now.usd_per_hour * kLastSeconds / 3600;
+  return by_end < double{budget_.usd}
+             ? ""
+             : fmt::format(
+                   "its machines have cost ${:.2f} at ${:.2f} an hour, and budget.usd is ${:.2f}",
+                   now.usd,
+                   now.usd_per_hour,
+                   budget_.usd);
+}
+
+bool RentedMachines::GiveBack(TimePoint now) {
+  if (!ending_since_) {
+    ending_since_ = now;
+    desk_->End();
+  }
+  return desk_->is_over() || now - *ending_since_ > kGiveBackMax;
+}
+
+void RentedMachines::GiveBackNow() {
+  while (!GiveBack(SystemTime().Now())) {
+    desk_->TakeEvents();
+    desk_->AwaitAnswer(kLook);
+  }
+}
+
+}  // namespace ps::run

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "provisioner/rental/rental_desk.h"
+#include "provisioner/rental/rental_note.h"
+#include "ps/base/logger.h"
+#include "ps/base/status.h"
+#include "ps/proto/job/job_config.h"
+#include "run/directory/run_directory.h"
+
+namespace ps::run {
+
+/// The machines that a run rents for its workers, and what it leaves of them on disk: a note a
+/// machine, and the key that they show.
+class RentedMachines {
+ public:
+  /// Null when the job rents none. Goes on with those of an earlier coordinator of the run.
+  /// Errors: kInvalidArgument (no credentials, a setup script that can't be read or is too long);
+  /// kCorruption, kIo (a note).
+  static Result<std::unique_ptr<RentedMachines>> Open(
+      const proto::JobConfig& config, const RunDirectory& directory);
+
+  provisioner::RentedHosts* hosts() { return desk_.get(); }
+
+  provisioner::RentalDesk::Summary summary() const { return desk_->summary(); }
+
+  const std::string& known_hosts() const { return known_hosts_; }
+
+  /// Why the run has to end now, so that its last minutes are within `budget.usd` too; empty: there
+  /// is enough.
+  std::string WhyEnd() const;
+
+  /// Gives all back. True once nothing is left, or it takes too long: then `left` says how many.
+  bool GiveBack(TimePoint now);
+  /// The same, waiting.
+  void GiveBackNow();
+
+  size_t left() const { return desk_->is_over() ? 0 : desk_->summary().machines; }
+
+ private:
+  RentedMachines(proto::BudgetConfig budget, std::string folder)
+      : budget_(budget), notes_(std::move(folder)) {}
+
+  const proto::BudgetConfig budget_;
+  provisioner::RentalFiles notes_;
+  std::string known_hosts_;
+  std::unique_ptr<provisioner::RentalDesk> desk_;
+  std::optional<TimePoint> ending_since_;
+};
+
+}  // namespace ps::run

@@ -1,0 +1,211 @@
+// Workers on machines that are rented: EC2's fault server, an sshd of the test that boots by the
+// user data that EC2 was sent, and whole runs.
+
+#include <pwd.h>
+
+#include <set>
+
+#include "tests/e2e/support/elsewhere.h"
+#include "tests/e2e/support/rented_cloud.h"
+
+namespace ps::e2e {
+namespace {
+
+class RentedTest : public ElsewhereTest {
+ protected:
+  void OpenCloud() {
+    Open("sshd.sh");
+    if (IsSkipped()) {
+      return;
+    }
+    if (!cloud_.why_not().empty()) {
+      GTEST_SKIP() << cloud_.why_not();
+    }
+    ::setenv("AWS_ACCESS_KEY_ID", "AKIDTEST", 1);
+    ::setenv("AWS_SECRET_ACCESS_KEY", "c2VjcmV0LW9mLXRoZS10ZXN0", 1);
+    std::string addresses;
+    for (int i = 0; i < 20; i++) {
+      addresses += (i == 0 ? "" : ", ") + std::string(R"("127.0.0.1")");
+    }
+    cloud_.Order(R"({"addresses": [)" + addresses + "]}");
+    Rent("");
+  }
+
+  void Rent(const std::string& more) {
+    const passwd* const user = ::getpwuid(::getuid());
+    job_.Set(
+        "launch",
+        fmt::format(
+            R"({{"launcher": "ec2", "ssh_config": "{}", "rent": {{"region": "eu-test-1",)"
+            R"( "endpoint": "{}", "zones": ["eu-test-1a", "eu-test-1b"], "types": ["g4dn.xlarge"],)"
+            R"( "image": "ami-1", "user": "{}"{}}}}})",
+            place_folder_ / "ssh_config",
+            cloud_.url(),
+            user != nullptr ? user->pw_name : "root",
+            more));
+  }
+
+  /// What the machine does with its user data: it runs it, under a folder of its own, where
+  /// restarting sshd gives this place's sshd the key that it got.
+  void Boot() {
+    ASSERT_TRUE(WaitUntil([&] { return !cloud_.Machines().empty(); }, kRunPatience));
+    const std::string folder = place_folder_.path();
+    const std::string data = cloud_.Machines().front()["setup"]["UserData"].text();
+    WriteText(folder + "/user_data", data);
+    Shell(
+        folder_,
+        fmt::format(
+            R"(set -e
+cd {0}
+mkdir -p root/etc/ssh root/var/log stubs
+cat > stubs/systemctl <<'END'
+#!/bin/sh
+cp {0}/root/etc/ssh/ssh_host_ed25519_key {0}/host
+kill -HUP $(cat {0}/sshd.pid)
+END
+printf '#!/bin/sh\n' > stubs/setsid
+printf '#!/bin/sh\ntouch {0}/shut_down\n' > stubs/shutdown
+chmod +x stubs/*
+base64 -d user_data > script
+SPOTPS_ROOT={0}/root PATH={0}/stubs:$PATH sh script)",
+            folder));
+  }
+
+  Output Cloud(const std::vector<std::string>& arguments) {
+    std::vector<std::string> all = {"cloud"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    all.insert(all.begin() + 2, job_.path());
+    return RunToEnd(
+        {.program = "psctl",
+         .arguments = all,
+         .directory = folder_.path(),
+         .output_stem = folder_ / "cloud"},
+        kRunPatience);
+  }
+
+  /// As the summary has it, of what the provider's book says.
+  void ExpectThatAllWentBack(const Json& summary) {
+    EXPECT_TRUE(cloud_.Machines().empty());
+    const Json book = cloud_.Book();
+    EXPECT_NEAR(summary["usd_spent"].number(), book["usd"].number(), 0.005);
+    EXPECT_GT(book["usd"].number(), 0);
+    EXPECT_EQ(book["left_behind"].size(), 0U) << "launch templates";
+  }
+
+  RentedCloud cloud_;
+};
+
+TEST_F(RentedTest, WorkersOfRentedMachinesAreReplacedWhenTheseAreTakenBackAndAllGoBackAtTheEnd) {
+  OpenCloud();
+  if (IsSkipped()) {
+    return;
+  }
+  TrainRun run(job_, options_);
+  Boot();
+  const proto::WorkerRow worker = AwaitWorker(&run);
+  EXPECT_EQ(cloud_.Machines().size(), 2U);
+  EXPECT_GT(run.Status()->usd_per_hour, 0);
+  ExpectThatAnotherCoordinatorKeepsAll(&run);
+  EXPECT_EQ(cloud_.Machines().size(), 2U) << "the successor rents no others";
+  const std::string log = ReadText(run.Root() + "/events.jsonl");
+  EXPECT_THAT(log, testing::HasSubstr("worker 0 has machine i-"));
+
+  std::set<std::string> before;
+  for (const Json& machine : cloud_.Machines()) {
+    before.insert(machine["id"].text());
+  }
+  const std::string lost = *before.begin();
+  cloud_.Order(R"({"revoke": ")" + lost + R"("})");
+  EXPECT_TRUE(WaitUntil(
+      [&] {
+        const std::vector<Json> machines = cloud_.Machines();
+        return machines.size() == 2 && std::ranges::any_of(machines, [&](const Json& machine) {
+                 return !before.contains(machine["id"].text());
+               });
+      },
+      kRunPatience));
+  EXPECT_TRUE(run.WaitFor([](const proto::JobStatus& status) {
+    return status.joins == 3 && Alive(status).size() == 2;
+  }));
+  const Json summary = StopCleanly(&run);
+  EXPECT_EQ(cloud_.Book()["machines"].size(), 3U);
+  ExpectThatAllWentBack(summary);
+}
+
+TEST_F(RentedTest, WhatARunLeavesWhenItsMachineGoesIsListedAndSwept) {
+  OpenCloud();
+  if (IsSkipped()) {
+    return;
+  }
+  TrainRun run(job_, options_);
+  Boot();
+  AwaitWorker(&run);
+  EXPECT_THAT(Cloud({"check"}).out, testing::HasSubstr("the job's workers cost at most"));
+  const Output living = Cloud({"list"});
+  EXPECT_THAT(living.out, testing::HasSubstr("g4dn.xlarge spot in eu-test-1"));
+  EXPECT_THAT(living.out, testing::HasSubstr("2 machines, "));
+  const Output nothing = Cloud({"sweep", "--yes"});
+  EXPECT_THAT(nothing.out, testing::HasSubstr("nothing to end")) << nothing.err;
+  EXPECT_EQ(cloud_.Machines().size(), 2U);
+
+  run.KillCoordinator();
+  const Output unasked = Cloud({"sweep"});
+  EXPECT_EQ(unasked.end.code, 2);
+  EXPECT_THAT(unasked.err, testing::HasSubstr("there is no terminal to ask on"));
+  EXPECT_EQ(cloud_.Machines().size(), 2U);
+  const Output swept = Cloud({"sweep", "--yes"});
+  EXPECT_EQ(swept.end, ProcessEnd{}) << swept.err;
+  EXPECT_THAT(swept.out, testing::HasSubstr("2 machines told to end"));
+  EXPECT_TRUE(cloud_.Machines().empty());
+  EXPECT_EQ(Cloud({"list"}).out, "no machine of any run\n");
+}
+
+TEST_F(RentedTest, WithoutStockOrMoneyTheRunSaysWhyAndRentsWhatThereIs) {
+  OpenCloud();
+  if (IsSkipped()) {
+    return;
+  }
+  // Room for one.
+  cloud_.Order(
+      R"({"stock": {"g4dn.xlarge spot in eu-test-1a": 0},)"
+      R"( "prices": {"g4dn.xlarge spot in eu-test-1b": 0.4,)"
+      R"( "g4dn.xlarge spot in eu-test-1a": 0.4}})");
+  job_.Set("budget", R"({"usd_per_hour": 0.5})");
+  TrainRun run(job_, options_);
+  Boot();
+  EXPECT_TRUE(run.WaitFor([](const proto::JobStatus& status) {
+    return Alive(status).size() == 1 && status.samples_counted > 0;
+  }));
+  EXPECT_EQ(cloud_.Machines().size(), 1U);
+  EXPECT_EQ(cloud_.Machines().front()["zone"].text(), "eu-test-1b");
+  const Json summary = StopCleanly(&run);
+  EXPECT_THAT(run.psctl().Err(), testing::HasSubstr("budget.usd_per_hour is $0.5"));
+  ExpectThatAllWentBack(summary);
+}
+
+TEST_F(RentedTest, WrongCredentialsAndABadSetupRentNothing) {
+  OpenCloud();
+  if (IsSkipped()) {
+    return;
+  }
+  Rent(R"(, "setup": "/no/such/script")");
+  {
+    TrainRun run(job_, options_);
+    EXPECT_NE(run.WaitForEnd().code, 0);
+    EXPECT_THAT(
+        run.psctl().Err(), testing::HasSubstr("launch.rent.setup: no file /no/such/script"));
+  }
+  ::unsetenv("AWS_ACCESS_KEY_ID");
+  ::unsetenv("AWS_SECRET_ACCESS_KEY");
+  ::setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
+  ::setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null", 1);
+  ::setenv("AWS_CONFIG_FILE", "/dev/null", 1);
+  Rent("");
+  TrainRun run(job_, options_);
+  EXPECT_NE(run.WaitForEnd().code, 0);
+  EXPECT_THAT(run.psctl().Err(), testing::HasSubstr("AWS_ACCESS_KEY_ID"));
+  EXPECT_EQ(cloud_.Book()["machines"].size(), 0U);
+}
+
+}  // namespace
+}  // namespace ps::e2e

@@ -1,0 +1,228 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "provisioner/fleet/agent_process.h"
+#include "provisioner/fleet/host_key.h"
+#include "provisioner/rental/pool_memory.h"
+#include "provisioner/rental/price_history.h"
+#include "provisioner/rental/rent_settings.h"
+#include "provisioner/rental/rental_note.h"
+#include "ps/base/file.h"
+#include "tests/base/temporary_folder.h"
+
+namespace ps::provisioner {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+const Pool kSpot = {"a", "zone-1", true};
+const Pool kOther = {"a", "zone-2", true};
+
+TEST(RentalFilesTest, NotesAreReadAsTheyWereWritten) {
+  const TemporaryFolder folder;
+  RentalFiles files(folder / "notes");
+  EXPECT_THAT(*files.Load(), IsEmpty()) << "no folder yet";
+  RentalNote note;
+  note.number = 12;
+  note.token = "r-1";
+  note.pools = {kSpot, kOther};
+  note.machine = "i-\"1\"";
+  note.pool = kOther;
+  note.started_us = 1'700'000'000'000'000;
+  note.ended_us = 1'700'000'001'000'000;
+  note.usd = 0.1;
+  note.why = "taken";
+  note.seat = RentalSeat{proto::ProcessKind::kWorker, 3, LaunchId(7)};
+  RentalNote first;
+  first.number = 2;
+  first.token = "r-0";
+  ASSERT_TRUE(files.Write(note).ok());
+  ASSERT_TRUE(files.Write(first).ok());
+  EXPECT_THAT(*files.Load(), ElementsAre(first, note));
+  EXPECT_TRUE(files.Remove(2).ok());
+  EXPECT_TRUE(files.Remove(2).ok()) << "again";
+  EXPECT_THAT(*files.Load(), ElementsAre(note));
+}
+
+TEST(RentalFilesTest, ANoteThatCannotBeReadIsNamedWithWhatToDo) {
+  const TemporaryFolder folder;
+  for (const char* text :
+       {"", "{", "{}", R"({"number": 1})", R"({"number": -1, "token": "a"})", "[]"}) {
+    ASSERT_TRUE(WriteFileAtomically(folder / "1.json", text).ok());
+    const auto notes = RentalFiles(folder.path()).Load();
+    ASSERT_FALSE(notes.ok()) << text;
+    EXPECT_EQ(notes.status().code(), StatusCode::kCorruption);
+    EXPECT_THAT(std::string(notes.status().message()), HasSubstr("1.json")) << text;
+    EXPECT_THAT(std::string(notes.status().message()), HasSubstr("psctl cloud list"));
+  }
+}
+
+TEST(PoolMemoryTest, APoolWithoutMachinesIsAskedEverMoreSeldom) {
+  PoolMemory memory;
+  TimePoint now{};
+  const std::vector<Pool> pools = {kSpot, kOther};
+  for (const int seconds : {30, 60, 120, 240}) {
+    memory.NoteFault(kSpot, {CallFault::kNoStock, "none left", {}}, now);
+    EXPECT_THAT(memory.Open(pools, now), ElementsAre(kOther));
+    EXPECT_THAT(
+        memory.WhyLeftOut(pools, now),
+        HasSubstr("a spot in zone-1: none left (asked again in " + std::to_string(seconds)));
+    now += std::chrono::seconds(seconds - 1);
+    EXPECT_THAT(memory.Open(pools, now), ElementsAre(kOther));
+    now += std::chrono::seconds(1);
+    EXPECT_THAT(memory.Open(pools, now), ElementsAre(kSpot, kOther));
+  }
+  memory.NoteMachine(kSpot);
+  memory.NoteFault(kSpot, {CallFault::kNoStock, "", {}}, now);
+  EXPECT_THAT(memory.Open(pools, now + std::chrono::seconds(30)), ElementsAre(kSpot, kOther));
+}
+
+TEST(PoolMemoryTest, AQuotaIsNotAskedSoonAndARefusalNeverAgain) {
+  PoolMemory memory;
+  const TimePoint now{};
+  memory.NoteFault(kSpot, {CallFault::kQuota, "8 vCPUs", {}}, now);
+  memory.NoteFault(kOther, {CallFault::kRefused, "no such type", {}}, now);
+  memory.NoteFault(kOther, {CallFault::kThrottled, "", {}}, now);
+  EXPECT_THAT(memory.Open({kSpot, kOther}, now + std::chrono::minutes(29)), IsEmpty());
+  EXPECT_THAT(memory.Open({kSpot, kOther}, now + std::chrono::minutes(30)), ElementsAre(kSpot));
+  EXPECT_THAT(memory.WhyLeftOut({kOther}, now), HasSubstr("no such type (not asked again)"));
+}
+
+TEST(PriceHistoryTest, APriceCountsFromTheNextHourOfTheMachine) {
+  constexpr int64_t kSecond = 1'000'000;
+  PriceHistory history;
+  EXPECT_EQ(history.Cost(kSpot, 0, 3600 * kSecond), 0);
+  EXPECT_FALSE(history.At(kSpot, 0));
+  history.Add({kSpot, 3, 1000 * kSecond});
+  history.Add({kSpot, 1, 0});
+  EXPECT_EQ(*history.At(kSpot, 999 * kSecond), 1);
+  EXPECT_EQ(*history.At(kSpot, 1000 * kSecond), 3);
+  EXPECT_DOUBLE_EQ(history.Cost(kSpot, 0, 1800 * kSecond), 0.5);
+  EXPECT_DOUBLE_EQ(history.Cost(kSpot, 0, 5400 * kSecond), 1 + 1.5);
+  EXPECT_DOUBLE_EQ(history.Cost(kSpot, 0, kSecond), 60.0 / 3600) << "a minute at least";
+  EXPECT_DOUBLE_EQ(history.Cost(kSpot, 0, 100 * kSecond + 1), 101.0 / 3600);
+}
+
+TEST(RentSettingsTest, AGroupHasTheTypesAndZonesThatItNames) {
+  proto::RentConfig rent;
+  rent.types = {"a", "b"};
+  rent.zones = {"zone-1", "zone-2"};
+  EXPECT_EQ(PoolsOf(rent).size(), 4U);
+  proto::WorkerGroup group;
+  group.type = "a";
+  group.zones = {"zone-2"};
+  EXPECT_THAT(PoolsOf(rent, group), ElementsAre(kOther));
+  EXPECT_EQ(TagText("My Run_2.0"), "my-run-2-0");
+  EXPECT_EQ(TagText(std::string(200, 'a')).size(), 63U);
+}
+
+/// The script runs, with programs of the test in the place of those that end a machine.
+class MachineScriptTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    bin_ = folder_ / "bin";
+    std::filesystem::create_directories(bin_);
+    std::filesystem::create_directories(folder_ / "root/etc/ssh");
+    std::filesystem::create_directories(folder_ / "root/var/log");
+    Stub("systemctl", "touch " + folder_ / "restarted");
+    Stub("shutdown", "echo down >> " + folder_ / "shut_down");
+  }
+
+  void Stub(const std::string& name, const std::string& text) {
+    const std::string path = bin_ + "/" + name;
+    ASSERT_TRUE(WriteFileAtomically(path, "#!/bin/sh\n" + text + "\n", 0755).ok());
+  }
+
+  void RunScript(uint32_t watch_min, const std::string& setup) {
+    const auto script = MachineScript(watch_min, setup, {"SECRET\nKEY\n", "ssh-ed25519 AAAA x"});
+    ASSERT_TRUE(script.ok()) << script.status();
+    ASSERT_TRUE(WriteFileAtomically(folder_ / "script", *script).ok());
+    Run("sh " + folder_ / "script");
+  }
+
+  std::string Run(const std::string& command) {
+    const auto output = RunCommand(
+        {"sh", "-c", "SPOTPS_ROOT=" + folder_ / "root" + " PATH=" + bin_ + ":$PATH " + command},
+        "",
+        std::chrono::seconds(20));
+    return output.ok() ? *output : std::string(output.status().message());
+  }
+
+  bool Has(const std::string& name) const { return std::filesystem::exists(folder_ / name); }
+
+  TemporaryFolder folder_;
+  std::string bin_;
+};
+
+TEST_F(MachineScriptTest, SshShowsTheKeyOfTheRunOnceTheSetupHasEndedWell) {
+  Stub("setsid", "touch " + folder_ / "watched");
+  RunScript(15, "#!/bin/sh\necho \"it's\" > " + folder_ / "set_up\n");
+  EXPECT_TRUE(Has("watched"));
+  EXPECT_EQ(*ReadFile(folder_ / "set_up"), "it's\n");
+  EXPECT_EQ(*ReadFile(folder_ / "root/etc/ssh/ssh_host_ed25519_key"), "SECRET\nKEY\n");
+  struct stat info = {};
+  ASSERT_EQ(::stat((folder_ / "root/etc/ssh/ssh_host_ed25519_key").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 077, 0U);
+  EXPECT_TRUE(Has("restarted"));
+  EXPECT_FALSE(Has("shut_down"));
+}
+
+TEST_F(MachineScriptTest, AMachineWhoseSetupFailsEndsAndLetsNobodyIn) {
+  Stub("setsid", "");
+  RunScript(15, "#!/bin/sh\nexit 3\n");
+  EXPECT_TRUE(Has("shut_down"));
+  EXPECT_FALSE(Has("restarted"));
+  EXPECT_FALSE(Has("root/etc/ssh/ssh_host_ed25519_key"));
+}
+
+TEST_F(MachineScriptTest, AMachineWithoutAProcessOfOursEndsItself) {
+  Stub("setsid", "");
+  RunScript(0, "");
+  Stub("pgrep", "exit 1");
+  Run("SPOTPS_WATCH_EVERY_S=0.05 sh " + folder_ / "root/usr/local/sbin/spotps-watch");
+  EXPECT_TRUE(Has("shut_down"));
+
+  // With one it goes on: it is stopped by the limit of the test.
+  std::filesystem::remove(folder_ / "shut_down");
+  RunScript(1, "");
+  Stub("pgrep", "exit 0");
+  Run("SPOTPS_WATCH_EVERY_S=0.05 timeout 1 sh " + folder_ / "root/usr/local/sbin/spotps-watch");
+  EXPECT_FALSE(Has("shut_down"));
+}
+
+TEST_F(MachineScriptTest, WhatAProviderDoesNotTakeIsRefused) {
+  const HostKey key = {"secret", "open"};
+  EXPECT_THAT(
+      std::string(MachineScript(15, std::string(20'000, 'x'), key).status().message()),
+      HasSubstr("launch.rent.setup is"));
+  EXPECT_THAT(
+      std::string(MachineScript(15, "echo a", key).status().message()),
+      HasSubstr("does not begin with #!"));
+  EXPECT_THAT(
+      std::string(MachineScript(15, "#!/bin/sh\nSPOTPS_END\nb", key).status().message()),
+      HasSubstr("SPOTPS_END"));
+}
+
+TEST(HostKeyTest, ARunHasOneKeyWhichSshKnows) {
+  const TemporaryFolder folder;
+  const auto key = HostKeyIn(folder / "keys");
+  if (!key.ok() && key.status().code() == StatusCode::kNotFound) {
+    GTEST_SKIP() << key.status().message();
+  }
+  ASSERT_TRUE(key.ok()) << key.status();
+  EXPECT_THAT(key->secret, HasSubstr("OPENSSH PRIVATE KEY"));
+  EXPECT_EQ(*ReadFile(KnownHostsIn(folder / "keys")), "* " + key->open + "\n");
+  EXPECT_EQ(HostKeyIn(folder / "keys")->secret, key->secret) << "the same for a successor";
+}
+
+}  // namespace
+}  // namespace ps::provisioner
