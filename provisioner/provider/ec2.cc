@@ -215,7 +215,7 @@ class Ec2Provider final : public Provider {
     return end;
   }
 
-  /// Of the account: the zones of subnets, and where an image has its disk. Asked once.
+  /// The zones of subnets, and where an image has its disk: asked once.
   CallEnd FindFacts(const MachineSetup& setup, Ec2Facts* facts) {
     CallEnd end;
     const std::vector<std::string> subnets = PartsOf(setup.subnet);
@@ -345,7 +345,7 @@ class Ec2Provider final : public Provider {
     return "; it needs " + Printable(Clip(action->text, 100));
   }
 
-  /// Of several, one that is not known spares all: so halves are asked.
+  /// One that is not known spares all of its batch: so halves are asked.
   CallEnd Terminate(std::span<const std::string> ids) {
     AwsForm form;
     for (size_t i = 0; i < ids.size(); ++i) {
@@ -354,6 +354,11 @@ class Ec2Provider final : public Provider {
     const AwsReply reply = client_.Ec2("TerminateInstances", form, AwsEffect::kChanges);
     const bool is_unknown = reply.error.code.starts_with("InvalidInstanceID");
     if (!is_unknown) {
+      for (const std::string& id : ids) {
+        if (reply.end.ok()) {
+          seen_.erase(id);
+        }
+      }
       return reply.end;
     }
     if (ids.size() == 1) {

@@ -105,8 +105,8 @@ CallEnd FleetFault(const aws::XmlElement& item) {
   return end;
 }
 
-/// Of several faults that which leaves most to hope for: stock comes back, and with a wrong type
-/// the others may do.
+/// Among several faults, the one that leaves most to hope for: stock comes back, and with a wrong
+/// type the others may do.
 CallEnd OneOf(const std::vector<PoolFault>& faults) {
   constexpr CallFault kOrder[] = {
       CallFault::kNoStock,

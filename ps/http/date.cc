@@ -26,7 +26,17 @@ std::optional<int64_t> ParseRfc3339(const std::string& text) {
     const size_t end = whole.find_first_not_of("0123456789", point + 1);
     whole.erase(point, (end == std::string::npos ? whole.size() : end) - point);
   }
-  return ParseTime(whole, "%Y-%m-%dT%H:%M:%SZ");
+  if (whole.ends_with('Z')) {
+    return ParseTime(whole, "%Y-%m-%dT%H:%M:%SZ");
+  }
+  // glibc's %z takes "-07:00", and leaves it for the caller to subtract.
+  std::tm time{};
+  const char* const end = ::strptime(whole.c_str(), "%Y-%m-%dT%H:%M:%S%z", &time);
+  if (end == nullptr || *end != '\0') {
+    return std::nullopt;
+  }
+  const int64_t distance_s = time.tm_gmtoff;
+  return ::timegm(&time) - distance_s;
 }
 
 std::optional<int64_t> ParseHttpDate(const std::string& text) {

@@ -6,8 +6,8 @@
 
 namespace ps {
 
-/// Seconds since 1970 UTC of "2017-09-18T08:22:00Z", also with a fraction of a second, and of "Mon,
-/// 19 Sep 2016 18:29:47 GMT".
+/// Seconds since 1970 UTC of "2017-09-18T08:22:00Z", also with a fraction of a second, or with a
+/// distance to UTC ("-07:00"); and of "Mon, 19 Sep 2016 18:29:47 GMT".
 std::optional<int64_t> ParseRfc3339(const std::string& text);
 std::optional<int64_t> ParseHttpDate(const std::string& text);
 

@@ -291,7 +291,10 @@ TEST(MetadataTest, TimesAreReadToTheirEnd) {
   EXPECT_EQ(ParseRfc3339("2017-09-18T08:22:00Z"), 1505722920);
   EXPECT_EQ(ParseHttpDate("Mon, 19 Sep 2016 18:29:47 GMT"), 1474309787);
   EXPECT_EQ(ParseRfc3339("2017-09-18T08:22:00.125Z"), 1505722920);
+  EXPECT_EQ(ParseRfc3339("2017-09-18T01:22:00.125-07:00"), 1505722920);
+  EXPECT_EQ(ParseRfc3339("2017-09-18T10:22:00+02:00"), 1505722920);
   EXPECT_EQ(ParseRfc3339("2017-09-18T08:22:00Zx"), std::nullopt);
+  EXPECT_EQ(ParseRfc3339("2017-09-18T08:22:00"), std::nullopt);
   EXPECT_EQ(ParseRfc3339(""), std::nullopt);
   EXPECT_EQ(ParseHttpDate("soon"), std::nullopt);
 }

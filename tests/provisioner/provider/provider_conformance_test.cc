@@ -4,6 +4,7 @@
 
 #include "provisioner/provider/static_provider.h"
 #include "tests/provisioner/provider/ec2_cloud.h"
+#include "tests/provisioner/provider/gce_cloud.h"
 
 namespace ps::provisioner {
 namespace {
@@ -35,6 +36,9 @@ std::unique_ptr<Cloud> Make() {
 INSTANTIATE_TEST_SUITE_P(Static, ProviderTest, testing::Values(&Make<StaticCloud>));
 INSTANTIATE_TEST_SUITE_P(Ec2, ProviderTest, testing::Values(&Make<Ec2Cloud>));
 INSTANTIATE_TEST_SUITE_P(Ec2, RemoteProviderTest, testing::Values(&Make<Ec2Cloud>));
+INSTANTIATE_TEST_SUITE_P(Ec2, PricedProviderTest, testing::Values(&Make<Ec2Cloud>));
+INSTANTIATE_TEST_SUITE_P(Gce, ProviderTest, testing::Values(&Make<GceCloud>));
+INSTANTIATE_TEST_SUITE_P(Gce, RemoteProviderTest, testing::Values(&Make<GceCloud>));
 
 }  // namespace
 }  // namespace ps::provisioner

@@ -49,7 +49,6 @@ class ServedCloud : public Cloud {
         {.connect = std::chrono::seconds(5), .total = std::chrono::seconds(10)}, nullptr);
   }
 
- private:
   HttpReply Ask(const char* method, const char* path, const std::string& body) {
     HttpRequest request;
     request.method = method;
@@ -62,6 +61,7 @@ class ServedCloud : public Cloud {
     return reply.ok() ? *reply : HttpReply{};
   }
 
+ private:
   ServerProcess server_;
   std::shared_ptr<HttpClient> http_;
 };

@@ -1,0 +1,201 @@
+#include "provisioner/provider/gce_check.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "provisioner/provider/gce_forms.h"
+#include "provisioner/provider/gce_replies.h"
+#include "provisioner/provider/request_check.h"
+#include "ps/base/text.h"
+#include "ps/http/url.h"
+
+namespace ps::provisioner {
+namespace {
+
+double NumberAt(const JsonValue& json, std::string_view path) {
+  const JsonValue* const value = json.kind == JsonValue::Kind::kObject ? json.At(path) : nullptr;
+  double number = 0;
+  if (value != nullptr && value->kind == JsonValue::Kind::kNumber) {
+    std::from_chars(value->text.data(), value->text.data() + value->text.size(), number);
+  }
+  return number;
+}
+
+/// "NVIDIA_T4_GPUS" of "nvidia-tesla-t4".
+std::string DeviceMetric(std::string device) {
+  for (const std::string_view beginning : {"nvidia-tesla-", "nvidia-"}) {
+    if (device.starts_with(beginning)) {
+      device.erase(0, beginning.size());
+    }
+  }
+  std::transform(device.begin(), device.end(), device.begin(), [](unsigned char c) {
+    return c == '-' ? '_' : static_cast<char>(std::toupper(c));
+  });
+  return "NVIDIA_" + device + "_GPUS";
+}
+
+class GceChecker {
+ public:
+  GceChecker(const RentRequest& request, GceClient* client) : request_(request), client_(client) {}
+
+  std::vector<CheckLine> All() {
+    const GceReply project = client_->Do({.permission = "compute.projects.get"});
+    Tell("credentials", project.end, "project " + client_->project());
+    if (!project.end.ok()) {
+      return std::move(lines_);
+    }
+    CheckPermissions();
+    CheckImage();
+    for (const Pool& pool : request_.pools) {
+      CheckPool(pool);
+    }
+    return std::move(lines_);
+  }
+
+ private:
+  void Tell(std::string what, CallEnd end, std::string finding = "") {
+    lines_.push_back(
+        {.what = std::move(what),
+         .end = end,
+         .finding = end.ok() ? std::move(finding) : std::string()});
+  }
+
+  void CheckPermissions() {
+    const GceReply reply = client_->HeldPermissions(GcePermissions());
+    if (!reply.end.ok()) {
+      return Tell("permissions", reply.end);
+    }
+    std::set<std::string> held;
+    if (const JsonValue* const list = reply.json.Find("permissions")) {
+      for (const JsonValue& permission : list->children) {
+        held.insert(permission.text);
+      }
+    }
+    for (const std::string& permission : GcePermissions()) {
+      const CallEnd none = {
+          .fault = CallFault::kDenied,
+          .message = fmt::format("{} is missing in project {}", permission, client_->project())};
+      Tell("permission " + permission, held.contains(permission) ? CallEnd{} : none);
+    }
+  }
+
+  void CheckImage() {
+    // Images of other projects are asked for there.
+    const std::string& image = request_.setup.image;
+    if (!image.starts_with("global/")) {
+      return Tell("image " + Printable(image), {}, "not looked at: it is not of this project");
+    }
+    const GceReply reply =
+        client_->Do({.path = PercentEncoded(image, true), .permission = "compute.images.get"});
+    Tell("image " + Printable(image), reply.end, GceText(reply.json, "name"));
+  }
+
+  void CheckPool(const Pool& pool) {
+    const std::optional<GceType> type = ParseGceType(pool.type);
+    if (!type) {
+      return Tell(PoolText(pool), Refused(pool.type + " is no type of Compute Engine"));
+    }
+    const GceReply reply = client_->Do(
+        {.path = fmt::format("zones/{}/machineTypes/{}", PercentEncoded(pool.zone), type->machine),
+         .permission = "compute.machineTypes.get"});
+    CallEnd end = reply.end;
+    if (end.fault == CallFault::kRefused) {
+      end.message =
+          fmt::format("there is no {} in {}: {}", pool.type, pool.zone, GceErrorText(reply.error));
+    }
+    const double cpus = NumberAt(reply.json, "guestCpus");
+    Tell(PoolText(pool), end, fmt::format("{} vCPUs", cpus));
+    if (end.ok()) {
+      std::string device = type->accelerator;
+      double devices = type->accelerators;
+      if (device.empty()) {
+        device = GceText(reply.json, "accelerators[0].guestAcceleratorType");
+        devices = NumberAt(reply.json, "accelerators[0].guestAcceleratorCount");
+      }
+      CheckQuota(pool, "CPUS", cpus);
+      if (!device.empty()) {
+        CheckQuota(pool, DeviceMetric(device), devices);
+      }
+    }
+  }
+
+  /// A spot machine counts where the project has a quota for those, else with all others.
+  void CheckQuota(const Pool& pool, const std::string& name, double needed) {
+    const std::string region = GceRegion(pool.zone);
+    if (!regions_.contains(region)) {
+      regions_[region] = client_->Do(
+          {.path = "regions/" + PercentEncoded(region), .permission = "compute.regions.get"});
+    }
+    const GceReply& reply = regions_[region];
+    if (!reply.end.ok()) {
+      return Tell("quotas of " + region, reply.end);
+    }
+    std::map<std::string, std::pair<double, double>> used_of;
+    if (const JsonValue* const quotas = reply.json.Find("quotas")) {
+      for (const JsonValue& quota : quotas->children) {
+        used_of[GceText(quota, "metric")] = {NumberAt(quota, "usage"), NumberAt(quota, "limit")};
+      }
+    }
+    std::string metric = "PREEMPTIBLE_" + name;
+    if (!pool.is_spot || !used_of.contains(metric) ||
+        (name == "CPUS" && used_of[metric].second == 0)) {
+      metric = name;
+    }
+    const std::string what = fmt::format("quota {} of {}", metric, region);
+    if (!told_.insert(what).second) {
+      return;
+    }
+    if (!used_of.contains(metric)) {
+      return Tell(what, {}, "not told");
+    }
+    const auto& [used, limit] = used_of[metric];
+    const std::string finding =
+        fmt::format("{} of {} in use; one {} has {}", used, limit, pool.type, needed);
+    const CallEnd full = {
+        .fault = CallFault::kQuota,
+        .message = finding + "; ask for more in the console under IAM, Quotas"};
+    Tell(what, used + needed > limit ? full : CallEnd{}, finding);
+  }
+
+  const RentRequest& request_;
+  GceClient* const client_;
+  std::vector<CheckLine> lines_;
+  std::map<std::string, GceReply> regions_;
+  std::set<std::string> told_;
+};
+
+}  // namespace
+
+const std::vector<std::string>& GcePermissions() {
+  static const std::vector<std::string> permissions = {
+      "compute.disks.create",
+      "compute.disks.setLabels",
+      "compute.instances.create",
+      "compute.instances.delete",
+      "compute.instances.get",
+      "compute.instances.list",
+      "compute.instances.setLabels",
+      "compute.instances.setMetadata",
+      "compute.instances.setTags",
+      "compute.machineTypes.get",
+      "compute.projects.get",
+      "compute.regions.get",
+      "compute.subnetworks.use",
+      "compute.subnetworks.useExternalIp",
+      "compute.zoneOperations.get",
+      "compute.zoneOperations.list"};
+  return permissions;
+}
+
+std::vector<CheckLine> CheckGce(const RentRequest& request, GceClient* client) {
+  return GceChecker(request, client).All();
+}
+
+}  // namespace ps::provisioner
