@@ -63,7 +63,7 @@ class GceProvider final : public Provider {
   ListReply List(const std::map<std::string, std::string>& tags) override {
     std::string filter;
     for (const auto& [name, value] : tags) {
-      filter += fmt::format("{}labels.{}=\"{}\"", filter.empty() ? "" : " AND ", name, value);
+      filter += fmt::format("{}(labels.{}=\"{}\")", filter.empty() ? "" : " AND ", name, value);
     }
     ListReply list;
     std::vector<GceMachine> found;

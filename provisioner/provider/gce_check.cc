@@ -41,6 +41,9 @@ std::string DeviceMetric(std::string device) {
   return "NVIDIA_" + device + "_GPUS";
 }
 
+/// Quotas of the project, which new ones have few of.
+constexpr const char* kEverywhere = "all regions";
+
 class GceChecker {
  public:
   GceChecker(const RentRequest& request, GceClient* client) : request_(request), client_(client) {}
@@ -51,6 +54,7 @@ class GceChecker {
     if (!project.end.ok()) {
       return std::move(lines_);
     }
+    regions_[kEverywhere] = project;
     CheckPermissions();
     CheckImage();
     for (const Pool& pool : request_.pools) {
@@ -119,16 +123,17 @@ class GceChecker {
         device = GceText(reply.json, "accelerators[0].guestAcceleratorType");
         devices = NumberAt(reply.json, "accelerators[0].guestAcceleratorCount");
       }
-      CheckQuota(pool, "CPUS", cpus);
+      CheckQuota(pool, GceRegion(pool.zone), "CPUS", cpus);
       if (!device.empty()) {
-        CheckQuota(pool, DeviceMetric(device), devices);
+        CheckQuota(pool, GceRegion(pool.zone), DeviceMetric(device), devices);
+        CheckQuota(pool, kEverywhere, "GPUS_ALL_REGIONS", devices);
       }
     }
   }
 
   /// A spot machine counts where the project has a quota for those, else with all others.
-  void CheckQuota(const Pool& pool, const std::string& name, double needed) {
-    const std::string region = GceRegion(pool.zone);
+  void CheckQuota(
+      const Pool& pool, const std::string& region, const std::string& name, double needed) {
     if (!regions_.contains(region)) {
       regions_[region] = client_->Do(
           {.path = "regions/" + PercentEncoded(region), .permission = "compute.regions.get"});
@@ -177,6 +182,8 @@ const std::vector<std::string>& GcePermissions() {
   static const std::vector<std::string> permissions = {
       "compute.disks.create",
       "compute.disks.setLabels",
+      "compute.images.get",
+      "compute.images.useReadOnly",
       "compute.instances.create",
       "compute.instances.delete",
       "compute.instances.get",

@@ -28,6 +28,8 @@ constexpr std::array<std::string_view, 12> kTopLevel = {
 constexpr std::string_view kFoldersWithReadme[] = {
     "ps/base",
     "ps/process",
+    "ps/http",
+    "ps/aws",
     "ps/json",
     "ps/proto",
     "ps/proto/codec",
@@ -66,6 +68,7 @@ constexpr std::string_view kFoldersWithReadme[] = {
     "provisioner/planner",
     "provisioner/report",
     "provisioner/fleet",
+    "provisioner/provider",
     "run",
     "run/report",
     "run/directory",

@@ -176,7 +176,7 @@ def is_listed(machine):
 
 def matches(machine, text):
     for part in filter(None, text.split(" AND ")):
-        name, value = re.fullmatch(r'([a-z.0-9_-]+)="([^"]*)"', part).groups()
+        name, value = re.fullmatch(r'\(?([a-z.0-9_-]+)="([^"]*)"\)?', part).groups()
         found = machine["token"] if name == "name" else \
             machine["tags"].get(name.removeprefix("labels."))
         if found != value:
@@ -314,7 +314,9 @@ class Handler(small_server.Handler):
         words = path[len(base):].strip("/").split("/")
         method = self.command
         if words == [""]:
-            return "projects.get", "other", lambda _: {"name": PROJECT}
+            return "projects.get", "other", lambda _: {"name": PROJECT, "quotas": [
+                {"metric": "GPUS_ALL_REGIONS", "usage": 1,
+                 "limit": cloud.extra.get("gpus_all_regions", 8)}]}
         if words == ["aggregated", "instances"]:
             return "instances.list", "list", lambda _: aggregated_instances(query)
         if words == ["aggregated", "operations"]:

@@ -127,7 +127,7 @@ TEST_F(GceTest, AnOperationThatCanNotBeAskedForIsUnclear) {
 
 TEST_F(GceTest, TheCheckTellsWhatIsMissing) {
   cloud_->Order(
-      R"({"denied": ["compute.subnetworks.use"],
+      R"({"denied": ["compute.subnetworks.use"], "gpus_all_regions": 1,
           "quotas": {"PREEMPTIBLE_NVIDIA_T4_GPUS": [4, 4], "CPUS": [70, 72]}})");
   const std::vector<CheckLine> lines = provider_->Check(Request());
   EXPECT_EQ(LineOf(lines, "credentials")->finding, "project p-1");
@@ -137,6 +137,7 @@ TEST_F(GceTest, TheCheckTellsWhatIsMissing) {
       LineOf(lines, "quota PREEMPTIBLE_NVIDIA_T4_GPUS")->end.message,
       HasSubstr("4 of 4 in use; one n1-standard-8-t4 has 1"));
   EXPECT_TRUE(LineOf(lines, "quota PREEMPTIBLE_NVIDIA_L4_GPUS")->end.ok());
+  EXPECT_EQ(LineOf(lines, "quota GPUS_ALL_REGIONS of all regions")->end.fault, CallFault::kQuota);
   EXPECT_EQ(LineOf(lines, "quota CPUS")->end.fault, CallFault::kQuota)
       << "spot counts with all others where it has no quota of its own";
 }
