@@ -7,6 +7,7 @@
 #include "psctl/cli/help_command.h"
 #include "psctl/cloud/cloud_command.h"
 #include "psctl/plan/catalog_command.h"
+#include "psctl/plan/catalog_refresh_command.h"
 #include "psctl/plan/plan_command.h"
 #include "psctl/plan/profile_command.h"
 #include "psctl/plan/simulate_command.h"
@@ -70,6 +71,7 @@ constexpr const Command* kCommands[] = {
     &kCatalogShow,
     &kCatalogCheck,
     &kCatalogImport,
+    &kCatalogRefresh,
     &kProfile,
     &kTune,
     &kForecast,

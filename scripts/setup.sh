@@ -205,9 +205,9 @@ choose_packages() {
   done
 }
 
-# A Python of the tests' own with moto, a server that speaks the protocol of S3, the reference
-# implementation of safetensors, and two checkers of Python. Without them, where the Python index
-# can't be reached, tests skip.
+# A Python of the tests' own with moto, a server that speaks the protocols of S3 and EC2, the
+# reference implementation of safetensors, and two checkers of Python. Without them, where the
+# Python index can't be reached, tests skip.
 install_python() {
   local venv="$ROOT/build/venv"
   if [[ -x "$venv/bin/python3" ]] && [[ -e "$venv/has-linters" ]]; then

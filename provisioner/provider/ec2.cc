@@ -112,10 +112,12 @@ class Ec2Provider final : public Provider {
   PriceReply Prices(const std::vector<Pool>& pools, int64_t since_us) override {
     std::set<std::string> types;
     std::set<std::string> zones;
+    bool is_anywhere = false;
     for (const Pool& pool : pools) {
       if (pool.is_spot) {
         types.insert(pool.type);
         zones.insert(pool.zone);
+        is_anywhere |= pool.zone.empty();
       }
     }
     PriceReply reply;
@@ -129,12 +131,18 @@ class Ec2Provider final : public Provider {
     }
     form.Add("ProductDescription.1", "Linux/UNIX");
     form.Add("StartTime", Rfc3339Text(std::max<int64_t>(since_us / 1'000'000, 0)));
-    form.AddFilter("availability-zone", {zones.begin(), zones.end()});
+    if (!is_anywhere) {
+      form.AddFilter("availability-zone", {zones.begin(), zones.end()});
+    }
     reply.end =
         ForEachPage("DescribeSpotPriceHistory", form, [&](const aws::XmlElement& page) -> Status {
           PS_ASSIGN(const std::vector<PoolPrice> prices, ReadPrices(page));
           for (const PoolPrice& price : prices) {
-            if (std::find(pools.begin(), pools.end(), price.pool) != pools.end()) {
+            const bool is_asked = std::any_of(pools.begin(), pools.end(), [&](const Pool& pool) {
+              return pool.is_spot && pool.type == price.pool.type &&
+                     (pool.zone.empty() || pool.zone == price.pool.zone);
+            });
+            if (is_asked) {
               reply.prices.push_back(price);
             }
           }
@@ -441,7 +449,7 @@ Result<std::unique_ptr<Provider>> OpenEc2Provider(
     return aws::FindCredentials(environment, services.get(), "renting from EC2", &service);
   };
   options.http = MakeHttpClient(
-      {.connect = std::chrono::seconds(10), .total = std::chrono::minutes(1)},
+      {.connect = std::chrono::seconds(10), .total = std::chrono::minutes(1), .bytes_per_s_min = 0},
       std::move(is_cancelled));
   return MakeEc2Provider(std::move(options));
 }

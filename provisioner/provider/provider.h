@@ -162,7 +162,7 @@ class Provider {
   /// of them may have ended.
   virtual CallEnd Release(const std::vector<std::string>& ids) = 0;
   /// What the pools cost from `since_us` (since 1970) on: at least the price of now, where the
-  /// provider tells it.
+  /// provider tells it. A pool without a zone stands for all zones of its type.
   virtual PriceReply Prices(const std::vector<Pool>& pools, int64_t since_us) = 0;
   /// Removes what was made for machines with all of these tags and stays behind when they are gone:
   /// for the end of a run. It costs nothing, but may hold the run's user data.

@@ -12,6 +12,7 @@
 #include "checkpoint/remote/s3_reply.h"
 #include "ps/base/check.h"
 #include "ps/base/crc32c.h"
+#include "ps/http/url.h"
 #include "ps/proto/state/shard_state.h"
 #include "tests/fuzz/targets.h"
 

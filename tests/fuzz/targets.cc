@@ -6,7 +6,7 @@
 namespace ps::fuzz {
 namespace {
 
-constexpr std::array<Target, 29> kTargets = {
+constexpr std::array<Target, 30> kTargets = {
     {{"frames", FuzzFrames},
      {"job", FuzzJob},
      {"overrides", FuzzOverrides},
@@ -26,6 +26,7 @@ constexpr std::array<Target, 29> kTargets = {
      {"copy_index", FuzzCopyIndex},
      {"s3_reply", FuzzS3Reply},
      {"notice", FuzzNotice},
+     {"cloud_reply", FuzzCloudReply},
      {"encodings", FuzzEncodings},
      {"idx", FuzzIdx},
      {"cifar", FuzzCifar},

@@ -51,6 +51,9 @@ bool FuzzPlan(std::span<const uint8_t> input);
 /// Tables of prices. The first byte chooses the format; a zero byte parts two files.
 bool FuzzImport(std::span<const uint8_t> input);
 
+/// What clouds answer: JSON of Compute Engine when it begins with a brace, else XML of EC2.
+bool FuzzCloudReply(std::span<const uint8_t> input);
+
 /// Datasets, plain and gzip. For IDX the first byte says at what 256th the labels begin.
 bool FuzzIdx(std::span<const uint8_t> input);
 bool FuzzCifar(std::span<const uint8_t> input);

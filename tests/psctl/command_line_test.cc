@@ -456,7 +456,7 @@ TEST(CommandLineTest, CatalogHasCommandsOfItsOwn) {
 TEST(CommandLineTest, WrongCatalogCommandsAreSaidInOneLine) {
   EXPECT_EQ(
       ErrorOf({"catalog"}),
-      "no command after catalog; there are: show, check, import; try psctl --help");
+      "no command after catalog; there are: show, check, import, refresh; try psctl --help");
   EXPECT_EQ(ErrorOf({"catalog", "shwo"}), "unknown command 'shwo'; did you mean 'show'?");
   EXPECT_EQ(
       ErrorOf({"catalog", "show", "--sotr"}), "unknown flag '--sotr'; did you mean '--sort'?");

@@ -320,6 +320,7 @@ const std::vector<Layer>& Layers() {
         "provisioner/strategies",
         "provisioner/simulator",
         "provisioner/fleet",
+        "provisioner/provider",
         "run/report",
         "run/directory",
         "run/planning",

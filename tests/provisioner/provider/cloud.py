@@ -184,10 +184,18 @@ def pool_name(kind, zone, is_spot):
     return f"{kind}{' spot' if is_spot else ''} in {zone}"
 
 
-def arguments(what):
-    parser = argparse.ArgumentParser(description=what)
+def arguments(what, region):
+    parser = argparse.ArgumentParser(
+        description=what, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--port", type=int, default=0, help="0: a free one")
-    return parser.parse_args()
+    parser.add_argument("--region", default=region, help=f"else {region}")
+    parser.add_argument("--catalog", help="a file of configs/catalog, whose types are to be had too")
+    given = parser.parse_args()
+    given.types = {}
+    if given.catalog:
+        with open(given.catalog, encoding="utf-8") as file:
+            given.types = {t["name"]: t.get("vcpus", 4) for t in json.load(file)["types"]}
+    return given
 
 
 def handle_control(cloud, handler, method, path, body):

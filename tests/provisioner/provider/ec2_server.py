@@ -27,9 +27,11 @@ import small_server  # noqa: E402
 
 KEYS = {"AKIDTEST": ("c2VjcmV0LW9mLXRoZS10ZXN0", ""),
         "AKIDSECOND": ("YW5vdGhlci1zZWNyZXQ", "a-session")}
-REGION = "eu-test-1"
-ZONES = ["eu-test-1a", "eu-test-1b", "eu-test-1c"]
-TYPES = {"g4dn.xlarge": 4, "g5.xlarge": 4, "m5.large": 2, "c5.4xlarge": 16, "p4d.24xlarge": 96}
+GIVEN = clouds.arguments(__doc__, "eu-test-1")
+REGION = GIVEN.region
+ZONES = [REGION + letter for letter in "abc"]
+TYPES = {"g4dn.xlarge": 4, "g5.xlarge": 4, "m5.large": 2, "c5.4xlarge": 16, "p4d.24xlarge": 96,
+         **GIVEN.types}
 SUBNETS = {"subnet-a": ZONES[0], "subnet-b": ZONES[1], "subnet-b2": ZONES[1]}
 IMAGES = {"ami-1": "available", "ami-9": "deregistered"}
 
@@ -335,7 +337,7 @@ def describe_spot_price_history(query, _):
     since = calendar.timegm(time.strptime(query["StartTime"], "%Y-%m-%dT%H:%M:%SZ"))
     items = []
     for kind in listed(query, "InstanceType"):
-        for zone in filters(query)["availability-zone"]:
+        for zone in filters(query).get("availability-zone", ZONES):
             history = cloud.price_history(kind, zone, True)
             # The price that held at the beginning is told with it.
             first = max(i for i, (moment, _) in enumerate(history) if moment <= since)
@@ -507,4 +509,4 @@ class Handler(small_server.Handler):
         return 200, json.dumps({"Quota": {"QuotaCode": code, "Value": value}}).encode(), ()
 
 
-small_server.serve(Handler, clouds.arguments(__doc__).port)
+small_server.serve(Handler, GIVEN.port)

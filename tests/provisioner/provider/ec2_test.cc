@@ -162,6 +162,15 @@ TEST_F(Ec2Test, TheCheckTellsWhatIsMissing) {
       HasSubstr("2 for all machines of the account; one g4dn.xlarge has 4"));
 }
 
+TEST_F(Ec2Test, PricesAreToldOfAllZones) {
+  const PriceReply reply = provider_->Prices(
+      {{.type = "g5.xlarge", .zone = "", .is_spot = true},
+       {.type = "m5.large", .zone = "eu-test-1a", .is_spot = true}},
+      0);
+  ASSERT_TRUE(reply.end.ok()) << reply.end.message;
+  EXPECT_EQ(reply.prices.size(), 4U);
+}
+
 TEST_F(Ec2Test, MoneyIsByTheSecondAtThePriceOfTheMoment) {
   cloud_->Order(R"({"prices": {"g4dn.xlarge spot in eu-test-1a": 0.36}})");
   const RentReply rent = provider_->Rent(Request());

@@ -25,9 +25,10 @@ import small_server  # noqa: E402
 
 PROJECT = "p-1"
 ACCOUNT = "ml@p-1.iam.gserviceaccount.com"
-ZONES = ["us-central1-a", "us-central1-b"]
+GIVEN = clouds.arguments(__doc__, "us-central1")
+ZONES = [f"{GIVEN.region}-{letter}" for letter in "ab"]
 TYPES = {"n1-standard-8": (8, None), "g2-standard-4": (4, "nvidia-l4"),
-         "e2-standard-4": (4, None)}
+         "e2-standard-4": (4, None), **{name: (cpus, None) for name, cpus in GIVEN.types.items()}}
 # The beginning of what is signed with SHA-256, by PKCS #1.
 SHA256_PREFIX = bytes.fromhex("3031300d060960864801650304020105000420")
 
@@ -119,7 +120,8 @@ def done(operation, error=None):
 
 def insert(zone, query, body, ordered):
     request_id = query["requestId"]
-    if not re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-a[0-9a-f]{3}-[0-9a-f]{12}", request_id):
+    if not re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-a[0-9a-f]{3}-[0-9a-f]{12}",
+                        request_id):
         raise Failure(400, "invalid", "requestId is no UUID")
     if request_id in cloud.tokens:
         return cloud.tokens[request_id]
@@ -342,4 +344,4 @@ class Handler(small_server.Handler):
         raise Failure(404, "notFound", f"there is no {path}")
 
 
-small_server.serve(Handler, clouds.arguments(__doc__).port)
+small_server.serve(Handler, GIVEN.port)

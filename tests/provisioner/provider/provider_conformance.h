@@ -284,6 +284,18 @@ TEST_P(RemoteProviderTest, AnAnswerThatIsLostIsFoundByTheToken) {
   }
 }
 
+TEST_P(RemoteProviderTest, AConnectionThatEndsInSilenceMakesNoSecondMachine) {
+  // On a connection that was used before, the HTTP client makes the request again by itself.
+  ASSERT_TRUE(provider_->List({}).end.ok());
+  SetFault("rent", "dropped");
+  RentReply rent = provider_->Rent(Request());
+  if (rent.end.fault == CallFault::kUnclear) {
+    rent = provider_->Rent(Request());
+  }
+  ASSERT_TRUE(rent.end.ok()) << rent.end.message;
+  EXPECT_EQ(Rented().size(), 1U);
+}
+
 TEST_P(RemoteProviderTest, AnotherProcessFindsWhatAnAnswerThatIsLostRented) {
   SetFault("rent", "lost");
   EXPECT_EQ(provider_->Rent(Request()).end.fault, CallFault::kUnclear);
