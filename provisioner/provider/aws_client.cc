@@ -151,12 +151,17 @@ bool AwsClient::FindKeysAgain(CallEnd* end) {
 AwsReply AwsClient::Attempt(const Call& call) {
   HttpRequest request;
   request.method = "POST";
-  request.url = options_.endpoint.empty() ? fmt::format(
-                                                "https://{}.{}.amazonaws.com{}/",
-                                                call.service,
-                                                options_.region,
-                                                options_.region.starts_with("cn-") ? ".cn" : "")
-                                          : options_.endpoint + "/";
+  const bool is_pricing = call.service == "pricing";
+  const std::string region = is_pricing ? "us-east-1" : options_.region;
+  request.url = fmt::format(
+      "https://{}{}.{}.amazonaws.com{}/",
+      is_pricing ? "api." : "",
+      call.service,
+      region,
+      region.starts_with("cn-") ? ".cn" : "");
+  if (!options_.endpoint.empty()) {
+    request.url = options_.endpoint + "/";
+  }
   request.headers = {"content-type: " + call.content_type};
   if (!call.target.empty()) {
     request.headers.push_back("x-amz-target: " + call.target);
@@ -164,7 +169,7 @@ AwsReply AwsClient::Attempt(const Call& call) {
   request.body = std::as_bytes(std::span(call.body));
   request.reply_bytes_max = kReplyBytesMax;
   aws::Credentials keys = keys_;
-  keys.key.region = options_.region;
+  keys.key.region = region;
   keys.key.service = call.service;
   aws::SignWith(keys, &request);
   const Result<HttpReply> reply = options_.http->Do(request);

@@ -67,7 +67,8 @@ class AwsClient {
 
   AwsReply Ec2(const std::string& action, const AwsForm& form, AwsEffect effect);
   AwsReply Sts(const std::string& action, const AwsForm& form);
-  /// `target`: "ServiceQuotasV20190624.GetServiceQuota"; `service` as signatures call it.
+  /// `target`: "ServiceQuotasV20190624.GetServiceQuota"; `service` as signatures call it. "pricing"
+  /// is asked in us-east-1, where it knows all regions.
   AwsReply Json(const std::string& service, const std::string& target, const std::string& body);
 
  private:

@@ -16,6 +16,7 @@
 #include "provisioner/provider/request_check.h"
 #include "ps/base/text.h"
 #include "ps/http/date.h"
+#include "ps/json/json_writer.h"
 
 namespace ps::provisioner {
 namespace {
@@ -33,6 +34,32 @@ bool IsTemplateLost(std::string_view code) {
 bool IsInstanceId(std::string_view id) {
   return id.size() > 2 && id.size() <= 19 && id.starts_with("i-") &&
          id.find_first_not_of("0123456789abcdef", 2) == id.npos;
+}
+
+/// Linux alone, on hosts that are shared, without licences or reservations.
+std::string PriceListBody(const std::string& type, const std::string& region) {
+  JsonWriter json(JsonForm::kOneLine);
+  json.BeginObject();
+  json.Field("ServiceCode", "AmazonEC2");
+  json.BeginList("Filters");
+  const std::pair<const char*, std::string> filters[] = {
+      {"instanceType", type},
+      {"regionCode", region},
+      {"operatingSystem", "Linux"},
+      {"tenancy", "Shared"},
+      {"preInstalledSw", "NA"},
+      {"capacitystatus", "Used"}};
+  for (const auto& [field, value] : filters) {
+    json.BeginObject();
+    json.Field("Type", "TERM_MATCH");
+    json.Field("Field", field);
+    json.Field("Value", value);
+    json.EndObject();
+  }
+  json.EndList();
+  json.Field("FormatVersion", "aws_v1");
+  json.EndObject();
+  return std::move(json).Take();
 }
 
 class Ec2Provider final : public Provider {
@@ -110,44 +137,12 @@ class Ec2Provider final : public Provider {
   }
 
   PriceReply Prices(const std::vector<Pool>& pools, int64_t since_us) override {
-    std::set<std::string> types;
-    std::set<std::string> zones;
-    bool is_anywhere = false;
+    PriceReply reply = SpotPrices(pools, since_us);
     for (const Pool& pool : pools) {
-      if (pool.is_spot) {
-        types.insert(pool.type);
-        zones.insert(pool.zone);
-        is_anywhere |= pool.zone.empty();
+      if (!pool.is_spot && reply.end.ok()) {
+        reply.end = AddStablePrice(pool, &reply.prices);
       }
     }
-    PriceReply reply;
-    if (types.empty()) {
-      return reply;
-    }
-    AwsForm form;
-    int number = 0;
-    for (const std::string& type : types) {
-      form.Add(fmt::format("InstanceType.{}", ++number), type);
-    }
-    form.Add("ProductDescription.1", "Linux/UNIX");
-    form.Add("StartTime", Rfc3339Text(std::max<int64_t>(since_us / 1'000'000, 0)));
-    if (!is_anywhere) {
-      form.AddFilter("availability-zone", {zones.begin(), zones.end()});
-    }
-    reply.end =
-        ForEachPage("DescribeSpotPriceHistory", form, [&](const aws::XmlElement& page) -> Status {
-          PS_ASSIGN(const std::vector<PoolPrice> prices, ReadPrices(page));
-          for (const PoolPrice& price : prices) {
-            const bool is_asked = std::any_of(pools.begin(), pools.end(), [&](const Pool& pool) {
-              return pool.is_spot && pool.type == price.pool.type &&
-                     (pool.zone.empty() || pool.zone == price.pool.zone);
-            });
-            if (is_asked) {
-              reply.prices.push_back(price);
-            }
-          }
-          return Status::Ok();
-        });
     std::sort(reply.prices.begin(), reply.prices.end(), [](const PoolPrice& a, const PoolPrice& b) {
       return std::tie(a.pool, a.since_us, a.usd_per_hour) <
              std::tie(b.pool, b.since_us, b.usd_per_hour);
@@ -221,6 +216,71 @@ class Ec2Provider final : public Provider {
           kEc2UserDataBytesMax));
     }
     return end;
+  }
+
+  PriceReply SpotPrices(const std::vector<Pool>& pools, int64_t since_us) {
+    std::set<std::string> types;
+    std::set<std::string> zones;
+    bool is_anywhere = false;
+    for (const Pool& pool : pools) {
+      if (pool.is_spot) {
+        types.insert(pool.type);
+        zones.insert(pool.zone);
+        is_anywhere |= pool.zone.empty();
+      }
+    }
+    PriceReply reply;
+    if (types.empty()) {
+      return reply;
+    }
+    AwsForm form;
+    int number = 0;
+    for (const std::string& type : types) {
+      form.Add(fmt::format("InstanceType.{}", ++number), type);
+    }
+    form.Add("ProductDescription.1", "Linux/UNIX");
+    form.Add("StartTime", Rfc3339Text(std::max<int64_t>(since_us / 1'000'000, 0)));
+    if (!is_anywhere) {
+      form.AddFilter("availability-zone", {zones.begin(), zones.end()});
+    }
+    reply.end =
+        ForEachPage("DescribeSpotPriceHistory", form, [&](const aws::XmlElement& page) -> Status {
+          PS_ASSIGN(const std::vector<PoolPrice> prices, ReadPrices(page));
+          for (const PoolPrice& price : prices) {
+            const bool is_asked = std::any_of(pools.begin(), pools.end(), [&](const Pool& pool) {
+              return pool.is_spot && pool.type == price.pool.type &&
+                     (pool.zone.empty() || pool.zone == price.pool.zone);
+            });
+            if (is_asked) {
+              reply.prices.push_back(price);
+            }
+          }
+          return Status::Ok();
+        });
+    return reply;
+  }
+
+  /// The list's prices change some times a year, so each is asked once.
+  CallEnd AddStablePrice(const Pool& pool, std::vector<PoolPrice>* prices) {
+    if (!stable_prices_.contains(pool.type)) {
+      const AwsReply reply = client_.Json(
+          "pricing", "AWSPriceListService.GetProducts", PriceListBody(pool.type, client_.region()));
+      if (!reply.end.ok()) {
+        return reply.end;
+      }
+      const auto price = ReadStablePrice(reply.json);
+      if (!price.ok()) {
+        return {
+            .fault = CallFault::kUnclear,
+            .message = "pricing:GetProducts: " + std::string(price.status().message())};
+      }
+      stable_prices_[pool.type] = *price;
+    }
+    if (const std::optional<StablePrice>& price = stable_prices_[pool.type]) {
+      prices->push_back(
+          {.pool = pool, .usd_per_hour = price->usd_per_hour, .since_us = price->since_us});
+    }
+    return {};
   }
 
   /// The zones of subnets, and where an image has its disk: asked once.
@@ -419,6 +479,7 @@ class Ec2Provider final : public Provider {
   std::set<std::string> templates_;  // that are there, as far as is known
   std::map<std::string, std::map<std::string, std::string>> zones_;  // by what the setup says
   std::map<std::string, std::string> root_devices_;                  // by image
+  std::map<std::string, std::optional<StablePrice>> stable_prices_;  // by type
   std::map<std::string, TimePoint> seen_;  // rented here, not listed yet: since when
 };
 

@@ -15,7 +15,8 @@ using Ec2Options = AwsOptions;
 
 /// Amazon's EC2. A setup's launch template is made before its first machine and stays for the next
 /// ones; Tidy removes it. `run_max` of a setup is not kept by EC2: the machine has to end itself,
-/// which ends it for good. Prices are those of spot.
+/// which ends it for good. Prices are those of spot, and those of the list on demand (of Linux,
+/// without what an account has agreed on).
 /// Requires: `region` is not empty.
 std::unique_ptr<Provider> MakeEc2Provider(Ec2Options options);
 

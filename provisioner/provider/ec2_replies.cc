@@ -36,6 +36,12 @@ int64_t MicrosOf(std::string_view rfc3339) {
   return ParseRfc3339(std::string(rfc3339)).value_or(0) * 1'000'000;
 }
 
+bool ReadUsd(std::string_view text, double* usd) {
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), *usd);
+  return parsed.ec == std::errc() && parsed.ptr == text.data() + text.size() && *usd >= 0 &&
+         std::isfinite(*usd);
+}
+
 std::string Shown(std::string_view text) {
   return Printable(Clip(text, 200));
 }
@@ -182,14 +188,53 @@ Result<std::vector<PoolPrice>> ReadPrices(const aws::XmlElement& reply) {
     price.pool.is_spot = true;
     price.since_us = MicrosOf(item.TextAt("timestamp"));
     const std::string_view text = item.TextAt("spotPrice");
-    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), price.usd_per_hour);
-    if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size() ||
-        !(price.usd_per_hour >= 0) || !std::isfinite(price.usd_per_hour)) {
+    if (!ReadUsd(text, &price.usd_per_hour)) {
       return Status::Corruption(fmt::format("a price of \"{}\"", Shown(text)));
     }
     prices.push_back(std::move(price));
   }
   return prices;
+}
+
+Result<std::optional<StablePrice>> ReadStablePrice(const JsonValue& reply) {
+  const JsonValue* const list =
+      reply.kind == JsonValue::Kind::kObject ? reply.Find("PriceList") : nullptr;
+  if (list == nullptr || list->kind != JsonValue::Kind::kList) {
+    return Status::Corruption("no PriceList");
+  }
+  for (const JsonValue& text : list->children) {
+    // Each product is a document of its own, as a text.
+    const auto product = ParseJson(text.text, "a product");
+    const JsonValue* const terms = product.ok() && product->kind == JsonValue::Kind::kObject
+                                       ? product->At("terms.OnDemand")
+                                       : nullptr;
+    if (terms == nullptr || terms->kind != JsonValue::Kind::kObject) {
+      continue;
+    }
+    for (const JsonValue& term : terms->children) {
+      const JsonValue* const dimensions =
+          term.kind == JsonValue::Kind::kObject ? term.Find("priceDimensions") : nullptr;
+      if (dimensions == nullptr || dimensions->kind != JsonValue::Kind::kObject) {
+        continue;
+      }
+      for (const JsonValue& dimension : dimensions->children) {
+        StablePrice price;
+        const bool is_object = dimension.kind == JsonValue::Kind::kObject;
+        const JsonValue* const usd = is_object ? dimension.At("pricePerUnit.USD") : nullptr;
+        const JsonValue* const unit = is_object ? dimension.Find("unit") : nullptr;
+        if (usd == nullptr || unit == nullptr || unit->text != "Hrs" ||
+            !ReadUsd(usd->text, &price.usd_per_hour)) {
+          continue;
+        }
+        const JsonValue* const since = term.Find("effectiveDate");
+        price.since_us = since == nullptr ? 0 : MicrosOf(since->text);
+        if (price.usd_per_hour > 0) {
+          return std::optional(price);
+        }
+      }
+    }
+  }
+  return std::optional<StablePrice>();
 }
 
 std::vector<PoolFault> FaultOfAll(const RentRequest& request, const CallEnd& end) {

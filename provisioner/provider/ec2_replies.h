@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -7,6 +9,7 @@
 #include "provisioner/provider/provider.h"
 #include "ps/aws/xml.h"
 #include "ps/base/status.h"
+#include "ps/json/json_value.h"
 
 namespace ps::provisioner {
 
@@ -22,6 +25,15 @@ RentReply ReadFleet(
 
 /// A page of DescribeSpotPriceHistory. Errors: kCorruption.
 Result<std::vector<PoolPrice>> ReadPrices(const aws::XmlElement& reply);
+
+/// The price on demand in a reply of the price list to one type, by the hour; nothing when it has
+/// none. Errors: kCorruption.
+struct StablePrice {
+  double usd_per_hour = 0;
+  int64_t since_us = 0;
+};
+
+Result<std::optional<StablePrice>> ReadStablePrice(const JsonValue& reply);
 
 /// The fault of a call that failed, as that of each of its pools: EC2 tells it of the whole call or
 /// of each pool, as it likes.

@@ -89,6 +89,11 @@ bool FuzzGce(std::string_view text) {
   if (one.ok()) {
     CheckMachine(one->machine);
   }
+  const auto price = ReadStablePrice(*json);
+  if (price.ok() && price->has_value()) {
+    const double usd = (*price)->usd_per_hour;
+    PS_CHECK(std::isfinite(usd) && usd > 0) << usd;
+  }
   for (const std::string& id : ReadGcePreemptions(*json)) {
     PS_CHECK(id.find('/') != id.npos) << id;
   }

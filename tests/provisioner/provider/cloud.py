@@ -34,6 +34,7 @@ import time
 
 FORGOTTEN_S = 3600  # a machine that is gone is told of for so long
 BROKEN = ("dropped", "lost", "cut", "garbage", "huge")
+BORN = time.time() - 86400  # since when prices are what they are
 LEAST_S = 60  # that are paid
 
 
@@ -105,7 +106,7 @@ class Cloud:
         """[(since, USD per hour)], the oldest first; a price that nobody set is made of the name."""
         name = pool_name(kind, zone, is_spot)
         base = (sum(name.encode()) % 90 + 10) / 100
-        return [(0.0, base)] + self.prices.get(name, [])
+        return [(BORN, base)] + self.prices.get(name, [])
 
     def price(self, kind, zone, is_spot):
         return self.price_history(kind, zone, is_spot)[-1][1]

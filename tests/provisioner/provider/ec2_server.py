@@ -86,7 +86,7 @@ def rfc3339(moment):
     return time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(moment))
 
 
-def signature(headers, body, service, names, secret):
+def signature(headers, body, region, service, names, secret):
     """AWS signature version 4, from the words of the Authorization header."""
     canonical = "\n".join([
         "POST", "/", "",
@@ -95,11 +95,11 @@ def signature(headers, body, service, names, secret):
         hashlib.sha256(body).hexdigest(),
     ])
     date = headers.get("x-amz-date", "")
-    scope = f"{date[:8]}/{REGION}/{service}/aws4_request"
+    scope = f"{date[:8]}/{region}/{service}/aws4_request"
     text = "\n".join(["AWS4-HMAC-SHA256", date, scope,
                       hashlib.sha256(canonical.encode()).hexdigest()])
     key = ("AWS4" + secret).encode()
-    for word in (date[:8], REGION, service, "aws4_request"):
+    for word in (date[:8], region, service, "aws4_request"):
         key = hmac.new(key, word.encode(), hashlib.sha256).digest()
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
 
@@ -126,8 +126,8 @@ def check_signature(headers, body):
         raise Failure(400, "RequestExpired", "Request has expired.")
     if session and "x-amz-security-token" not in names:
         raise Failure(403, "SignatureDoesNotMatch", "the session token is not signed")
-    is_right = region == REGION and {"host", "x-amz-date"} <= set(names) and hmac.compare_digest(
-        signature(headers, body, service, names, secret), given)
+    is_right = region == ("us-east-1" if service == "pricing" else REGION) and {"host", "x-amz-date"} <= set(names) and hmac.compare_digest(
+        signature(headers, body, region, service, names, secret), given)
     if not is_right:
         raise Failure(403, "SignatureDoesNotMatch",
                       "The request signature we calculated does not match the signature you "
@@ -340,7 +340,7 @@ def describe_spot_price_history(query, _):
         for zone in filters(query).get("availability-zone", ZONES):
             history = cloud.price_history(kind, zone, True)
             # The price that held at the beginning is told with it.
-            first = max(i for i, (moment, _) in enumerate(history) if moment <= since)
+            first = max((i for i, (moment, _) in enumerate(history) if moment <= since), default=0)
             for moment, usd in reversed(history[first:]):
                 items.append(
                     f"<item><instanceType>{kind}</instanceType><productDescription>Linux/UNIX"
@@ -472,7 +472,8 @@ class Handler(small_server.Handler):
                 wait = [("Retry-After", str(fault["wait_s"]))] if fault.get("wait_s") else []
                 raise Failure(*ORDERED[kind], headers=wait)
             if target is not None:
-                return kind, self.quota(body)
+                do = self.products if action == "GetProducts" else self.quota
+                return kind, do(json.loads(body))
             return kind, (200, self.do_action(action, query, kind), ())
         except Failure as failure:
             return kind, self.failure(failure, target)
@@ -503,8 +504,21 @@ class Handler(small_server.Handler):
         return (f"<?xml version='1.0' encoding='UTF-8'?>\n<{action}Response xmlns='http://ec2'>"
                 f"<requestId>1</requestId>{inside}</{action}Response>").encode()
 
+    def products(self, body):
+        wanted = {f["Field"]: f["Value"] for f in body["Filters"]}
+        kind = wanted["instanceType"]
+        if body["ServiceCode"] != "AmazonEC2" or wanted["regionCode"] != REGION or \
+                wanted["operatingSystem"] != "Linux" or wanted["capacitystatus"] != "Used":
+            raise Failure(400, "InvalidParameterException", "the test asks for other products")
+        usd = f"{cloud.price(kind, ZONES[0], False):.10f}"
+        dimension = {"unit": "Hrs", "pricePerUnit": {"USD": usd}}
+        term = {"effectiveDate": "2026-11-01T00:00:00Z", "priceDimensions": {"S.T.D": dimension}}
+        product = json.dumps({"product": {"sku": "S"}, "terms": {"OnDemand": {"S.T": term}}})
+        found = [product] if kind in TYPES else []
+        return 200, json.dumps({"FormatVersion": "aws_v1", "PriceList": found}).encode(), ()
+
     def quota(self, body):
-        code = json.loads(body)["QuotaCode"]
+        code = body["QuotaCode"]
         value = cloud.extra.get("quotas", {}).get(code, 64.0)
         return 200, json.dumps({"Quota": {"QuotaCode": code, "Value": value}}).encode(), ()
 

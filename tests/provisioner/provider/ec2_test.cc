@@ -171,6 +171,21 @@ TEST_F(Ec2Test, PricesAreToldOfAllZones) {
   EXPECT_EQ(reply.prices.size(), 4U);
 }
 
+TEST_F(Ec2Test, PricesOnDemandAreThoseOfTheList) {
+  cloud_->Order(R"({"prices": {"m5.large in eu-test-1a": 0.096}})");
+  const Pool pool = {.type = "m5.large", .zone = "eu-test-1a", .is_spot = false};
+  const Pool none = {.type = "no.such", .zone = "eu-test-1a", .is_spot = false};
+  for (int i = 0; i < 2; ++i) {
+    const PriceReply reply = provider_->Prices({pool, none}, 0);
+    ASSERT_TRUE(reply.end.ok()) << reply.end.message;
+    ASSERT_EQ(reply.prices.size(), 1U);
+    EXPECT_EQ(reply.prices.front().pool, pool);
+    EXPECT_EQ(reply.prices.front().usd_per_hour, 0.096);
+    EXPECT_EQ(reply.prices.front().since_us, 1'793'491'200'000'000) << "2026-11-01";
+  }
+  EXPECT_EQ(cloud_->Book().Find("calls")->Find("GetProducts")->text, "2") << "each type once";
+}
+
 TEST_F(Ec2Test, MoneyIsByTheSecondAtThePriceOfTheMoment) {
   cloud_->Order(R"({"prices": {"g4dn.xlarge spot in eu-test-1a": 0.36}})");
   const RentReply rent = provider_->Rent(Request());

@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "provisioner/provider/gce_check.h"
 #include "ps/base/file.h"
@@ -24,7 +25,10 @@ std::set<std::string> CallsOf(Cloud* cloud, RentRequest request) {
   RentReply rent = provider->Rent(request);
   EXPECT_TRUE(rent.end.ok()) << rent.end.message;
   EXPECT_TRUE(provider->List(request.tags).end.ok());
-  EXPECT_TRUE(provider->Prices(request.pools, 0).end.ok());
+  std::vector<Pool> pools = request.pools;
+  pools.push_back({.type = pools.front().type, .zone = pools.front().zone, .is_spot = false});
+  const PriceReply prices = provider->Prices(pools, 0);
+  EXPECT_TRUE(prices.end.ok()) << prices.end.message;
   cloud->Order("{\"end_s\": 60, \"revoke\": \"" + rent.machine->id + "\"}");
   EXPECT_TRUE(provider->List(request.tags).end.ok());
   EXPECT_TRUE(provider->Release({rent.machine->id}).ok());
@@ -55,6 +59,7 @@ TEST(PermissionsTest, ThePolicyOfEc2HasWhatIsCalledAndNoMore) {
     const bool is_sts = call == "GetCallerIdentity" || call == "DecodeAuthorizationMessage";
     const std::string service = is_sts                      ? "sts:"
                                 : call == "GetServiceQuota" ? "servicequotas:"
+                                : call == "GetProducts"     ? "pricing:"
                                                             : "ec2:";
     needed.insert(service + call);
   }
