@@ -126,7 +126,8 @@ def check_signature(headers, body):
         raise Failure(400, "RequestExpired", "Request has expired.")
     if session and "x-amz-security-token" not in names:
         raise Failure(403, "SignatureDoesNotMatch", "the session token is not signed")
-    is_right = region == ("us-east-1" if service == "pricing" else REGION) and {"host", "x-amz-date"} <= set(names) and hmac.compare_digest(
+    home = "us-east-1" if service == "pricing" else REGION
+    is_right = region == home and {"host", "x-amz-date"} <= set(names) and hmac.compare_digest(
         signature(headers, body, region, service, names, secret), given)
     if not is_right:
         raise Failure(403, "SignatureDoesNotMatch",

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -197,6 +198,26 @@ TEST_F(Ec2Test, MoneyIsByTheSecondAtThePriceOfTheMoment) {
   cloud_->Order(R"({"advance_s": 1000})");
   const double usd = std::stod(cloud_->Book().Find("usd")->text);
   EXPECT_NEAR(usd, 0.30, 0.002) << "1000 s at 0.36 and 1000 s at 0.72";
+}
+
+TEST_F(Ec2Test, TheEnvironmentIsEnoughToOpenIt) {
+  std::map<std::string, std::string> variables = {
+      {"AWS_ACCESS_KEY_ID", "AKIDTEST"},
+      {"AWS_SECRET_ACCESS_KEY", "c2VjcmV0LW9mLXRoZS10ZXN0"},
+      {"AWS_REGION", "eu-test-1"},
+      {"AWS_ENDPOINT_URL_EC2", cloud_->url() + "/"}};
+  const Environment environment = [&](const std::string& name) {
+    const auto it = variables.find(name);
+    return it == variables.end() ? std::nullopt : std::optional(it->second);
+  };
+  const auto provider = OpenEc2Provider(environment, "", "", nullptr);
+  ASSERT_TRUE(provider.ok()) << provider.status();
+  const ListReply list = provider.value()->List({});
+  EXPECT_TRUE(list.end.ok()) << list.end.message;
+  variables.erase("AWS_SECRET_ACCESS_KEY");
+  const auto half = OpenEc2Provider(environment, "", "", nullptr);
+  EXPECT_EQ(half.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(half.status().message()), HasSubstr("AWS_SECRET_ACCESS_KEY is not"));
 }
 
 TEST(Ec2RepliesTest, AFleetThatFailsInsideLeavesNothingUnclear) {

@@ -90,9 +90,13 @@ def token_reply(form, host):
         if abs(claims["iat"] - now) > 300 or claims["exp"] - claims["iat"] > 3600:
             return refusal("invalid_grant", "Invalid JWT: Token must be a short-lived token (60 "
                            "minutes) and in a reasonable timeframe. Check your iat and exp values.")
+    return 200, new_token()
+
+
+def new_token():
     token = f"ya29.{len(tokens)}"
     tokens[token] = cloud.are_keys_expired
-    return 200, {"access_token": token, "expires_in": 3599, "token_type": "Bearer"}
+    return {"access_token": token, "expires_in": 3599, "token_type": "Bearer"}
 
 
 def type_of(body):
@@ -261,6 +265,9 @@ class Handler(small_server.Handler):
                 tokens.clear()
                 operations.clear()
             return
+        if self.path.startswith("/computeMetadata/v1/"):
+            self.answer_metadata()
+            return
         with cloud.lock:
             kind, status, answer, headers = self.answer(body)
         text = json.dumps(answer).encode()
@@ -270,6 +277,15 @@ class Handler(small_server.Handler):
             self.send(status, text, headers)
 
     do_GET = do_POST = do_DELETE = handle_any
+
+    def answer_metadata(self):
+        """The service that a machine has beside it."""
+        if self.headers.get("Metadata-Flavor") != "Google":
+            self.send(403)
+        elif self.path.endswith("/project/project-id"):
+            self.send(200, PROJECT.encode())
+        else:
+            self.send(200, json.dumps(new_token()).encode())
 
     def answer(self, body):
         """(the kind of fault, status, JSON, headers)"""

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -180,6 +181,29 @@ TEST_F(GceTest, TokensComeFromFilesOrTheMachine) {
     EXPECT_THAT(std::string(wrong.status().message()), HasSubstr(said));
     EXPECT_THAT(std::string(wrong.status().message()), Not(HasSubstr("hidden")));
   }
+}
+
+TEST_F(GceTest, TheEnvironmentIsEnoughToOpenIt) {
+  const std::string host = cloud_->url().substr(std::string("http://").size());
+  const std::map<std::string, std::string> ways[] = {
+      {{"GOOGLE_APPLICATION_CREDENTIALS", cloud_->FileOf("account")}},
+      {{"GCE_METADATA_HOST", host}, {"HOME", cloud_->FileOf("nowhere")}}};
+  for (const auto& variables : ways) {
+    const Environment environment = [&](const std::string& name) {
+      const auto it = variables.find(name);
+      return it == variables.end() ? std::nullopt : std::optional(it->second);
+    };
+    const auto provider = OpenGceProvider(environment, "", cloud_->url(), nullptr);
+    ASSERT_TRUE(provider.ok()) << provider.status();
+    const ListReply list = provider.value()->List({});
+    EXPECT_TRUE(list.end.ok()) << list.end.message;
+  }
+  const Environment nothing = [&](const std::string& name) {
+    return name == "GCE_METADATA_HOST" ? std::optional<std::string>("127.0.0.1:1") : std::nullopt;
+  };
+  EXPECT_EQ(
+      OpenGceProvider(nothing, "", cloud_->url(), nullptr).status().code(),
+      StatusCode::kInvalidArgument);
 }
 
 TEST(GceFaultsTest, CodesAreToldApartByWhatTheyAskFor) {
