@@ -13,7 +13,8 @@ constexpr uint64_t kAnswerSecondsMax = 3600;
 }  // namespace
 
 std::span<const AgentKind* const> AgentKinds() {
-  static const std::array<const AgentKind*, 2> kinds = {&SshKind(), &SlurmKind()};
+  static const std::array<const AgentKind*, 3> kinds = {
+      &SshKind(), &SlurmKind(), &KubernetesKind()};
   return kinds;
 }
 

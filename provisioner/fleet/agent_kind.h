@@ -26,6 +26,9 @@ struct RemoteProcess {
   std::string zone;   // of a worker's group; empty: none
   uint32_t cpus = 1;  // that it keeps busy
   std::string name;   // for lists of a batch system
+  std::string job;    // its name
+  std::string run;    // no other run has it: letters and digits
+  LaunchId launch;
   std::string log_path;
   std::string token_file;  // of this machine
   /// A file with the key that the host shows, if it is rented and may still boot. Else empty.
@@ -34,15 +37,18 @@ struct RemoteProcess {
 
 /// What its ps_agent is told.
 struct AgentCall {
-  std::vector<std::string> flags;  // of the kind
-  std::string token_file;          // where the process finds its token
+  std::vector<std::string> flags;   // of the kind
+  std::string token_file;           // where the process finds its token
+  std::string program_directory{};  // of the programs there; empty: as on this machine
+  bool gets_credentials = false;    // ps_agent, of the environment here: environment.h
 };
 
 using AgentWork = std::function<AgentEnd(const AgentWishes&)>;
 
 /// A kind of machines elsewhere: an entry for each `launcher` of a job but "local". What differs
-/// between the kinds stands in their entries (ssh_kind.cc, slurm_kind.cc), once for the process
-/// that owns the fleet and once for ps_agent. Entries have no state; any thread.
+/// between the kinds stands in their entries (ssh_kind.cc, slurm_kind.cc, kubernetes_kind.cc),
+/// once for the process that owns the fleet and once for ps_agent. Entries have no state; any
+/// thread.
 class AgentKind {
  public:
   virtual ~AgentKind() = default;
@@ -57,6 +63,12 @@ class AgentKind {
   /// Whether the servers of the job could be started, tried on the spot. Each place has `limit` to
   /// answer. Errors: kUnavailable, which says what to do.
   virtual Status CheckServerPlaces(const proto::JobConfig& config, Duration limit) const = 0;
+
+  /// The same of workers. A kind that does not say finds out when it starts them.
+  virtual Status CheckWorkerPlaces(const proto::JobConfig& /*config*/, Duration /*limit*/) const {
+    return Status::Ok();
+  }
+
   /// Whether a process has a host of the job's list. Otherwise the kind finds a place for it, and
   /// losing the process says nothing of the next one's place.
   virtual bool has_hosts() const = 0;
@@ -77,6 +89,7 @@ class AgentKind {
 
 const AgentKind& SshKind();
 const AgentKind& SlurmKind();
+const AgentKind& KubernetesKind();
 
 /// All of them, in the order of LauncherKind behind kLocal.
 std::span<const AgentKind* const> AgentKinds();

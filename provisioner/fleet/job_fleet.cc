@@ -1,8 +1,10 @@
 #include "provisioner/fleet/job_fleet.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <utility>
 
@@ -10,6 +12,7 @@
 #include "provisioner/fleet/launch_check.h"
 #include "provisioner/fleet/local_process.h"
 #include "provisioner/fleet/process_arguments.h"
+#include "provisioner/fleet/ssh_agent.h"
 #include "ps/base/crc32c.h"
 #include "ps/base/file.h"
 #include "ps/base/text.h"
@@ -189,6 +192,15 @@ std::string JobFleet::CpuGroupOf(uint32_t worker) const {
       worker);
 }
 
+/// Other machines may have the same folder, and a folder may have been another run's.
+std::string JobFleet::RunName() const {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  const std::string all =
+      fmt::format("{}\n{}\n{}", host.data(), options_.log_directory, options_.run_start_us);
+  return ContentName(all).substr(0, 16);
+}
+
 LaunchSpec JobFleet::SpecOf(ProcessKind kind, uint32_t index, LaunchId launch) const {
   LaunchSpec spec;
   spec.kind = kind;
@@ -274,16 +286,22 @@ void JobFleet::StartAgent(
   process.kind = spec.kind;
   process.index = spec.index;
   process.name = fmt::format("{}-{}{}", options_.job_name, ProcessKindName(spec.kind), spec.index);
+  process.job = options_.job_name;
+  process.run = RunName();
+  process.launch = spec.launch;
   process.log_path = spec.log_path;
   process.token_file = *token_file;
   const AgentCall call = kind.CallFor(process, options_.launch, options_.servers);
   spec.program = options_.program_directory + "/ps_agent";
+  spec.gets_credentials = call.gets_credentials;
   spec.arguments = {"--launcher", std::string(kind.name())};
   Append(call.flags, &spec.arguments);
   if (spec.kind == ProcessKind::kServer && !options_.server_needs.empty()) {
     Append({"--needs", options_.server_needs}, &spec.arguments);
   }
-  const std::string program = options_.program_directory + "/" + ProgramOf(spec.kind);
+  const std::string& programs =
+      call.program_directory.empty() ? options_.program_directory : call.program_directory;
+  const std::string program = programs + "/" + ProgramOf(spec.kind);
   Append({"--program", program, "--"}, &spec.arguments);
   Append(arguments, &spec.arguments);
   Append(RunArguments(options_, spec.launch, call.token_file), &spec.arguments);

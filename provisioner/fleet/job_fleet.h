@@ -73,6 +73,8 @@ class JobFleet final : public proto::FleetActions {
     proto::LaunchRecord launch;
   };
 
+  /// What no other run has, for the names of batch systems.
+  std::string RunName() const;
   LaunchSpec SpecOf(proto::ProcessKind kind, uint32_t index, LaunchId launch) const;
   /// `cpu_share` 0: as much as there is.
   void Start(LaunchSpec spec, std::vector<std::string> arguments, double cpu_share = 0);

@@ -145,6 +145,11 @@ Status CheckPrograms(const std::string& directory, const proto::JobConfig& confi
   return CheckCpuShares(config);
 }
 
+Status CheckWorkerPlaces(const proto::JobConfig& config, Duration limit) {
+  const AgentKind* const kind = AgentKindOf(config.launch.launcher);
+  return kind == nullptr ? Status::Ok() : kind->CheckWorkerPlaces(config, limit);
+}
+
 Status CheckServerPlaces(const proto::JobConfig& config, Duration limit) {
   const AgentKind* const kind = AgentKindOf(config.servers.launcher);
   return kind == nullptr ? Status::Ok() : kind->CheckServerPlaces(config, limit);

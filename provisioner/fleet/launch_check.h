@@ -30,4 +30,7 @@ Status CheckPrograms(const std::string& directory, const proto::JobConfig& confi
 /// AgentKind::CheckServerPlaces.
 Status CheckServerPlaces(const proto::JobConfig& config, Duration limit);
 
+/// The same of workers, where their launcher can say so.
+Status CheckWorkerPlaces(const proto::JobConfig& config, Duration limit);
+
 }  // namespace ps::provisioner

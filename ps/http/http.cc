@@ -24,10 +24,20 @@ struct Sink {
   HttpReply reply;
   size_t bytes_max = 0;
   bool is_too_large = false;
+  CURL* curl = nullptr;
+  const std::function<void(std::string_view)>* on_data = nullptr;
 };
 
 size_t OnBody(char* data, size_t /*one*/, size_t size, void* context) {
   auto* const sink = static_cast<Sink*>(context);
+  if (*sink->on_data != nullptr) {
+    long status = 0;
+    ::curl_easy_getinfo(sink->curl, CURLINFO_RESPONSE_CODE, &status);
+    if (status == 200) {
+      (*sink->on_data)({data, size});
+      return size;
+    }
+  }
   if (size > sink->bytes_max - std::min(sink->bytes_max, sink->reply.body.size())) {
     sink->is_too_large = true;
     return 0;  // ends the transfer
@@ -97,18 +107,23 @@ class CurlClient final : public HttpClient {
     }
     Sink sink;
     sink.bytes_max = request.reply_bytes_max;
+    sink.curl = curl_.get();
+    sink.on_data = &request.on_data;
     SetLimits();
     Set(CURLOPT_URL, request.url.c_str());
     Set(CURLOPT_PATH_AS_IS, 1L);
     Set(CURLOPT_CUSTOMREQUEST, request.method.c_str());
     Set(CURLOPT_HTTPHEADER, headers.get());
-    if (request.method == "PUT" || request.method == "POST") {
+    if (request.method == "PUT" || request.method == "POST" || !request.body.empty()) {
       Set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
       Set(CURLOPT_POSTFIELDS,
           request.body.empty() ? "" : reinterpret_cast<const char*>(request.body.data()));
     }
     if (request.is_direct) {
       Set(CURLOPT_NOPROXY, "*");
+    }
+    if (!request.unix_socket.empty()) {
+      Set(CURLOPT_UNIX_SOCKET_PATH, request.unix_socket.c_str());
     }
     if (request.key) {
       const std::string scope = "aws:amz:" + request.key->region + ":" + request.key->service;

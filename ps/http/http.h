@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ps/base/status.h"
@@ -30,7 +31,11 @@ struct HttpRequest {
   std::vector<std::string> headers;  // "name: value"
   std::span<const std::byte> body;
   size_t reply_bytes_max = 0;
-  bool is_direct = false;         // whatever proxy the environment names
+  bool is_direct = false;   // whatever proxy the environment names
+  std::string unix_socket;  // a path: connects there, whatever host the URL names
+  /// Given: gets the body of a reply with status 200 piece by piece, as it comes, and the reply has
+  /// none. It is not limited by reply_bytes_max.
+  std::function<void(std::string_view)> on_data;
   std::optional<SigningKey> key;  // absent: the request is not signed
 };
 

@@ -16,7 +16,7 @@
 namespace ps::psctl {
 namespace {
 
-/// How long a host, or Slurm, may take to answer.
+/// How long a host, Slurm or Kubernetes may take to answer.
 constexpr Duration kPlaceAnswers = std::chrono::seconds(30);
 
 /// Nobody connects: the ports are only tried.
@@ -59,6 +59,7 @@ Status CheckMachine(const proto::JobConfig& config) {
     PS_TRY(run::CheckCopyTarget(config.checkpoint.copy_to));
   }
   PS_TRY(provisioner::CheckServerPlaces(config, kPlaceAnswers));
+  PS_TRY(provisioner::CheckWorkerPlaces(config, kPlaceAnswers));
   return CheckPorts(config);
 }
 

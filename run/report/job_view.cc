@@ -31,7 +31,7 @@ std::string_view HowServersStart(const proto::ServerConfig& servers) {
   if (!servers.launch) {
     return " started by hand";
   }
-  constexpr std::string_view kHow[] = {"", " over ssh", " by Slurm"};
+  constexpr std::string_view kHow[] = {"", " over ssh", " by Slurm", " by Kubernetes"};
   return kHow[static_cast<size_t>(servers.launcher)];
 }
 

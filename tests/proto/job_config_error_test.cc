@@ -162,7 +162,7 @@ TEST(JobConfigErrorTest, ALauncherHasItsOwnFieldsAndRoomForEveryWorker) {
   };
   const std::vector<std::pair<const char*, const char*>> faults = {
       {R"({"launcher": "rsh"})",
-       "allowed: one of local, ssh, slurm, ec2, gce; did you mean \"ssh\"?"},
+       "allowed: one of local, ssh, slurm, kubernetes, ec2, gce; did you mean \"ssh\"?"},
       {R"({"hosts": [{"host": "a"}]})",
        "launch.hosts is for the launcher ssh; allowed: leave it out, or \"launcher\": \"ssh\" in "
        "launch"},
@@ -222,6 +222,47 @@ TEST(JobConfigErrorTest, ServersElsewhereHaveTheirOwnFieldsAndRoomForEach) {
           R"({"launcher": "ssh", "hosts": [{"host": "localhost"}]})", R"({"ssh_config": "f"})"),
       "no error");
   EXPECT_EQ(error_of(R"({"launcher": "slurm", "sbatch": "--partition=ondemand"})"), "no error");
+}
+
+TEST(JobConfigErrorTest, PodsNeedAnImageAndAnAddressThatTheyReach) {
+  const auto error_of = [](const std::string& kubernetes, const char* listen = "0.0.0.0") {
+    return ErrorOf(
+        Replaced("{}", "{}"),
+        {{"launch", R"({"launcher": "kubernetes", "kubernetes": )" + kubernetes + "}"},
+         {"run.listen", listen}});
+  };
+  const std::vector<std::pair<const char*, const char*>> faults = {
+      {"{}", "launch.launcher is kubernetes, and launch.kubernetes.image is absent; allowed: an"},
+      {R"({"image": "a b"})", "launch.kubernetes.image is \"a b\"; allowed: "},
+      {R"({"image": "i", "namespace": "A"})", "launch.kubernetes.namespace is \"A\"; allowed: "},
+      {R"({"image": "i", "memory": "4 GB"})", "launch.kubernetes.memory is \"4 GB\"; allowed: "},
+      {R"({"image": "i", "selector": "spot"})", "launch.kubernetes.selector is \"spot\"; allowed"},
+      {R"({"image": "i", "volumes": ["data"]})",
+       "launch.kubernetes.volumes[0] is \"data\"; allowed: the name of a PersistentVolumeClaim"},
+      {R"({"image": "i", "volumes": ["a:/d", "b:/d"]})",
+       "launch.kubernetes.volumes[1] is mounted where another one is"},
+      {R"({"image": "i", "tolerations": ["spot:Sometimes"]})",
+       "launch.kubernetes.tolerations[0] is \"spot:Sometimes\"; allowed: a taint as key, "},
+      {R"({"image": "i", "wait_s": 60})",
+       "launch.kubernetes.wait_s is 60, and after fleet.join_timeout_s, 60 s, nobody waits"}};
+  for (const auto& [kubernetes, error] : faults) {
+    EXPECT_THAT(error_of(kubernetes), HasSubstr(error)) << kubernetes;
+  }
+  EXPECT_THAT(
+      error_of(R"({"image": "i"})", "127.0.0.1"),
+      HasSubstr("launch.launcher is kubernetes, and no Pod reaches run.listen \"127.0.0.1\""));
+  EXPECT_EQ(
+      error_of(R"({"image": "r.example:5000/a/spotps@sha256:00", "selector": "a.b/c=d,e=",
+                   "tolerations": ["spot", "a=b", "a=b:NoSchedule"], "volumes": ["c:/data"]})"),
+      "no error");
+  EXPECT_THAT(
+      ErrorOf(Replaced("{}", "{}"), {{"launch", R"({"kubernetes": {"image": "i"}})"}}),
+      HasSubstr("launch.kubernetes is for the launcher kubernetes; allowed: leave it out, or "));
+  EXPECT_THAT(
+      ErrorOf(
+          Replaced("{}", "{}"),
+          {{"servers", R"({"launcher": "kubernetes"})"}, {"run.listen", "0.0.0.0"}}),
+      HasSubstr("servers.launcher is kubernetes, and servers.kubernetes.image is absent"));
 }
 
 TEST(JobConfigErrorTest, AShareOfTheProcessorsIsOfPsctlsMachine) {

@@ -50,6 +50,15 @@ TEST(JobTrustTest, EveryTextThatStartsSomethingOrNamesAPlaceIsAskedAbout) {
           "servers.launcher",
           "servers.hosts[0].host",
           "servers.sbatch",
+          "servers.kubernetes.image",
+          "servers.kubernetes.image_pull_secret",
+          "servers.kubernetes.kubeconfig",
+          "servers.kubernetes.context",
+          "servers.kubernetes.selector",
+          "servers.kubernetes.tolerations[0]",
+          "servers.kubernetes.service_account",
+          "servers.kubernetes.priority_class",
+          "servers.kubernetes.volumes[0]",
           "checkpoint.copy_to",
           "launch.launcher",
           "launch.rent.image",
@@ -64,7 +73,16 @@ TEST(JobTrustTest, EveryTextThatStartsSomethingOrNamesAPlaceIsAskedAbout) {
           "launch.ssh_config",
           "launch.sbatch",
           "launch.zones[0].sbatch",
-          "launch.prefix"));
+          "launch.prefix",
+          "launch.kubernetes.image",
+          "launch.kubernetes.image_pull_secret",
+          "launch.kubernetes.kubeconfig",
+          "launch.kubernetes.context",
+          "launch.kubernetes.selector",
+          "launch.kubernetes.tolerations[0]",
+          "launch.kubernetes.service_account",
+          "launch.kubernetes.priority_class",
+          "launch.kubernetes.volumes[0]"));
 }
 
 TEST(JobTrustTest, AnOrdinaryJobHasNothingToAskAbout) {

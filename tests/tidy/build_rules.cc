@@ -69,6 +69,7 @@ constexpr std::string_view kFoldersWithReadme[] = {
     "provisioner/report",
     "provisioner/fleet",
     "provisioner/provider",
+    "provisioner/fleet/kubernetes",
     "run",
     "run/report",
     "run/directory",

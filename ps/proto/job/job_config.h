@@ -145,12 +145,34 @@ inline constexpr std::array<std::string_view, 4> kNoticeServiceNames = {
     "none", "ec2", "gcp", "azure"};
 
 /// Who starts the workers, or the servers.
-enum class LauncherKind : uint8_t { kLocal, kSsh, kSlurm, kEc2, kGce };
+enum class LauncherKind : uint8_t { kLocal, kSsh, kSlurm, kKubernetes, kEc2, kGce };
 
 /// Whether its machines are rented, by the provider of that name.
 constexpr bool IsRented(LauncherKind launcher) {
   return launcher == LauncherKind::kEc2 || launcher == LauncherKind::kGce;
 }
+
+/// What a Pod of Kubernetes is made of. Texts are empty where the cluster's default is meant.
+struct KubernetesConfig {
+  std::string image;  // has the programs
+  std::string image_pull_secret;
+  std::string programs = "/usr/bin";  // folder of the image, or of a volume
+  std::string kubeconfig;             // psctl's file of clusters; empty: kubectl's own
+  std::string context;                // in it
+  std::string name_space = "default";
+  std::string selector;                  // of nodes: "key=value,key=value"
+  std::vector<std::string> tolerations;  // "key=value:Effect"; value and effect may be absent
+  std::string service_account;
+  std::string priority_class;
+  float cpus = 0;      // that each asks for; 0: what its threads need
+  std::string memory;  // that each asks for and may have; empty: no limit
+  uint32_t gpus = 0;
+  std::string gpu_resource = "nvidia.com/gpu";
+  std::vector<std::string> volumes;  // "claim:/path"
+  uint32_t wait_s = 45;              // until a Pod that runs nothing is given up
+
+  friend bool operator==(const KubernetesConfig&, const KubernetesConfig&) = default;
+};
 
 struct HostConfig {
   std::string host;    // as ssh knows it: name, user@name, address or alias
@@ -170,6 +192,7 @@ struct ServerConfig {
   LauncherKind launcher = LauncherKind::kLocal;
   std::vector<HostConfig> hosts;   // ssh: where they run
   std::string sbatch;              // slurm: words put after sbatch
+  KubernetesConfig kubernetes;     // kubernetes: their Pods
   uint32_t port = 0;               // of the first shard, the others follow; 0 = any free ones
   uint32_t shards_per_server = 1;  // threads, each its own shard
   uint32_t chunk_kib = 256;
@@ -307,6 +330,7 @@ struct LaunchConfig {
   std::string server_listen;      // empty: run.listen; elsewhere what reaches the coordinator
   std::string server_advertise;   // empty: what it binds
   uint32_t term_grace_s = kTermGraceSeconds;  // of workers
+  KubernetesConfig kubernetes;                // kubernetes: the workers' Pods
 
   friend bool operator==(const LaunchConfig&, const LaunchConfig&) = default;
 };

@@ -75,6 +75,26 @@ void VisitFields(C& c, V&& visit) {
   visit("error_feedback", c.error_feedback);
 }
 
+template <MaybeConst<KubernetesConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("image", c.image);
+  visit("image_pull_secret", c.image_pull_secret);
+  visit("programs", c.programs);
+  visit("kubeconfig", c.kubeconfig);
+  visit("context", c.context);
+  visit("namespace", c.name_space);
+  visit("selector", c.selector);
+  visit("tolerations", c.tolerations);
+  visit("service_account", c.service_account);
+  visit("priority_class", c.priority_class);
+  visit("cpus", c.cpus);
+  visit("memory", c.memory);
+  visit("gpus", c.gpus);
+  visit("gpu_resource", c.gpu_resource);
+  visit("volumes", c.volumes);
+  visit("wait_s", c.wait_s);
+}
+
 template <MaybeConst<ServerConfig> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("count", c.count);
@@ -82,6 +102,7 @@ void VisitFields(C& c, V&& visit) {
   visit("launcher", c.launcher);
   visit("hosts", c.hosts);
   visit("sbatch", c.sbatch);
+  visit("kubernetes", c.kubernetes);
   visit("port", c.port);
   visit("shards_per_server", c.shards_per_server);
   visit("chunk_kib", c.chunk_kib);
@@ -204,6 +225,7 @@ void VisitFields(C& c, V&& visit) {
   visit("server_listen", c.server_listen);
   visit("server_advertise", c.server_advertise);
   visit("term_grace_s", c.term_grace_s);
+  visit("kubernetes", c.kubernetes);
 }
 
 template <MaybeConst<RunConfig> C, typename V>

@@ -253,6 +253,91 @@ Status ServerHosts(const JobInFile& job) {
   return Hosts(job, hosts, "servers", "servers", job.config.servers.count);
 }
 
+/// Each has the form "claim:/path", no path twice.
+Status Volumes(const JobInFile& job, const KubernetesConfig& kubernetes, const std::string& path) {
+  std::set<std::string> folders;
+  for (size_t i = 0; i < kubernetes.volumes.size(); ++i) {
+    const std::string& volume = kubernetes.volumes[i];
+    const std::string item = fmt::format("{}.volumes[{}]", path, i);
+    const size_t colon = volume.find(":/");
+    if (colon == 0 || colon == std::string::npos || volume.size() == colon + 2) {
+      return job.Error(
+          item,
+          fmt::format(
+              "{} is {}; allowed: the name of a PersistentVolumeClaim and the folder that it is "
+              "mounted at, for example \"shared:/shared\"",
+              item,
+              Quoted(volume)));
+    }
+    if (!folders.insert(volume.substr(colon + 1)).second) {
+      return job.Error(
+          item, fmt::format("{} is mounted where another one is; allowed: each folder once", item));
+    }
+  }
+  return Status::Ok();
+}
+
+Status Tolerations(
+    const JobInFile& job, const KubernetesConfig& kubernetes, const std::string& path) {
+  for (size_t i = 0; i < kubernetes.tolerations.size(); ++i) {
+    const std::string_view text = kubernetes.tolerations[i];
+    const size_t colon = text.find(':');
+    const std::string_view effect = colon == text.npos ? "" : text.substr(colon + 1);
+    const std::string_view key = text.substr(0, std::min(colon, text.find('=')));
+    const bool is_effect = colon == text.npos || effect == "NoSchedule" || effect == "NoExecute" ||
+                           effect == "PreferNoSchedule";
+    if (key.empty() || !is_effect || text.find_first_of(" ,\t") != text.npos) {
+      const std::string item = fmt::format("{}.tolerations[{}]", path, i);
+      return job.Error(
+          item,
+          fmt::format(
+              "{} is {}; allowed: a taint as key, key=value, key:Effect or key=value:Effect; the "
+              "effects are NoSchedule, NoExecute and PreferNoSchedule",
+              item,
+              Quoted(text)));
+    }
+  }
+  return Status::Ok();
+}
+
+/// What Pods need to start, and to reach the coordinator.
+Status Kubernetes(
+    const JobInFile& job, const KubernetesConfig& kubernetes, const std::string& section) {
+  const std::string path = section + ".kubernetes";
+  if (kubernetes.image.empty()) {
+    return job.Error(
+        section + ".launcher",
+        fmt::format(
+            "{0}.launcher is kubernetes, and {0}.kubernetes.image is absent; allowed: an image "
+            "with the package spotps, which scripts/container.sh builds, for example "
+            "{{\"image\": \"registry.example/spotps:1\"}}",
+            section));
+  }
+  PS_TRY(Volumes(job, kubernetes, path));
+  PS_TRY(Tolerations(job, kubernetes, path));
+  const float wait_s = static_cast<float>(kubernetes.wait_s);
+  if (wait_s >= job.config.fleet.join_timeout_s) {
+    return job.Error(
+        path + ".wait_s",
+        fmt::format(
+            "{}.wait_s is {}, and after fleet.join_timeout_s, {} s, nobody waits any more; "
+            "allowed: less than that, or a longer fleet.join_timeout_s",
+            path,
+            kubernetes.wait_s,
+            job.config.fleet.join_timeout_s));
+  }
+  return IsLoopback(job.config.run.listen)
+             ? job.Error(
+                   section + ".launcher",
+                   fmt::format(
+                       "{}.launcher is kubernetes, and no Pod reaches run.listen {}; set "
+                       "run.listen to an address of this machine that Pods reach, for example "
+                       "0.0.0.0",
+                       section,
+                       Quoted(job.config.run.listen)))
+             : Status::Ok();
+}
+
 Status Launcher(const JobInFile& job) {
   const LaunchConfig& launch = job.config.launch;
   const ServerConfig& servers = job.config.servers;
@@ -261,6 +346,8 @@ Status Launcher(const JobInFile& job) {
   const bool is_rented = IsRented(launch.launcher);
   const bool is_server_ssh = servers.launcher == LauncherKind::kSsh;
   const bool is_server_slurm = servers.launcher == LauncherKind::kSlurm;
+  const bool is_kubernetes = launch.launcher == LauncherKind::kKubernetes;
+  const bool is_server_kubernetes = servers.launcher == LauncherKind::kKubernetes;
 
   struct Owned {
     const char* path;
@@ -281,11 +368,21 @@ Status Launcher(const JobInFile& job) {
       {"launch.zones", !launch.zones.empty(), is_slurm, "slurm", "launch"},
       {"launch.prefix",
        !launch.prefix.empty(),
-       !is_ssh && !is_slurm && !is_rented,
+       launch.launcher == LauncherKind::kLocal,
        "local",
        "launch"},
+      {"launch.kubernetes",
+       launch.kubernetes != KubernetesConfig{},
+       is_kubernetes,
+       "kubernetes",
+       "launch"},
       {"servers.hosts", !servers.hosts.empty(), is_server_ssh, "ssh", "servers"},
-      {"servers.sbatch", !servers.sbatch.empty(), is_server_slurm, "slurm", "servers"}};
+      {"servers.sbatch", !servers.sbatch.empty(), is_server_slurm, "slurm", "servers"},
+      {"servers.kubernetes",
+       servers.kubernetes != KubernetesConfig{},
+       is_server_kubernetes,
+       "kubernetes",
+       "servers"}};
   for (const Owned& field : owned) {
     if (field.is_given && !field.is_allowed) {
       return job.Error(
@@ -322,6 +419,12 @@ Status Launcher(const JobInFile& job) {
             servers.term_grace_s));
   }
   PS_TRY(Zones(job));
+  if (is_kubernetes) {
+    PS_TRY(Kubernetes(job, launch.kubernetes, "launch"));
+  }
+  if (is_server_kubernetes) {
+    PS_TRY(Kubernetes(job, servers.kubernetes, "servers"));
+  }
   if (is_server_ssh) {
     PS_TRY(ServerHosts(job));
   }

@@ -13,7 +13,7 @@ namespace {
 
 /// Texts that start nothing and write nowhere: names, addresses that are bound, files that are read
 /// as what they are said to be, and what psctl resume replaces in any case. Without indices.
-constexpr std::array<std::string_view, 31> kHarmless = {
+constexpr std::array<std::string_view, 39> kHarmless = {
     "name",
     "model.name",
     "model.from",  // a checkpoint has the values
@@ -45,9 +45,20 @@ constexpr std::array<std::string_view, 31> kHarmless = {
     "launch.hosts.zone",  // a label; the host beside it is asked about
     "servers.hosts.zone",
     "launch.zones.name",
+    // What is asked for an image, and where in it. The image, the cluster and the rights of the
+    // Pods are asked about.
+    "launch.kubernetes.namespace",
+    "launch.kubernetes.programs",
+    "launch.kubernetes.memory",
+    "launch.kubernetes.gpu_resource",
+    "servers.kubernetes.namespace",
+    "servers.kubernetes.programs",
+    "servers.kubernetes.memory",
+    "servers.kubernetes.gpu_resource",
 };
 
-constexpr std::array<std::string_view, 5> kLauncherNames = {"local", "ssh", "slurm", "ec2", "gce"};
+constexpr std::array<std::string_view, 6> kLauncherNames = {
+    "local", "ssh", "slurm", "kubernetes", "ec2", "gce"};
 
 /// "a[3].b" is "a.b".
 std::string WithoutIndices(std::string_view path) {
