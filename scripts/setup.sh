@@ -58,6 +58,12 @@ has_candidate() {
   [[ -n "$candidate" && "$candidate" != "(none)" ]]
 }
 
+# Not every distribution has kubectl: without it tests skip.
+if [[ -n "$with_tests" ]] && ! command -v kubectl > /dev/null &&
+  has_candidate kubernetes-client; then
+  NEEDS+=("kubernetes-client")
+fi
+
 as_root() {
   if [[ "$(id -u)" == 0 ]]; then
     "$@"
@@ -206,19 +212,19 @@ choose_packages() {
 }
 
 # A Python of the tests' own with moto, a server that speaks the protocols of S3 and EC2, the
-# reference implementation of safetensors, and two checkers of Python. Without them, where the
-# Python index can't be reached, tests skip.
+# reference implementation of safetensors, Kubernetes' schemas, and two checkers of Python. Without
+# them, where the Python index can't be reached, tests skip.
 install_python() {
   local venv="$ROOT/build/venv"
-  if [[ -x "$venv/bin/python3" ]] && [[ -e "$venv/has-linters" ]]; then
+  if [[ -x "$venv/bin/python3" ]] && [[ -e "$venv/has-kubernetes" ]]; then
     return 0
   fi
-  say "setup: installing moto, safetensors, ruff and mypy in build/venv"
+  say "setup: installing moto, safetensors, kubernetes-validate, ruff and mypy in build/venv"
   local output
   if ! output="$({ /usr/bin/python3 -m venv "$venv" &&
     "$venv/bin/pip" install --disable-pip-version-check --timeout 20 --retries 1 \
-      "moto[s3]" flask flask-cors boto3 safetensors numpy ruff mypy &&
-    touch "$venv/has-linters"; } 2>&1)"; then
+      "moto[s3]" flask flask-cors boto3 safetensors numpy kubernetes-validate ruff mypy &&
+    touch "$venv/has-kubernetes"; } 2>&1)"; then
     rm -rf "$venv"
     tail -n 3 <<< "$output" >&2
     say "setup: they can't be had from the Python index, so their tests will skip"

@@ -87,6 +87,29 @@ TEST_F(KubernetesTest, OnePodIsEvictedAndOneKilledAndEachSampleIsCountedOnce) {
   }
 }
 
+/// Before anything is made.
+TEST_F(KubernetesTest, CheckSaysWhatTheClusterWouldRefuse) {
+  OpenCluster();
+  if (IsSkipped()) {
+    return;
+  }
+  job_.Write();
+  EXPECT_EQ(Psctl({"check", job_.path()}).end, ProcessEnd{});
+  WriteText(place_folder_ / "quota", "0");
+  const Output full = Psctl({"check", job_.path()});
+  EXPECT_EQ(full.end, ProcessEnd{1});
+  EXPECT_THAT(
+      full.err,
+      testing::ContainsRegex("would take no Pod of launch.kubernetes: .*exceeded quota: small"));
+  WriteText(place_folder_ / "kubeconfig", "{}");
+  const Output nowhere = Psctl({"check", job_.path()});
+  EXPECT_EQ(nowhere.end, ProcessEnd{1});
+  EXPECT_THAT(nowhere.err, testing::HasSubstr("would take no Pod of launch.kubernetes: kubectl"));
+  EXPECT_THAT(
+      Psctl({"check", job_.path(), "--set", "launch.kubernetes={}"}).err,
+      testing::HasSubstr("launch.kubernetes.image is absent"));
+}
+
 /// Another coordinator keeps the Pods, and a server that is lost comes back from a checkpoint.
 TEST_F(KubernetesTest, AServersPodIsKilledAndItsSuccessorGoesOn) {
   OpenCluster();

@@ -406,6 +406,48 @@ TEST_F(JobFleetTest, AWorkerThatIsStartedAgainIsKilledFirstAndBothEndsAreTold) {
   EXPECT_EQ(fleet_->running_count(), 0U);
 }
 
+TEST_F(JobFleetTest, AWorkerOfKubernetesIsAPodThatFindsItsTokenInTheSecret) {
+  JobFleet::Options options = options_;
+  options.job_name = "demo";
+  options.launch.launcher = proto::LauncherKind::kKubernetes;
+  options.launch.term_grace_s = 25;
+  options.launch.kubernetes.image = "spotps:1";
+  options.launch.kubernetes.context = "far";
+  options.launch.kubernetes.programs = "/opt/spotps";
+  options.launch.kubernetes.wait_s = 9;
+  Make(options);
+  proto::WorkerGroup group;
+  group.threads = 4;
+  StartWorker(WorkerId(3), group);
+  StartWorker(WorkerId(4), group);
+  ASSERT_EQ(launcher_.started.size(), 2U);
+  const LaunchSpec& spec = launcher_.started[0];
+  EXPECT_TRUE(spec.gets_credentials) << "logins of clouds use them";
+  const std::vector<std::string>& arguments = spec.arguments;
+  EXPECT_THAT(
+      arguments,
+      testing::IsSupersetOf(
+          {"kubernetes", "--context", "far", "--wait-s", "9", "/opt/spotps/ps_worker"}));
+  // Before the program's own words: the agent reads the token here, the program there.
+  const auto rest = std::ranges::find(arguments, "--");
+  EXPECT_THAT(std::vector(arguments.begin(), rest), testing::Contains(token_file_));
+  EXPECT_THAT(std::vector(rest, arguments.end()), testing::Contains("/run/spotps/token"));
+  const std::string& pod = *(std::ranges::find(arguments, "--pod") + 1);
+  EXPECT_THAT(pod, HasSubstr(R"("name":"demo-worker3-)"));
+  EXPECT_THAT(pod, HasSubstr(R"("terminationGracePeriodSeconds":25)"));
+  EXPECT_THAT(pod, HasSubstr(R"("cpu":"4")"));
+  // One run, two Pods.
+  const auto run_of = [](const std::string& text) {
+    const size_t at = text.find(R"("spotps.dev/run":")");
+    return at == std::string::npos ? "" : text.substr(at, 40);
+  };
+  const std::vector<std::string>& others = launcher_.started[1].arguments;
+  const std::string& other = *(std::ranges::find(others, "--pod") + 1);
+  EXPECT_NE(run_of(pod), "");
+  EXPECT_EQ(run_of(pod), run_of(other));
+  EXPECT_NE(pod, other);
+}
+
 TEST_F(JobFleetTest, AWorkerOfSlurmIsAJobWithItsProcessors) {
   JobFleet::Options options = options_;
   options.job_name = "demo";

@@ -161,6 +161,64 @@ TEST_P(KubernetesLauncherTest, TheTokenIsInTheSecretAlone) {
   }
 }
 
+/// With all that a job may ask for.
+TEST_P(KubernetesLauncherTest, TheSchemasOfTheLastFiveVersionsTakeWhatIsMade) {
+  proto::JobConfig config;
+  config.launch.launcher = proto::LauncherKind::kKubernetes;
+  proto::KubernetesConfig& kubernetes = config.launch.kubernetes;
+  kubernetes.image = "spotps:1";
+  kubernetes.image_pull_secret = "pull";
+  kubernetes.selector = "pool=spot,a/b=";
+  kubernetes.tolerations = {"spot", "a=b", "a=b:NoSchedule"};
+  kubernetes.service_account = "trainer";
+  kubernetes.priority_class = "low";
+  kubernetes.cpus = 0.5F;
+  kubernetes.memory = "1.5Gi";
+  kubernetes.gpus = 1;
+  kubernetes.volumes = {"shared:/shared"};
+  EXPECT_EQ(CheckWorkerPlaces(config, std::chrono::seconds(30)).message(), "");
+  EXPECT_EQ(ExitOf(With({}, "exit 3")).code, 3);
+  // That of the build tree, where scripts/setup.sh has made one.
+  const std::string own = "build/venv/bin/python3";
+  const std::string command = fmt::format(
+      "{} tests/provisioner/fleet/validate_objects.py {} > {}",
+      std::filesystem::exists(own) ? own : "python3",
+      ServerFile("objects"),
+      directory_ / "said");
+  const int status = std::system(command.c_str());
+  const std::string said = ReadFile(directory_ / "said").value();
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+    GTEST_SKIP() << said;
+  }
+  EXPECT_EQ(status, 0) << said;
+}
+
+/// The API is asked as often for many as for one, but for what each is made, read and deleted by.
+TEST_P(KubernetesLauncherTest, ManyPodsAreWatchedOnce) {
+  constexpr int kPods = 12;
+  const int64_t watches = CountRequests("GET", "watch=1");
+  const int64_t lists = CountRequests("GET", "limit=500 ");
+  const int64_t others = CountRequests("GET", "/pods/some-job") + CountRequests("POST", "/") +
+                         CountRequests("DELETE", "/");
+  for (int i = 0; i < kPods; ++i) {
+    ASSERT_TRUE(launcher_->Start(With({}, "sleep 2; exit 3")).ok());
+  }
+  for (int ended = 0; ended < kPods;) {
+    for (const ProcessExit& exit : launcher_->PollExits()) {
+      EXPECT_EQ(exit.code, 3);
+      ++ended;
+    }
+    Nap();
+  }
+  EXPECT_EQ(CountRequests("GET", "watch=1") - watches, 1);
+  EXPECT_EQ(CountRequests("GET", "limit=500 ") - lists, 1) << "its first part";
+  // Two creations, a log and what comes after it, a deletion.
+  EXPECT_LE(
+      CountRequests("GET", "/pods/some-job") + CountRequests("POST", "/") +
+          CountRequests("DELETE", "/") - others,
+      5 * kPods);
+}
+
 // Answers that are late, lost or none.
 
 TEST_P(KubernetesLauncherTest, ABusyServerIsAskedAgainAfterTheTimeThatItNames) {
@@ -203,12 +261,16 @@ TEST_P(KubernetesLauncherTest, AWatchThatBreaksIsFollowedByAList) {
   SetFaults(
       "2 GET watch=1 cut 0.3\n1 GET watch=1 break\n2 GET watch=1 expire\n"
       "1 GET watch=1 status 410\n1 GET limit= status 500\n1 GET limit= status 410\n");
+  const int64_t lists = CountRequests("GET", "limit=500 ");
   ExpectExit(With({}, "sleep 3; exit 3"), 3, "Pod ");
+  EXPECT_GE(CountRequests("GET", "limit=500 ") - lists, 6) << "one after each";
 }
 
 TEST_P(KubernetesLauncherTest, AListThatLacksAPodOnceIsNoEnd) {
-  SetFaults("1 GET watch=1 cut 0.1\n1 GET limit= omit\n");
-  ExpectExit(With({}, "sleep 2; exit 3"), 3, "Pod ");
+  SetFaults(
+      "20 GET watch=1 cut 0.2\n1 GET limit= none\n1 GET limit= omit\n1 GET limit= none\n"
+      "1 GET limit= omit\n1 GET limit= none\n9 GET limit= omit\n");
+  ExpectExit(With({}, "sleep 3; exit 3"), 3, "Pod ");
 }
 
 TEST_P(KubernetesLauncherTest, ALogGoesOnAfterABreakWithoutALineTwice) {

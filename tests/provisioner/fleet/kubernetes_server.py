@@ -12,12 +12,12 @@ DIR/faults has what goes wrong, a line each, the first that fits a request and i
     COUNT METHOD PATH-PATTERN ACTION [ARGUMENT...]
 with the actions: status CODE [RETRY-AFTER [MESSAGE]]; lose (does it, and closes the connection
 without an answer); cut SECONDS (ends a stream then); expire (a watch says 410); omit (a list has no
-items); break (half a line of a watch, then the end). The path has its query.
+items); none; break (half a line of a watch, then the end). The path has its query.
 DIR/hidden: a number of seconds for which new Pods are in no list, no watch and no answer.
 DIR/quota: at most so many Pods.
 Images: "never-pulled" can't be pulled, "Invalid Name" is none, "oom" is killed for its memory.
 Nodes: only those with "pool=spot", or without a selector.
-DIR/requests gets a line for each request, DIR/objects each object that was made."""
+DIR/requests gets a line for each request, DIR/objects each object that was to be made."""
 
 import base64
 import datetime
@@ -158,7 +158,7 @@ def mounted(pod, namespace):
 def command_of(pod, folders):
     words = [expand(word) for word in pod.object["spec"]["containers"][0].get("command", [])]
     for path, folder in folders.items():
-        words = [folder + word[len(path) :] if word.startswith(path + "/") else word for word in words]
+        words = [re.sub("^" + re.escape(path) + "/", folder + "/", word) for word in words]
     return words
 
 
@@ -392,6 +392,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         url = urllib.parse.urlsplit(self.path)
         query = {key: values[0] for key, values in urllib.parse.parse_qs(url.query).items()}
         value = json.loads(body) if body else {}
+        if self.command == "POST" and "kind" in value:
+            with LOCK:
+                OBJECTS[0] += 1
+                with open("%s/objects/%d.json" % (DIR, OBJECTS[0]), "wb") as file:
+                    file.write(body)
         if url.path == "/version":
             self.answer(200, {"major": "1", "minor": "32", "gitVersion": "v1.32.0"})
             return
@@ -452,12 +457,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if "dryRun" in query:
                 self.answer(201, value)
                 return
-            OBJECTS[0] += 1
-            shape = json.loads(json.dumps(value))
-            for key in shape.get("stringData", {}):
-                shape["stringData"][key] = "(secret)"
-            with open("%s/objects/%d.json" % (DIR, OBJECTS[0]), "w", encoding="utf-8") as file:
-                json.dump(shape, file)
             value["metadata"]["uid"] = str(uuid.uuid4())
             value["metadata"]["creationTimestamp"] = stamp()
             if kind == "secrets":

@@ -51,6 +51,8 @@ TEST_F(LaunchCheckTest, WhatALauncherNeedsHasToBeThere) {
   EXPECT_EQ(error(), "");
   launch.launcher = proto::LauncherKind::kSlurm;
   EXPECT_THAT(error(), HasSubstr("has the program sbatch; install slurm-client"));
+  launch.launcher = proto::LauncherKind::kKubernetes;
+  EXPECT_THAT(error(), HasSubstr("has the program kubectl; install kubectl (Debian's package "));
   launch.launcher = proto::LauncherKind::kLocal;
   EXPECT_EQ(error(), "");
   config.servers.launcher = proto::LauncherKind::kSlurm;
