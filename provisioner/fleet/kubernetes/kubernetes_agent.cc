@@ -24,15 +24,14 @@ namespace {
 /// The cluster's own programs may be restarted meanwhile.
 constexpr Duration kSilenceMax = std::chrono::minutes(5);
 constexpr Duration kPodLook = std::chrono::milliseconds(100);
+/// A run has an agent for each Pod, and most of the time nothing happens.
+constexpr Duration kPodLookWhileRunning = std::chrono::milliseconds(400);
 /// A Pod that nobody has seen, or that a list did not have, is asked for by its name so often. It
 /// is gone when it was not there this many times: a cluster may be slow to show it.
 constexpr Duration kAskAgain = std::chrono::seconds(5);
 constexpr int kAskedMax = 3;
 constexpr Duration kLogRest = std::chrono::seconds(5);
 constexpr uint32_t kKillGraceSeconds = 1;
-
-/// Where a Pod finds its own namespace.
-constexpr const char* kOwnNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 constexpr int kNotFound = 404;
 constexpr int kConflict = 409;
@@ -93,7 +92,7 @@ class PodSession {
     made_ = SystemTime().Now();
     ask_at_ = made_ + kAskAgain;
     while (true) {
-      switch (Await(kPodLook)) {
+      switch (Await(log_.has_begun() && !is_stopped_ ? kPodLookWhileRunning : kPodLook)) {
         case AgentWish::kKill:
           Delete(kKillGraceSeconds);
           return {0, SIGKILL};
@@ -193,7 +192,7 @@ class PodSession {
   /// A coordinator that is a Pod of the cluster itself takes its Pods along.
   Status AddOwner(std::string* pod) {
     std::array<char, 256> host{};
-    const Result<std::string> here = ReadSmallFile(kOwnNamespaceFile, 256);
+    const Result<std::string> here = ReadSmallFile(job_.namespace_file, 256);
     if (!here.ok() || *here != identity_.name_space ||
         ::gethostname(host.data(), host.size() - 1) != 0) {
       return Status::Ok();

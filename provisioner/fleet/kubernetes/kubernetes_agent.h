@@ -16,8 +16,9 @@ struct KubernetesJob {
   std::string token;                   // becomes the Secret that the Pod mounts
   std::string folder;                  // of the run, for what its agents share
   KubeLogin login;
-  Duration wait{};          // for a Pod to run, then it is given up
-  Duration answer_limit{};  // of each call
+  std::string namespace_file;  // where this process, if it is in a Pod, finds that Pod's namespace
+  Duration wait{};             // for a Pod to run, then it is given up
+  Duration answer_limit{};     // of each call
 };
 
 /// Runs the program as a Pod, and deletes the Pod at its end.

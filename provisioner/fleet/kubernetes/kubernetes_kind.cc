@@ -19,6 +19,8 @@ constexpr size_t kPodTokenBytesMax = size_t{16} << 10;
 constexpr uint64_t kPodWaitSeconds = 45;
 constexpr uint64_t kPodWaitSecondsMax = 86'400;
 
+constexpr const char* kOwnNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
 class Kubernetes final : public AgentKind {
  public:
   std::string_view name() const override { return "kubernetes"; }
@@ -91,6 +93,11 @@ class Kubernetes final : public AgentKind {
         {"--pod", "JSON", "kubernetes: the Pod, without its command. Required there."},
         {"--kubeconfig", "FILE", "kubernetes: of clusters and logins. Default: kubectl's own."},
         {"--context", "NAME", "kubernetes: which of them. Default: the current one."},
+        {"--namespace-file",
+         "FILE",
+         "kubernetes: where ps_agent, if it is in a Pod itself, finds that Pod's namespace. "
+         "Default: "
+         "where Kubernetes puts it."},
         {"--wait-s",
          "N",
          "kubernetes: a Pod that does not run after so long is given up. Default: 45."}};
@@ -109,6 +116,7 @@ class Kubernetes final : public AgentKind {
     if (!job.login.kubeconfig.empty()) {  // kubectl runs in another folder
       job.login.kubeconfig = std::filesystem::absolute(job.login.kubeconfig).string();
     }
+    job.namespace_file = flags.TextOr("namespace-file", kOwnNamespaceFile);
     job.needs = flags.TextOr("needs", "");
     PS_ASSIGN(job.answer_limit, AnswerLimit(flags));
     uint64_t wait_s = kPodWaitSeconds;

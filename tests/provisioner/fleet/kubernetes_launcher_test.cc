@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <fstream>
 
@@ -94,9 +95,21 @@ class KubernetesLauncherTest : public LauncherConformance {
     ASSERT_TRUE(WriteFileAtomically(ServerFile(name), text).ok());
   }
 
+  /// That of the last test goes within a second; the next one begins with a list.
+  static void AwaitNoKeeper() {
+    const auto has_socket = [](const auto& entry) {
+      return std::filesystem::exists(entry.path() / "socket");
+    };
+    while (
+        std::ranges::any_of(std::filesystem::directory_iterator(place().directory()), has_socket)) {
+      Nap();
+    }
+  }
+
   /// See kubernetes_server.py. Each test's own: a fault that was used is not used again.
   static void SetFaults(const std::string& lines) {
     static std::atomic<int> number = 0;
+    AwaitNoKeeper();
     Tell("faults", std::string(static_cast<size_t>(++number), '\n') + lines);
   }
 
@@ -161,6 +174,32 @@ TEST_P(KubernetesLauncherTest, TheTokenIsInTheSecretAlone) {
   }
 }
 
+/// psctl is a Pod of the same namespace, whose name is its host's: the cluster clears away after
+/// it.
+TEST_P(KubernetesLauncherTest, APodThatMakesPodsOwnsThem) {
+  std::array<char, 256> host{};
+  ASSERT_EQ(::gethostname(host.data(), host.size() - 1), 0);
+  const std::string path = "/api/v1/namespaces/default/pods";
+  const std::string made = Kubectl(
+      {"create", "--raw", path, "-f", "-"},
+      fmt::format(
+          R"({{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{}"}},"spec":{{"containers":)"
+          R"([{{"name":"x","image":"x","command":["sleep","100"]}}]}}}})",
+          host.data()));
+  const std::string uid = made.substr(made.find(R"("uid": ")") + 8, 36);
+  ASSERT_TRUE(WriteFileAtomically(directory_ / "namespace", "default").ok());
+  LaunchSpec spec = With({}, "echo up; exec sleep 100");
+  spec.arguments.insert(spec.arguments.begin(), {"--namespace-file", directory_ / "namespace"});
+  const auto handle = launcher_->Start(spec);
+  ASSERT_TRUE(handle.ok());
+  AwaitLog("up\n");
+  const std::string pod = Kubectl({"get", "--raw", path + "/" + KubernetesPlace::LastPod()});
+  EXPECT_THAT(pod, HasSubstr(fmt::format(R"("name": "{}", "uid": "{}")", host.data(), uid)));
+  ASSERT_TRUE(launcher_->Kill(*handle).ok());
+  AwaitExit();
+  Kubectl({"delete", "--raw", path + "/" + host.data(), "-f", "-"}, R"({"gracePeriodSeconds": 0})");
+}
+
 /// With all that a job may ask for.
 TEST_P(KubernetesLauncherTest, TheSchemasOfTheLastFiveVersionsTakeWhatIsMade) {
   proto::JobConfig config;
@@ -196,6 +235,7 @@ TEST_P(KubernetesLauncherTest, TheSchemasOfTheLastFiveVersionsTakeWhatIsMade) {
 /// The API is asked as often for many as for one, but for what each is made, read and deleted by.
 TEST_P(KubernetesLauncherTest, ManyPodsAreWatchedOnce) {
   constexpr int kPods = 12;
+  AwaitNoKeeper();
   const int64_t watches = CountRequests("GET", "watch=1");
   const int64_t lists = CountRequests("GET", "limit=500 ");
   const int64_t others = CountRequests("GET", "/pods/some-job") + CountRequests("POST", "/") +

@@ -11,6 +11,7 @@
 #include "provisioner/fleet/kubernetes/pod_log.h"
 #include "provisioner/fleet/kubernetes/pod_state.h"
 #include "provisioner/fleet/kubernetes/pod_text.h"
+#include "ps/base/random.h"
 
 namespace ps::provisioner {
 namespace {
@@ -240,6 +241,35 @@ TEST(PodStateTest, WhatDelaysAPodIsSaid) {
 }
 
 /// Whatever a server may send.
+TEST(PodStateTest, AnyBytesMakeAStateThatIsReadBack) {
+  const std::string whole =
+      R"({"metadata":{"uid":"u"},"status":{"phase":"Failed","reason":"Evicted","conditions":[)"
+      R"({"type":"PodScheduled","status":"False","reason":"r","message":"m"},)"
+      R"({"type":"DisruptionTarget","status":"True","reason":"r"}],"containerStatuses":[)"
+      R"({"state":{"terminated":{"exitCode":137,"reason":"OOMKilled","message":"m"}}}]}})";
+  Random random(7);
+  int parsed = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    std::string text = whole;
+    for (uint64_t changes = 1 + random.Below(4); changes > 0; --changes) {
+      text[random.Below(text.size())] = whole[random.Below(whole.size())];
+    }
+    const Result<JsonValue> json = ParseJson(text, "test");
+    if (json.ok()) {
+      ++parsed;
+      const PodState state = ParsePod(*json);
+      const Result<PodState> read = ReadPodState(PodStateText(state));
+      ASSERT_TRUE(read.ok()) << text;
+      EXPECT_TRUE(*read == state) << text;
+      if (IsPodEnd(state)) {
+        const AgentEnd end = MeaningOf(state, "", false).end;
+        EXPECT_TRUE(end.signal >= 0 && end.signal <= SIGSYS) << text;
+      }
+    }
+  }
+  EXPECT_GT(parsed, 1000);
+}
+
 TEST(PodStateTest, StrangeObjectsAreEmptyStates) {
   for (const char* const text :
        {"[]",
