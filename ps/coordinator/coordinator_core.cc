@@ -469,6 +469,31 @@ void CoordinatorCore::RequestStop(
   Settle(call);
 }
 
+Result<uint64_t> CoordinatorCore::CheckpointNow(TimePoint now, proto::Outbox* out) {
+  ForgiveOwnSilence(now);
+  const Call call{proto::PeerId(), 0, now, out};
+  const Job& job = parts_->job;
+  if (!parts_->checkpoints.is_on()) {
+    return Status::InvalidArgument("the job has no checkpoints; set checkpoint.enabled");
+  }
+  if (!job.is_working()) {
+    return Status::InvalidArgument("the run is ending");
+  }
+  const bool was_open = parts_->checkpoints.is_open();
+  parts_->checkpoints.OpenSoon(call);
+  const bool has_begun = !was_open && parts_->checkpoints.is_open();
+  const uint64_t begun = has_begun ? job.state.checkpoints.next - 1 : 0;
+  const bool comes_soon = !was_open && parts_->checkpoints.IsDue(now);
+  Settle(call);
+  if (begun == 0 && !comes_soon) {
+    return Status::Unavailable(
+        was_open ? "a checkpoint is under way"
+                 : "no checkpoint can begin now: training has not begun, the job waits for a "
+                   "server, or chunks move");
+  }
+  return begun;
+}
+
 Status CoordinatorCore::OnDecision(
     proto::Asker by, const proto::FleetDecision& decision, TimePoint now, proto::Outbox* out) {
   ForgiveOwnSilence(now);

@@ -102,6 +102,9 @@ class CoordinatorCore {
   /// only hurry it.
   void RequestStop(bool is_immediate, const std::string& why, TimePoint now, proto::Outbox* out);
 
+  /// As CoordinatorHost.
+  Result<uint64_t> CheckpointNow(TimePoint now, proto::Outbox* out);
+
   /// The fleet's policy has decided: its changes are made, and what it has to know later is part of
   /// the state. Errors: as ScaleRequest; the fleet stays as it is then.
   Status OnDecision(

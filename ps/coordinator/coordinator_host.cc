@@ -52,7 +52,8 @@ CoordinatorHost::CoordinatorHost(Options options, const Logger* log)
       log_(log),
       timing_(proto::Timing::Of(options_.job.config)),
       endpoint_(&loop_, EndpointOptionsOf(options_), log, this),
-      held_(&endpoint_, this) {}
+      own_calls_(&endpoint_),
+      held_(&own_calls_, this) {}
 
 CoordinatorHost::~CoordinatorHost() = default;
 
@@ -314,6 +315,29 @@ void CoordinatorHost::EndAtOnce(const std::string& why) {
   core_->RequestStop(true, why, Now(), &held_);
   Commit();
   loop_.Stop();
+}
+
+proto::Message CoordinatorHost::Ask(proto::Message request) {
+  proto::Message answer = proto::Refusal{
+      .code = StatusCode::kUnavailable, .message = "the coordinator has no answer to that now"};
+  proto::Hello hello;
+  hello.role = proto::Role::kControl;
+  hello.node = proto::AskerName(proto::Asker::kPerson);
+  const proto::PeerId peer =
+      own_calls_.Open([&answer](proto::Message reply) { answer = std::move(reply); });
+  core_->OnPeerConnected(peer, hello, Now(), &held_);
+  core_->OnMessage(peer, 1, std::move(request), Now(), &held_);
+  Commit();
+  own_calls_.Close(peer);
+  core_->OnPeerClosed(peer, Now(), &held_);
+  Commit();
+  return answer;
+}
+
+Result<uint64_t> CoordinatorHost::CheckpointNow() {
+  const Result<uint64_t> begun = core_->CheckpointNow(Now(), &held_);
+  Commit();
+  return begun;
 }
 
 void CoordinatorHost::OnProcessExited(const proto::ProcessEnd& end) {

@@ -14,6 +14,7 @@
 #include "ps/coordinator/coordinator_core.h"
 #include "ps/coordinator/held_output.h"
 #include "ps/coordinator/job_journal.h"
+#include "ps/coordinator/own_calls.h"
 #include "ps/coordinator/policy_thread.h"
 #include "ps/net/endpoint.h"
 #include "ps/net/loop.h"
@@ -89,6 +90,14 @@ class CoordinatorHost final : private net::EndpointHandler, private proto::Fleet
   /// A process that the fleet started has ended. Not from inside the fleet's own calls.
   void OnProcessExited(const proto::ProcessEnd& end);
 
+  /// Asks as psctl does at the control path: for a person, in a call. The answer is what psctl
+  /// would get, a Refusal among others. Within Run, and not from inside the fleet's own calls.
+  proto::Message Ask(proto::Message request);
+  /// Begins a checkpoint now or, in bsp while a round is open, with its commit. Returns its number;
+  /// 0: with the commit. Errors: kInvalidArgument (there are none, or the run is ending),
+  /// kUnavailable (another one is under way, or there is nothing to write yet).
+  Result<uint64_t> CheckpointNow();
+
   /// Something has happened that the owner knows of.
   void Tell(proto::EventCode code, std::initializer_list<LogField> fields) {
     core_->Tell(code, fields);
@@ -161,6 +170,7 @@ class CoordinatorHost final : private net::EndpointHandler, private proto::Fleet
   std::unique_ptr<ModelFileSource> model_source_;  // none without model.from
   std::unique_ptr<ModelFileSink> model_sink_;      // none without Options::model_path
   net::Endpoint endpoint_;
+  OwnCalls own_calls_;
   HeldOutput held_;
   std::unique_ptr<CoordinatorCore> core_;       // from Listen on
   std::unique_ptr<JobDisk> disk_;               // from Listen on, if there is a store

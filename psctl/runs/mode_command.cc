@@ -6,6 +6,7 @@
 #include "psctl/cli/arguments.h"
 #include "psctl/runs/chosen_run.h"
 #include "run/directory/control.h"
+#include "run/directory/mode_word.h"
 
 namespace ps::psctl {
 namespace {
@@ -69,7 +70,7 @@ void AddArguments(ModeCommand* command, Arguments* arguments) {
       ->AddText(
           "MODE",
           [command](const std::string& word) -> Status {
-            PS_ASSIGN(command->wanted, ParseMode(word));
+            PS_ASSIGN(command->wanted, run::ParseMode(word));
             return Status::Ok();
           },
           "async, ssp, ssp:STALENESS or bsp")

@@ -17,10 +17,6 @@ struct ModeCommand {
   std::string job;  // empty: the only running job
 };
 
-/// "async", "bsp", "ssp" (the bound that job files have by default) or "ssp:5". Errors:
-/// kInvalidArgument saying what is allowed.
-Result<proto::ModeChoice> ParseMode(const std::string& word);
-
 extern const Command kMode;
 
 }  // namespace ps::psctl

@@ -1,4 +1,4 @@
-// What `psctl scale`, `psctl move` and `psctl mode` are told, from the words of the command line.
+// What `psctl scale` and `psctl move` are told, from the words of the command line.
 
 #include <fmt/core.h>
 
@@ -9,7 +9,6 @@
 #include "ps/base/text.h"
 #include "ps/proto/limits.h"
 #include "psctl/runs/fleet_command.h"
-#include "psctl/runs/mode_command.h"
 
 namespace ps::psctl {
 namespace {
@@ -19,13 +18,6 @@ Status Wrong(std::string_view word, const std::string& why) {
       "scale wants changes as in: psctl scale workers=8, servers+=1, servers=2:1 or fast=4,slow=0; "
       "{}, "
       "got '{}'",
-      why,
-      Printable(word)));
-}
-
-Status WrongMode(const std::string& word, const std::string& why) {
-  return Status::InvalidArgument(fmt::format(
-      "mode wants async, bsp, ssp or a staleness bound as in: psctl mode ssp:3; {}, got '{}'",
       why,
       Printable(word)));
 }
@@ -142,29 +134,6 @@ Result<proto::ScaleChange> ParseMove(const std::string& tensor, const std::strin
     change.count = static_cast<int32_t>(number);
   }
   return change;
-}
-
-Result<proto::ModeChoice> ParseMode(const std::string& word) {
-  const size_t colon = word.find(':');
-  const std::string_view name = std::string_view(word).substr(0, colon);
-  const auto* const it = std::find(proto::kModeNames.begin(), proto::kModeNames.end(), name);
-  if (it == proto::kModeNames.end()) {
-    return WrongMode(word, "there is no other");
-  }
-  proto::ModeChoice wanted;
-  wanted.mode = static_cast<proto::Mode>(it - proto::kModeNames.begin());
-  const bool is_ssp = wanted.mode == proto::Mode::kSsp;
-  wanted.staleness_max = is_ssp ? proto::TrainConfig().staleness_max : 0;
-  if (colon == std::string::npos) {
-    return wanted;
-  }
-  const char* const end = word.data() + word.size();
-  const auto [rest, error] = std::from_chars(word.data() + colon + 1, end, wanted.staleness_max);
-  if (!is_ssp || error != std::errc() || rest != end || wanted.staleness_max == 0) {
-    return WrongMode(
-        word, is_ssp ? "the bound is a whole number from 1 on" : "only ssp has a bound");
-  }
-  return wanted;
 }
 
 }  // namespace ps::psctl

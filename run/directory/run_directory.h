@@ -60,6 +60,11 @@ struct RunPaths {
   /// Where checkpoints go unless the job says otherwise.
   std::string checkpoints() const { return root + "/checkpoints"; }
 
+  /// The status page's key, and its whole link, while it is served; for the owner alone.
+  std::string page_key() const { return root + "/page.key"; }
+
+  std::string page_link() const { return root + "/page.link"; }
+
   std::string profile() const { return root + "/profile.json"; }
 
   std::string model() const { return root + "/model.safetensors"; }
