@@ -18,6 +18,7 @@
 #include "psctl/runs/fleet_command.h"
 #include "psctl/runs/mode_command.h"
 #include "psctl/runs/model_command.h"
+#include "psctl/runs/page_command.h"
 #include "psctl/runs/runs_command.h"
 #include "psctl/runs/set_command.h"
 #include "psctl/runs/status_command.h"
@@ -40,6 +41,7 @@ constexpr const Command* kCommands[] = {
     &kResume,
     &kStatus,
     &kTop,
+    &kPage,
     &kEvents,
     &kWhy,
     &kAttach,

@@ -115,6 +115,7 @@ TrainRun::TrainRun(
       console_(console),
       launcher_(provisioner::MakeLocalLauncher()),
       host_(HostOptionsOf(start, &keys_), &log_),
+      plan_(start->job.plan),
       progress_(
           {.is_terminal = console.is_err_terminal,
            .write = console.err,
@@ -170,10 +171,31 @@ Status TrainRun::Prepare() {
   }
   PS_TRY(WriteClasses());
   PS_TRY(directory_.WriteAddress(address_));
+  StartPage();
   // Nothing may fail from here on: whoever has adopted the processes takes them along.
   fleet_ = std::make_unique<provisioner::JobFleet>(std::move(fleet), launcher_.get(), &log_);
   fleet_->Adopt(launches_);
   return Status::Ok();
+}
+
+/// A run without its page is a run all the same.
+void TrainRun::StartPage() {
+  if (config_.run.page == proto::kNoPage) {
+    return;
+  }
+  Result<std::unique_ptr<StatusPage>> page = StatusPage::Start(
+      {.address = config_.run.page,
+       .paths = directory_.paths(),
+       .software = "spotps " PS_VERSION,
+       .plan = plan_,
+       .is_recovered = is_recovered_},
+      &host_);
+  if (page.ok()) {
+    page_ = std::move(page).value();
+    return;
+  }
+  page_trouble_ = page.status().message();
+  log_.Warning("no_page", {{"why", page.status()}});
 }
 
 /// Whoever uses the model needs it, maybe without the data.
@@ -195,6 +217,15 @@ void TrainRun::Announce() {
     pairs.emplace_back(
         "join",
         "ps_worker --coordinator " + address_ + " --token-file " + directory_.paths().token());
+  }
+  if (page_ != nullptr) {
+    // A log may be read by others, whom the key does not concern.
+    const std::string name = BaseName(directory_.paths().root);
+    pairs.emplace_back(
+        "page",
+        console_.is_err_terminal ? page_->link() : "psctl page " + name + " prints its link");
+  } else if (!page_trouble_.empty()) {
+    pairs.emplace_back("page", "none: " + page_trouble_ + "; the run goes on without (run.page)");
   }
   pairs.emplace_back("look", "psctl status, psctl why from another terminal; Ctrl-C ends the run");
   std::string text =
@@ -244,6 +275,9 @@ int TrainRun::Run() {
   loop.RunEvery(kRedraw, [this] { Redraw(); });
   loop.RunEvery(kObserve, [this] { Observe(); });
   loop.RunEvery(FromSeconds(config_.run.metrics_every_s), [this] { WriteMetrics(); });
+  if (page_ != nullptr) {
+    page_->Show();
+  }
   host_.Run(
       {.fleet = fleet_.get(),
        .may_close = [this] { return MayClose(); },
@@ -252,12 +286,19 @@ int TrainRun::Run() {
            [this](const std::string& what) {
              progress_.Say(what + "; Ctrl-C twice ends without it");
            },
-       .on_event = [this](const proto::EventRow& event) { event_file_.Add(event); },
+       .on_event =
+           [this](const proto::EventRow& event) {
+             event_file_.Add(event);
+             if (page_ != nullptr) {
+               page_->board().AddEvent(event);
+             }
+           },
        .policy = PolicyOf(config_),
        .on_decision = [this](const std::string& line) { progress_.Say(line); }});
   if (host_.core().is_outranked()) {
     LeaveToAnother();
   }
+  page_.reset();
   WriteMetrics();
   Redraw();
   progress_.Finish();
@@ -462,7 +503,12 @@ void TrainRun::Redraw() {
 }
 
 void TrainRun::WriteMetrics() {
-  const auto said = metrics_.Write(host_.StatusNow(), SystemTime().UnixMicros());
+  const proto::JobStatus status = host_.StatusNow();
+  const int64_t unix_micros = SystemTime().UnixMicros();
+  if (page_ != nullptr) {
+    page_->board().AddPoint(HistoryPointOf(status, static_cast<double>(unix_micros) / 1e6));
+  }
+  const auto said = metrics_.Write(status, unix_micros);
   if (said.has_value()) {
     progress_.Say(*said);
   }

@@ -19,6 +19,7 @@
 #include "run/report/progress.h"
 #include "run/report/run_events.h"
 #include "run/run_keys.h"
+#include "run/status_page.h"
 #include "run/train.h"
 
 namespace ps::run {
@@ -53,6 +54,7 @@ class TrainRun final {
 
  private:
   Status WriteClasses() const;
+  void StartPage();
   void Announce();
   void AnnounceAgain();
   bool MayClose();
@@ -89,6 +91,9 @@ class TrainRun final {
   coordinator::CoordinatorHost host_;
   std::string address_;  // at which others reach the coordinator; made by Prepare
   // What is shown and kept of the run.
+  const std::optional<proto::Plan> plan_;
+  std::unique_ptr<StatusPage> page_;  // none where the job wants none, or it can't be
+  std::string page_trouble_;          // why it can't
   ProgressPrinter progress_;
   RunEvents events_;
   provisioner::RunProfiler profiler_;

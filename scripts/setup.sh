@@ -21,6 +21,7 @@ NEEDS=(
   "libcurl4-openssl-dev"
   "libssl-dev"
   "libisal-dev"
+  "libmicrohttpd-dev"
   "dataset-fashion-mnist"
 )
 TEST_NEEDS=(

@@ -25,6 +25,25 @@ Result<HostPort> ParseHostPort(std::string_view text) {
   return HostPort{std::string(host), port};
 }
 
+Result<HostPort> ParseListenAddress(std::string_view text) {
+  const auto is_numeric = [](std::string_view host) {
+    return host == "localhost" ||
+           (host.find_first_of(".:") != std::string_view::npos &&
+            host.find_first_not_of("0123456789abcdefABCDEF.:") == std::string_view::npos);
+  };
+  const bool is_ipv6 = text.find(':') != text.rfind(':') && !text.starts_with('[');
+  if (is_numeric(text) && (is_ipv6 || text.find(':') == std::string_view::npos)) {
+    return HostPort{std::string(text), 0};
+  }
+  Result<HostPort> address = ParseHostPort(text);
+  if (!address.ok() || is_ipv6 || !is_numeric(address->host)) {
+    return Status::InvalidArgument(fmt::format(
+        "'{}' is no address of this machine; write it as 127.0.0.1, 127.0.0.1:8080 or [::1]:8080",
+        text));
+  }
+  return address;
+}
+
 std::string FormatHostPort(const std::string& host, uint32_t port) {
   const bool is_ipv6 = host.find(':') != std::string::npos;
   return fmt::format("{}:{}", is_ipv6 ? "[" + host + "]" : host, port);

@@ -17,6 +17,12 @@ struct HostPort {
 /// Errors: kInvalidArgument.
 Result<HostPort> ParseHostPort(std::string_view text);
 
+/// An address of this machine to bind, with or without a port: "127.0.0.1", "127.0.0.1:8080",
+/// "::1",
+/// "[::1]:8080", "localhost". Port 0: any free one. Names are not looked up. Errors:
+/// kInvalidArgument.
+Result<HostPort> ParseListenAddress(std::string_view text);
+
 /// "127.0.0.1:80", "[::1]:80".
 std::string FormatHostPort(const std::string& host, uint32_t port);
 

@@ -10,6 +10,7 @@
 #include "ps/json/json_writer.h"
 #include "psctl/cli/arguments.h"
 #include "psctl/runs/chosen_run.h"
+#include "psctl/runs/page_command.h"
 #include "psctl/runs/top_command.h"
 #include "psctl/view/status_view.h"
 #include "psctl/view/why_view.h"
@@ -18,6 +19,12 @@
 
 namespace ps::psctl {
 namespace {
+
+/// A line with the link of the run's page; empty where there is none.
+std::string PageText(const run::RunPaths& run) {
+  const Result<std::string> link = LinkOf(run);
+  return link.ok() ? "\npage: " + Printable(*link) + "\n" : "";
+}
 
 int PrintAllRuns(
     const StatusCommand& command, const run::Console& console, const run::RunRegistry& registry) {
@@ -41,7 +48,8 @@ int PrintAllRuns(
     json.EndList();
     console.out(std::move(json).Take() + "\n");
   } else if (jobs.size() == 1) {
-    console.out(RenderStatus(jobs.front(), console.out_width));
+    console.out(
+        RenderStatus(jobs.front(), console.out_width) + PageText({jobs.front().run_directory}));
   } else if (!jobs.empty()) {
     console.out(RenderJobList(jobs, console.out_width));
   } else if (failures == 0) {
@@ -67,7 +75,8 @@ int ShowStatus(const StatusCommand& command, const Session& session) {
     return run::Fail(console, status.status());
   }
   console.out(
-      command.is_json ? proto::StatusToJson(*status) : RenderStatus(*status, console.out_width));
+      command.is_json ? proto::StatusToJson(*status)
+                      : RenderStatus(*status, console.out_width) + PageText(*run));
   return run::kExitOk;
 }
 

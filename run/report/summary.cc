@@ -163,6 +163,7 @@ void AddModes(const proto::JobStatus& status, JsonWriter* json) {
 
 void AddCounters(const proto::JobStatus& status, JsonWriter* json) {
   const Totals totals = TotalsOf(status);
+  json->Field("usd_spent", status.usd_spent);
   json->Field("samples_total", status.samples_total);
   json->Field("samples_counted", status.samples_counted);
   json->Field("samples_rejected", status.samples_rejected);

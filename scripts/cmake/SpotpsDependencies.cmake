@@ -66,6 +66,13 @@ find_package(OpenSSL 3 REQUIRED COMPONENTS SSL Crypto)
 add_library(ps_openssl INTERFACE)
 target_link_libraries(ps_openssl INTERFACE OpenSSL::SSL OpenSSL::Crypto)
 
+# libmicrohttpd: an HTTP server. Linked by run/page alone.
+find_library(PS_MICROHTTPD_LIBRARY microhttpd REQUIRED)
+find_path(PS_MICROHTTPD_INCLUDE microhttpd.h REQUIRED)
+add_library(ps_microhttpd INTERFACE)
+target_include_directories(ps_microhttpd SYSTEM INTERFACE "${PS_MICROHTTPD_INCLUDE}")
+target_link_libraries(ps_microhttpd INTERFACE "${PS_MICROHTTPD_LIBRARY}")
+
 if(PS_TESTS)
   find_package(GTest REQUIRED)
   include(GoogleTest)

@@ -61,7 +61,8 @@ constexpr std::string_view kRich = R"({
   "launch": {"prefix": "ip netns exec {name}", "server_listen": "0.0.0.0",
     "server_advertise": "10.0.0.{index}", "term_grace_s": 120},
   "run": {"directory": "out", "listen": "0.0.0.0", "advertise": "10.0.0.9", "port": 4000,
-    "tls": "off", "metrics_every_s": 0.5, "seconds_max": 60, "stop_at_loss": 0.25}
+    "tls": "off", "metrics_every_s": 0.5, "page": "[::1]:8080", "seconds_max": 60,
+    "stop_at_loss": 0.25}
 })";
 
 TEST(JobConfigTest, ConnectionsAreEncryptedWhenAnAddressIsNotThisMachinesOwn) {
@@ -160,6 +161,7 @@ TEST(JobConfigTest, FieldsArriveWhereTheyBelong) {
   EXPECT_EQ(config.launch.term_grace_s, 120U);
   EXPECT_EQ(config.run.advertise, "10.0.0.9");
   EXPECT_EQ(config.run.port, 4000U);
+  EXPECT_EQ(config.run.page, "[::1]:8080");
 }
 
 TEST(JobConfigTest, AllServersAndWorkersMayComeFromElsewhere) {

@@ -244,6 +244,23 @@ TEST(LimitsTest, AnAddressThatNoMessageCarriesIsRefused) {
   EXPECT_EQ(ErrorOf(job(kAddressBytesMax)), "no error");
 }
 
+TEST(LimitsTest, APageAtNoAddressOfThisMachineIsRefused) {
+  const auto job = [](const std::string& page) {
+    return Replaced("[{}]", R"([{}], "run": {"page": ")" + page + "\"}");
+  };
+  for (const char* taken : {"off", "127.0.0.1", "localhost:80", "::1", "[::1]:8080", "0.0.0.0"}) {
+    EXPECT_EQ(ErrorOf(job(taken)), "no error") << taken;
+  }
+  for (const char* refused :
+       {"", "on", "8080", "example.org:80", "127.0.0.1:0", "127.0.0.1:65536", "[::1", "::1]:80"}) {
+    EXPECT_EQ(
+        ErrorOf(job(refused)),
+        "job.json:5:38: run.page: '" + std::string(refused) +
+            "' is no address of this machine; write it as 127.0.0.1, 127.0.0.1:8080 or "
+            "[::1]:8080; or \"off\"");
+  }
+}
+
 TEST(LimitsTest, AJobThatNoJoinReplyCarriesIsRefused) {
   std::string layers;
   for (int i = 0; i < 1000; ++i) {

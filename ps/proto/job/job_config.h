@@ -335,6 +335,9 @@ struct LaunchConfig {
   friend bool operator==(const LaunchConfig&, const LaunchConfig&) = default;
 };
 
+/// RunConfig::page where there is none.
+inline constexpr std::string_view kNoPage = "off";
+
 enum class TlsUse : uint8_t { kAuto, kOn, kOff };
 
 struct RunConfig {
@@ -344,6 +347,7 @@ struct RunConfig {
   uint32_t port = 0;                 // coordinator's port; 0 = any free one
   TlsUse tls = TlsUse::kAuto;        // see UsesTls
   float metrics_every_s = 1;
+  std::string page = "127.0.0.1";  // address of the status page, see ParseListenAddress, or "off"
   bool tensorboard = false;
   float seconds_max = 0;   // of training, then a clean end; 0: no limit
   float stop_at_loss = 0;  // the smoothed training loss that is enough; 0: none

@@ -236,6 +236,7 @@ void VisitFields(C& c, V&& visit) {
   visit("port", c.port);
   visit("tls", c.tls);
   visit("metrics_every_s", c.metrics_every_s);
+  visit("page", c.page);
   visit("tensorboard", c.tensorboard);
   visit("seconds_max", c.seconds_max);
   visit("stop_at_loss", c.stop_at_loss);

@@ -107,6 +107,7 @@ Status Addresses(const JobInFile& job) {
   const std::initializer_list<std::pair<const char*, const std::string*>> addresses = {
       {"run.listen", &job.config.run.listen},
       {"run.advertise", &job.config.run.advertise},
+      {"run.page", &job.config.run.page},
       {"launch.server_listen", &job.config.launch.server_listen},
       {"launch.server_advertise", &job.config.launch.server_advertise}};
   for (const auto& [path, address] : addresses) {
@@ -119,6 +120,10 @@ Status Addresses(const JobInFile& job) {
               address->size(),
               kAddressBytesMax));
     }
+  }
+  const std::string& page = job.config.run.page;
+  if (const Status parsed = ParseListenAddress(page).status(); page != kNoPage && !parsed.ok()) {
+    return job.Error("run.page", fmt::format("run.page: {}; or \"{}\"", parsed.message(), kNoPage));
   }
   return Status::Ok();
 }

@@ -13,7 +13,7 @@ namespace {
 
 /// Texts that start nothing and write nowhere: names, addresses that are bound, files that are read
 /// as what they are said to be, and what psctl resume replaces in any case. Without indices.
-constexpr std::array<std::string_view, 39> kHarmless = {
+constexpr std::array<std::string_view, 40> kHarmless = {
     "name",
     "model.name",
     "model.from",  // a checkpoint has the values
@@ -34,6 +34,7 @@ constexpr std::array<std::string_view, 39> kHarmless = {
     "run.directory",  // psctl resume takes its own
     "run.listen",
     "run.advertise",
+    "run.page",
     "goal.profile",
     "goal.catalog",
     "provisioner.type",
