@@ -233,7 +233,9 @@ void AddNotices(const proto::JobStatus& status, JsonWriter* json) {
       notices.push_back(std::move(text));
     }
   };
-  add(WaitingText(status));
+  if (const std::string waiting = WaitingText(status); !waiting.empty()) {
+    add("waiting: " + waiting);
+  }
   add(status.servers.trouble);
   if (!status.checkpoints.trouble.empty()) {
     add("the newest checkpoint failed: " + status.checkpoints.trouble);
@@ -313,6 +315,8 @@ proto::WorkerRow WorkerFromSummary(const JsonValue& object) {
   row.samples_counted = fields.Count("samples_counted");
   row.stats.samples_per_s = fields.Number("samples_per_s");
   row.stats.steps = fields.Count("steps");
+  row.stats.compute_s = fields.Number("compute_s");
+  row.stats.wait_s = fields.Number("wait_s");
   row.stats.bytes_pushed = fields.Count("bytes_pushed");
   row.stats.bytes_pulled = fields.Count("bytes_pulled");
   return row;

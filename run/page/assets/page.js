@@ -352,12 +352,13 @@ function showTiles(run) {
     tile('test accuracy', percent(run.test_accuracy, 2),
       isNumber(run.test_epoch) ? 'after epoch ' + run.test_epoch : isNumber(run.train_accuracy) ? 'training ' + percent(run.train_accuracy) : ''),
     tile('samples a second', short(run.samples_per_s), 'epoch ' + run.epoch + ' of ' + run.epochs),
-    tile('workers', count(run.fleet.alive) + ' / ' + count(run.fleet.wanted),
+    tile('workers', count(run.fleet.alive), (run.is_ended ? '' : `of ${count(run.fleet.wanted)}; `) +
       count(run.revocations_noticed + run.revocations_unnoticed) + ' taken away, ' + count(run.joins) + ' joined'),
     tile('time', duration(run.elapsed_s), run.eta_s >= 0 && !run.is_ended ? duration(run.eta_s) + ' left' : ''),
   ];
   if (run.usd_spent > 0 || run.usd_per_hour > 0) {
-    tiles.push(tile('cost', usd(run.usd_spent), plan ? 'planned ' + usd(plan.usd) : usd(run.usd_per_hour) + ' an hour'));
+    tiles.push(tile('cost', usd(run.usd_spent), plan ? 'planned ' + usd(plan.usd)
+      : run.is_ended ? '' : usd(run.usd_per_hour) + ' an hour'));
   }
   const parent = byId('tiles');
   while (parent.children.length > tiles.length) parent.lastChild.remove();
@@ -421,6 +422,7 @@ function showWorkers(run, canSteer) {
 }
 
 function showServers(run) {
+  byId('servers-section').hidden = run.servers.shards === 0 && run.is_ended;
   const servers = run.servers;
   setText(byId('servers-title'), servers.shards === 0 ? '' :
     `${count(servers.count)} of ${count(servers.wanted)}, ${count(servers.chunks)} chunks, ${bytes(servers.parameter_bytes)}; ` +
@@ -438,8 +440,8 @@ function showServers(run) {
 function showFacts(run) {
   const c = run.checkpoints;
   fillPairs(byId('checkpoints'), !c.is_on ? [['', 'none']] : [
-    ['newest', c.newest > 0 ? `${c.newest}, ${duration(c.age_s)} old, ${bytes(c.written_bytes)} written` : c.committed > 0 ? '–' : 'none yet'],
-    ['now', c.open > 0 ? `${c.open} is being written` : '–'],
+    ['newest', run.is_ended ? '–' : c.newest > 0 ? `${c.newest}, ${duration(c.age_s)} old, ${bytes(c.written_bytes)} written` : c.committed > 0 ? '–' : 'none yet'],
+    ...(c.open > 0 ? [['now', `${c.open} is being written`]] : []),
     ['written', `${count(c.committed)}, ${count(c.failed)} failed, ${count(c.skipped)} skipped`],
     ...(c.copies_to ? [['copies', `${count(c.copied)} in ${c.copies_to}, ${count(c.copies_failed)} failed`]] : []),
     ...(c.rollbacks > 0 ? [['went back', count(c.rollbacks)]] : []),
@@ -447,7 +449,7 @@ function showFacts(run) {
   const plan = run.plan;
   fillPairs(byId('cost'), [
     ['so far', usd(run.usd_spent)],
-    ['now', usd(run.usd_per_hour) + ' an hour'],
+    ...(run.is_ended ? [] : [['now', usd(run.usd_per_hour) + ' an hour']]),
     ...(plan ? [['planned', `${usd(plan.usd)} (${usd(plan.usd_low)} to ${usd(plan.usd_high)})`],
       ['planned time', `${duration(plan.seconds)} (${duration(plan.seconds_low)} to ${duration(plan.seconds_high)})`],
       ...(plan.loss_target > 0 ? [['to loss', short(plan.loss_target)]] : []),

@@ -57,14 +57,29 @@ struct RawReply {
   std::string body;
 };
 
-/// One request as it is written, which should ask for the connection's end.
+/// One request as it is written, and the reply to it, up to its Content-Length or the end.
 inline RawReply Exchange(uint32_t port, std::string_view request) {
   const UniqueFd fd = Connect(port);
   if (!fd.is_open() || !Say(fd.get(), request)) {
     return {};
   }
-  const std::string text = Hear(fd.get());
-  const size_t end = text.find("\r\n\r\n");
+  std::string text;
+  size_t wanted = std::string::npos;
+  size_t end = std::string::npos;
+  char piece[16384];
+  while (text.size() < wanted) {
+    const ssize_t n = ::recv(fd.get(), piece, sizeof piece, 0);
+    if (n <= 0) {
+      break;
+    }
+    text.append(piece, static_cast<size_t>(n));
+    if (end == std::string::npos && (end = text.find("\r\n\r\n")) != std::string::npos) {
+      const size_t length = text.find("Content-Length:");
+      if (length < end) {
+        wanted = end + 4 + std::strtoul(text.c_str() + length + 15, nullptr, 10);
+      }
+    }
+  }
   if (!text.starts_with("HTTP/1.1 ") || end == std::string::npos) {
     return {};
   }
