@@ -55,6 +55,7 @@ constexpr const Command* kCommands[] = {
     &kMode,
     &kSet,
     &kRuns,
+    &kCompare,
     &kCheckpoint,
     &kCheckpointList,
     &kCheckpointShow,

@@ -224,6 +224,10 @@ void TrainRun::Announce() {
     pairs.emplace_back(
         "page",
         console_.is_err_terminal ? page_->link() : "psctl page " + name + " prints its link");
+    const Result<HostPort> bound = ParseListenAddress(config_.run.page);
+    if (bound.ok() && !IsLoopback(bound->host)) {
+      pairs.back().second += "; it is not encrypted: prefer 127.0.0.1, and ssh -L";
+    }
   } else if (!page_trouble_.empty()) {
     pairs.emplace_back("page", "none: " + page_trouble_ + "; the run goes on without (run.page)");
   }

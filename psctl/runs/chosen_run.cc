@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <utility>
 #include <vector>
 
 #include "ps/base/file.h"
@@ -31,6 +33,23 @@ Result<run::RunPaths> ChooseRun(const std::string& job, const run::RunRegistry& 
     return Status::InvalidArgument(fmt::format("several jobs are running; name one: {}", names));
   }
   return running.front().paths;
+}
+
+Result<run::RunPaths> ChooseAnyRun(const std::string& job, const run::RunRegistry& registry) {
+  Result<run::RunPaths> chosen = ChooseRun(job, registry);
+  if (chosen.ok() || chosen.status().code() != StatusCode::kNotFound || job.empty()) {
+    return chosen;
+  }
+  std::string name = job;
+  if (job.ends_with(".json")) {
+    PS_ASSIGN(const proto::JobConfig config, proto::LoadJobConfig(job));
+    name = config.name;
+  }
+  std::vector<run::RunPaths> all = registry.All();
+  const auto newest = std::find_if(all.rbegin(), all.rend(), [&name](const run::RunPaths& run) {
+    return run::JobNameOf(run::BaseName(run.root)) == name;
+  });
+  return newest == all.rend() ? std::move(chosen) : std::move(*newest);
 }
 
 int PrintSummary(const run::RunPaths& run, bool is_json, const run::Console& console) {

@@ -100,7 +100,7 @@ Result<std::vector<run::RunPaths>> ChosenRuns(
     const PageCommand& command, const run::RunRegistry& registry) {
   std::vector<run::RunPaths> runs;
   for (const std::string& name : command.runs) {
-    PS_ASSIGN(run::RunPaths run, ChooseRun(name, registry));
+    PS_ASSIGN(run::RunPaths run, ChooseAnyRun(name, registry));
     runs.push_back(std::move(run));
   }
   if (command.runs.empty()) {

@@ -54,26 +54,6 @@ std::optional<uint64_t> CountAt(const JsonValue& object, std::string_view name) 
                                                   : std::nullopt;
 }
 
-RunRow LookAt(const run::RunPaths& run) {
-  if (!run::FileLock::IsHeld(run.lock())) {
-    return EndedRun(run);
-  }
-  RunRow row = RowOf(run);
-  row.is_running = true;
-  row.state = "does not answer";
-  if (const Result<proto::JobStatus> status = run::FetchStatus(run); status.ok()) {
-    row.state = proto::StateName(status->state);
-    row.samples_counted = status->samples_counted;
-    row.samples_total = status->samples_total;
-    if (status->steps_counted > 0) {
-      row.loss = status->train_loss;
-    }
-  } else if (!run::FileLock::IsHeld(run.lock())) {
-    return EndedRun(run);  // just now
-  }
-  return row;
-}
-
 std::string CountText(const std::optional<uint64_t>& count) {
   return count ? FormatCount(*count) : "-";
 }
@@ -100,8 +80,34 @@ RunRow EndedRun(const run::RunPaths& run) {
   row.samples_total = CountAt(*summary, "samples_total");
   row.accuracy = NumberAt(*summary, "test_accuracy");
   row.seconds = NumberAt(*summary, "elapsed_s");
+  row.usd = NumberAt(*summary, "usd_spent");
   if (CountAt(*summary, "steps_counted").value_or(0) > 0) {
     row.loss = NumberAt(*summary, "train_loss");
+  }
+  return row;
+}
+
+RunRow LookAtRun(const run::RunPaths& run) {
+  if (!run::FileLock::IsHeld(run.lock())) {
+    return EndedRun(run);
+  }
+  RunRow row = RowOf(run);
+  row.is_running = true;
+  row.state = "does not answer";
+  if (const Result<proto::JobStatus> status = run::FetchStatus(run); status.ok()) {
+    row.state = proto::StateName(status->state);
+    row.samples_counted = status->samples_counted;
+    row.samples_total = status->samples_total;
+    if (status->steps_counted > 0) {
+      row.loss = status->train_loss;
+      row.seconds = status->elapsed_s;
+    }
+    if (!status->evaluations.empty()) {
+      row.accuracy = status->evaluations.back().accuracy;
+    }
+    row.usd = status->usd_spent;
+  } else if (!run::FileLock::IsHeld(run.lock())) {
+    return EndedRun(run);  // just now
   }
   return row;
 }
@@ -114,6 +120,9 @@ std::string RenderRuns(const std::vector<RunRow>& rows, size_t width_max) {
        {"samples", run::Align::kRight, 3},
        {"of", run::Align::kRight, 4},
        {"loss", run::Align::kRight},
+       {"accuracy", run::Align::kRight, 6},
+       {"time", run::Align::kRight, 5},
+       {"USD", run::Align::kRight, 7, "-"},
        {"directory", run::Align::kLeft, 1}},
       /*cell_width_max=*/120);
   for (const RunRow& row : rows) {
@@ -124,6 +133,9 @@ std::string RenderRuns(const std::vector<RunRow>& rows, size_t width_max) {
          CountText(row.samples_counted),
          CountText(row.samples_total),
          row.loss && std::isfinite(*row.loss) ? run::FormatLoss(*row.loss) : "-",
+         row.accuracy ? FormatPercent(*row.accuracy, 2) : "-",
+         row.seconds ? FormatDuration(*row.seconds) : "-",
+         row.usd && *row.usd > 0 ? FormatUsd(*row.usd) : "-",
          Printable(row.paths.root)});
   }
   return table.Render(width_max);
@@ -138,6 +150,13 @@ std::string RunsToJson(const std::vector<RunRow>& rows) {
       json.Field(name, nullptr);
     }
   };
+  const auto add_number = [&json](std::string_view name, const std::optional<double>& number) {
+    if (number) {
+      json.Field(name, *number);
+    } else {
+      json.Field(name, nullptr);
+    }
+  };
   json.BeginList();
   for (const RunRow& row : rows) {
     json.BeginObject();
@@ -148,11 +167,10 @@ std::string RunsToJson(const std::vector<RunRow>& rows) {
     json.Field("started", row.started);
     add_count("samples_counted", row.samples_counted);
     add_count("samples_total", row.samples_total);
-    if (row.loss) {
-      json.Field("train_loss", *row.loss);
-    } else {
-      json.Field("train_loss", nullptr);
-    }
+    add_number("train_loss", row.loss);
+    add_number("test_accuracy", row.accuracy);
+    add_number("elapsed_s", row.seconds);
+    add_number("usd_spent", row.usd);
     json.Field("directory", row.paths.root);
     json.EndObject();
   }
@@ -175,7 +193,7 @@ int RunRuns(
   std::vector<RunRow> rows;
   rows.reserve(runs.size());
   for (const run::RunPaths& run : runs) {
-    rows.push_back(LookAt(run));
+    rows.push_back(LookAtRun(run));
   }
   if (command.prunes) {
     return PruneRuns(rows, command, console, registry);

@@ -29,8 +29,9 @@ struct RunRow {
   std::optional<uint64_t> samples_counted;
   std::optional<uint64_t> samples_total;
   std::optional<double> loss;
-  std::optional<double> accuracy;  // on the test samples, of an ended run
-  std::optional<double> seconds;   // of training, likewise
+  std::optional<double> accuracy;  // on the test samples, at the newest evaluation
+  std::optional<double> seconds;   // of training
+  std::optional<double> usd;       // at the prices that the job names
   std::string model_problem;       // of an ended run, as in JobStatus
   bool is_running = false;
   run::RunPaths paths;
@@ -39,9 +40,13 @@ struct RunRow {
 /// What the files of an ended run tell.
 RunRow EndedRun(const run::RunPaths& run);
 
+/// A run that goes on is asked, one that has ended read.
+RunRow LookAtRun(const run::RunPaths& run);
+
 std::string RenderRuns(const std::vector<RunRow>& rows, size_t width_max);
 std::string RunsToJson(const std::vector<RunRow>& rows);
 
 extern const Command kRuns;
+extern const Command kCompare;  // compare_command.cc
 
 }  // namespace ps::psctl

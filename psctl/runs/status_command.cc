@@ -63,7 +63,7 @@ int ShowStatus(const StatusCommand& command, const Session& session) {
   if (command.job.empty()) {
     return PrintAllRuns(command, console, session.registry);
   }
-  const Result<run::RunPaths> run = ChooseRun(command.job, session.registry);
+  const Result<run::RunPaths> run = ChooseAnyRun(command.job, session.registry);
   if (!run.ok()) {
     return run::Fail(console, run.status());
   }
@@ -125,7 +125,7 @@ constinit const Command kStatus = {
     .help = "Show workers, servers, staleness and ledger of a job",
     .examples =
         {{{"psctl status", "running jobs, from any terminal"},
-          {"psctl status runs/mnist-20240131-120000", "one run, ended ones too"}}},
+          {"psctl status mnist", "one job's: the newest that has ended where none runs"}}},
     .declare = Declare<StatusCommand, AddStatus, ShowStatus>};
 
 constinit const Command kWhy = {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <fstream>
 #include <utility>
 
@@ -47,7 +48,8 @@ class Screen {
     std::vector<std::string> lines =
         RenderTop(snapshot, width, height - std::min<size_t>(height, 1));
     std::string text = "\x1b[H";
-    for (const std::string& line : lines) {
+    for (size_t i = 0; i < lines.size(); ++i) {
+      const std::string line = has_colours_ ? Coloured(lines[i], i == 0) : lines[i];
       // Erased before it is written: behind a line as wide as the terminal, terminals erase its
       // end.
       text += "\x1b[K" + line + "\r\n";
@@ -68,7 +70,16 @@ class Screen {
   }
 
  private:
+  /// As no-color.org has it.
+  static bool HasColours() {
+    const char* const no_color = std::getenv("NO_COLOR");
+    const char* const terminal = std::getenv("TERM");
+    return (no_color == nullptr || *no_color == '\0') && terminal != nullptr &&
+           std::string_view(terminal) != "dumb";
+  }
+
   const run::Console& console_;
+  const bool has_colours_ = HasColours();
   const RawTerminal terminal_;
 };
 
@@ -168,8 +179,8 @@ int RunTop(const TopCommand& /*command*/, const run::RunPaths& run, const run::C
       }
     }
   }
-  if (has_ended) {
-    console.out(name + " has ended; psctl status " + name + " says how\n");
+  if (has_ended && PrintSummary(run, /*is_json=*/false, console) != run::kExitOk) {
+    console.out(name + " has ended\n");
   }
   return run::kExitOk;
 }
@@ -220,6 +231,6 @@ constinit const Command kEvents = {
     .group = Group::kWatch,
     .help = "List what was decided in a run, and why",
     .examples = {{{"psctl events", "what was decided in a run, and why"}}},
-    .declare = Declare<EventsCommand, AddEvents, OnRun<EventsCommand, RunEventList>>};
+    .declare = Declare<EventsCommand, AddEvents, OnAnyRun<EventsCommand, RunEventList>>};
 
 }  // namespace ps::psctl

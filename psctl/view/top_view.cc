@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <string_view>
 
 #include "ps/base/text.h"
@@ -274,6 +275,51 @@ std::string Sparkline(const std::vector<double>& values, size_t width) {
     line += std::isfinite(*it) ? kLevels[std::min(level, kLevels.size() - 1)] : '!';
   }
   return line;
+}
+
+std::string Coloured(const std::string& line, bool is_first) {
+  constexpr std::string_view kGap = "  ";
+  size_t begin = line.find_first_not_of(' ');
+  if (is_first) {
+    begin = line.rfind("   ", line.rfind("   ") - 1);  // name, state and time stand three apart
+    begin = begin == std::string::npos ? begin : begin + 3;
+  } else {
+    const size_t number = begin;
+    begin = number == std::string::npos ? number : line.find_first_not_of("0123456789", number);
+    if (begin == std::string::npos || begin == number || line.compare(begin, 2, kGap) != 0) {
+      return line;  // no row of a table
+    }
+    begin += kGap.size();
+  }
+  if (begin == std::string::npos || begin >= line.size()) {
+    return line;
+  }
+  const size_t end = std::min(line.find(kGap, begin), line.size());
+  const std::string_view state = std::string_view(line).substr(begin, end - begin);
+  const auto is_one_of = [state](std::initializer_list<std::string_view> states) {
+    return std::ranges::find(states, state) != states.end();
+  };
+  const int colour = is_one_of({"computing", "ready", "training", "done"}) ? 32
+                     : is_one_of({"lost", "failed", "missing", "silent"})  ? 31
+                     : is_one_of(
+                           {"waiting",
+                            "paused",
+                            "draining",
+                            "leaving",
+                            "starting",
+                            "joining",
+                            "sits out",
+                            "set up",
+                            "parked"})
+                         ? 33
+                         : 0;
+  return colour == 0 ? line
+                     : fmt::format(
+                           "{}\x1b[{}m{}\x1b[39m{}",
+                           line.substr(0, begin),
+                           colour,
+                           state,
+                           line.substr(end));
 }
 
 std::vector<std::string> RenderTop(const TopSnapshot& snapshot, size_t width, size_t height) {

@@ -20,6 +20,10 @@ struct TopSnapshot {
 /// lines as it takes. Text of others is made printable.
 std::vector<std::string> RenderTop(const TopSnapshot& snapshot, size_t width, size_t height);
 
+/// A line of RenderTop for a terminal that has colours: the state of a worker or shard, or of the
+/// run (the first line), in green, yellow or red. Nothing else of the line changes.
+std::string Coloured(const std::string& line, bool is_first);
+
 /// The losses as a row of `width` characters at most, from "_" (the least) to "@" (the largest);
 /// what is not finite is "!".
 std::string Sparkline(const std::vector<double>& values, size_t width);

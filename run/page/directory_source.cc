@@ -14,6 +14,8 @@ namespace ps::run {
 namespace {
 
 constexpr Duration kLookEvery = std::chrono::seconds(1);
+/// A file of some megabytes takes a while.
+constexpr Duration kReadEvery = std::chrono::seconds(5);
 constexpr size_t kEventsMax = 1000;
 
 }  // namespace
@@ -64,8 +66,15 @@ proto::JobStatus DirectorySource::ReadStatus() const {
 }
 
 std::string DirectorySource::History(double after_unix_s, uint32_t thinned) {
-  const Result<run::History> history = ReadHistory(paths_.metrics());
-  return HistoryToJson(history.ok() ? *history : run::History(), after_unix_s, thinned);
+  const std::lock_guard lock(mutex_);
+  const TimePoint now = SystemTime().Now();
+  if (history_at_ == TimePoint() || now - history_at_ >= kReadEvery) {
+    if (Result<run::History> history = ReadHistory(paths_.metrics()); history.ok()) {
+      history_ = std::move(history).value();
+    }
+    history_at_ = now;
+  }
+  return HistoryToJson(history_, after_unix_s, thinned);
 }
 
 std::vector<proto::EventRow> DirectorySource::EventsAfter(uint64_t after) {

@@ -9,6 +9,7 @@
 #include "ps/base/time.h"
 #include "run/directory/event_log.h"
 #include "run/directory/run_directory.h"
+#include "run/page/history.h"
 #include "run/page/page_source.h"
 
 namespace ps::run {
@@ -34,7 +35,9 @@ class DirectorySource final : public PageSource {
   TimePoint looked_at_{};
   EventReader reader_;
   std::deque<proto::EventRow> events_;
-  uint64_t numbered_ = 0;  // events without a number of their own
+  uint64_t numbered_ = 0;  // events, in the order of the file
+  run::History history_;
+  TimePoint history_at_{};
 };
 
 }  // namespace ps::run

@@ -24,7 +24,7 @@ endforeach()
 install(FILES README.md CHANGELOG.md SECURITY.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(DIRECTORY docs/
   DESTINATION "${CMAKE_INSTALL_DOCDIR}/docs"
-  FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.png" PATTERN "*.svg")
 
 # Man pages and completion come from the programs themselves, so that they tell of all commands and
 # flags. zsh looks in another folder for packages than for what is installed by hand.

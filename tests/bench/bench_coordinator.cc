@@ -1,7 +1,8 @@
-// What a worker-step and a join cost the coordinator, by the number of workers, with its journal on
-// the disk and without any. The production core gets the messages that workers and shards would
-// send, with virtual time in between; what it sends is encoded as for a socket. Reading of sockets
-// is left out, and so is what makes the messages.
+// What a worker-step, a join and a status cost the coordinator, by the number of workers, with its
+// journal on the disk and without any; and what share of its time its page takes while somebody
+// looks all the time: target 1 % at most, whatever the fleet. The production core gets the messages
+// that workers and shards would send, with virtual time in between; what it sends is encoded as for
+// a socket. Reading of sockets is left out, and so is what makes the messages.
 
 #include <unistd.h>
 
@@ -19,6 +20,8 @@
 #include "provisioner/simulator/scripted_peers.h"
 #include "ps/coordinator/coordinator_core.h"
 #include "ps/coordinator/job_journal.h"
+#include "run/page/page_board.h"
+#include "run/page/prometheus.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/bench/harness.h"
 
@@ -158,6 +161,8 @@ class Rig final : private proto::Outbox {
     workers_.erase(worker.peer);
   }
 
+  proto::JobStatus Status() const { return core_.StatusAt(now_); }
+
   /// CPU seconds of the coordinator since the last call.
   double TakeCpuSeconds() { return std::exchange(cpu_s_, 0); }
 
@@ -272,7 +277,59 @@ struct Cost {
   double step_us = 0;
   double join_us = 0;
   double leave_us = 0;
+  double status_us = 0;
+  double text_us = 0;     // the page's and Prometheus' of a status, on threads of the page
+  double page_share = 0;  // of the loop
 };
+
+/// Whoever looks all the time, for a minute.
+double ShareOfPage(double status_s) {
+  class HandClock final : public TimeSource {
+   public:
+    TimePoint Now() const override { return now; }
+
+    int64_t UnixMicros() const override { return 0; }
+
+    TimePoint now{std::chrono::hours(1)};
+  };
+
+  HandClock clock;
+  run::PageBoard::Options options;
+  options.wait_max = Duration::zero();
+  options.time = &clock;
+  run::PageBoard board(options);
+  const TimePoint begin = clock.now;
+  const Duration cost = FromSeconds(status_s);
+  int made = 0;
+  while (clock.now - begin < std::chrono::minutes(1)) {
+    board.Look();
+    if (board.IsWanted(clock.now)) {
+      clock.now += cost;
+      board.PutUp({}, cost, clock.now);
+      ++made;
+    }
+    clock.now += std::chrono::milliseconds(50);
+  }
+  return made * status_s / 60;
+}
+
+void MeasureStatus(const Rig& rig, Cost* cost) {
+  constexpr int kTimes = 5;
+  double begin = CpuSeconds();
+  for (int i = 0; i < kTimes; ++i) {
+    PS_CHECK(!rig.Status().workers.empty());
+  }
+  const double status_s = (CpuSeconds() - begin) / kTimes;
+  const auto status = std::make_shared<const proto::JobStatus>(rig.Status());
+  begin = CpuSeconds();
+  for (int i = 0; i < kTimes; ++i) {
+    const run::PageLook look(status, "");
+    PS_CHECK(!look.json().empty() && !run::RenderPrometheus(*status, "", 0).empty());
+  }
+  cost->text_us = (CpuSeconds() - begin) * 1e6 / kTimes;
+  cost->status_us = status_s * 1e6;
+  cost->page_share = ShareOfPage(status_s);
+}
 
 Cost Measure(proto::Mode mode, uint32_t workers, bool has_journal, uint32_t steps, uint32_t joins) {
   std::optional<JournalOnDisk> journal;
@@ -295,6 +352,7 @@ Cost Measure(proto::Mode mode, uint32_t workers, bool has_journal, uint32_t step
   }
   cost.join_us = join_s * 1e6 / joins;
   cost.leave_us = leave_s * 1e6 / joins;
+  MeasureStatus(rig, &cost);
   return cost;
 }
 
@@ -319,13 +377,22 @@ int Main(int argc, char** argv) {
   const std::vector<std::pair<std::string, proto::Mode>> modes = {
       {"async", proto::Mode::kAsync}, {"ssp", proto::Mode::kSsp}, {"bsp", proto::Mode::kBsp}};
   std::printf("coordinator alone, %u shards; microseconds of CPU\n\n", kShards);
-  Table table({"mode and workers", "a worker-step", "a join", "a leave", "step, x of first"});
+  Table table(
+      {"mode and workers",
+       "a worker-step",
+       "a join",
+       "a leave",
+       "step, x of first",
+       "a status",
+       "its text",
+       "page, %"});
   for (const auto& [name, mode] : modes) {
     std::vector<std::function<double()>> candidates;
     std::vector<std::string> rows;
     std::vector<bool> journals;
     std::vector<Samples> joined;
     std::vector<Samples> left;
+    std::vector<Cost> newest;
     for (const auto& [workers, has_journal] : Candidates(fleets)) {
       const std::string row =
           name + " " + std::to_string(workers) + (has_journal ? " journal" : " plain");
@@ -337,10 +404,12 @@ int Main(int argc, char** argv) {
       const size_t at = joined.size();
       joined.emplace_back();
       left.emplace_back();
+      newest.emplace_back();
       candidates.emplace_back([&, m = mode, w = workers, j = has_journal, at] {
         const Cost cost = Measure(m, w, j, steps, joins);
         joined[at].values.push_back(cost.join_us);
         left[at].values.push_back(cost.leave_us);
+        newest[at] = cost;
         return cost.step_us;
       });
     }
@@ -354,7 +423,10 @@ int Main(int argc, char** argv) {
            Spread(stepped[i], 2),
            Spread(joined[i], 1),
            Spread(left[i], 1),
-           Fixed(stepped[i].Median() / stepped[first].Median(), 2)});
+           Fixed(stepped[i].Median() / stepped[first].Median(), 2),
+           Fixed(newest[i].status_us, 0),
+           Fixed(newest[i].text_us, 0),
+           Fixed(newest[i].page_share * 100, 2)});
     }
   }
   table.Print();

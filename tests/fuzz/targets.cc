@@ -6,7 +6,7 @@
 namespace ps::fuzz {
 namespace {
 
-constexpr std::array<Target, 30> kTargets = {
+constexpr std::array<Target, 31> kTargets = {
     {{"frames", FuzzFrames},
      {"job", FuzzJob},
      {"overrides", FuzzOverrides},
@@ -27,6 +27,7 @@ constexpr std::array<Target, 30> kTargets = {
      {"s3_reply", FuzzS3Reply},
      {"notice", FuzzNotice},
      {"cloud_reply", FuzzCloudReply},
+     {"page", FuzzPage},
      {"encodings", FuzzEncodings},
      {"idx", FuzzIdx},
      {"cifar", FuzzCifar},

@@ -77,6 +77,10 @@ bool FuzzS3Reply(std::span<const uint8_t> input);
 /// What EC2 and Azure say of a machine. The first byte chooses; the first line is the reply's date.
 bool FuzzNotice(std::span<const uint8_t> input);
 
+/// What the status page takes. The first byte chooses: an order, a line of metrics.jsonl, a
+/// summary, or a Host header.
+bool FuzzPage(std::span<const uint8_t> input);
+
 /// A safetensors file. The first two bytes say how many bytes of data follow the header.
 bool FuzzSafetensors(std::span<const uint8_t> input);
 

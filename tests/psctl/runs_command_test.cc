@@ -62,7 +62,8 @@ TEST_F(RunsCommandTest, RunsAreListedWithStateStartSamplesLossAndPlace) {
   EXPECT_THAT(
       out_,
       AllOf(
-          ContainsRegex("mnist-20240131-120000 +done +2024-01-31 12:00:00 +[0-9,]+ +[0-9,]+ +0\\."),
+          ContainsRegex("mnist-20240131-120000 +done +2024-01-31 12:00:00 +[0-9,]+ +[0-9,]+ +0\\."
+                        "[0-9]+ +86.12 % +35.5 s "),
           ContainsRegex("cifar-20240131-120000 +killed .* - .*" + killed.root),
           ContainsRegex("other-20240131-120000 +does not answer"),
           Not(HasSubstr("notes"))));
@@ -71,9 +72,57 @@ TEST_F(RunsCommandTest, RunsAreListedWithStateStartSamplesLossAndPlace) {
       out_,
       AllOf(
           HasSubstr(R"("run":"mnist-20240131-120000","job":"mnist","state":"done")"),
-          HasSubstr(R"("train_loss":null)")));
+          HasSubstr(R"("train_loss":null)"),
+          HasSubstr(R"("test_accuracy":0.8612,"elapsed_s":35.5,"usd_spent":0)")));
   EXPECT_EQ(Run({"runs", "--names"}), run::kExitOk);
   EXPECT_EQ(out_, "cifar-20240131-120000\nmnist-20240131-120000\nother-20240131-120000\n");
+}
+
+TEST_F(RunsCommandTest, AJobThatDoesNotRunIsItsNewestEndedRun) {
+  proto::JobStatus status = run::MakeStatus();
+  for (int day = 1; day <= 3; ++day) {
+    const auto run = run::RunDirectory::Create(
+        root_ / "runs", "mnist", run::kNoonMicros + day * int64_t{86'400'000'000});
+    ASSERT_TRUE(run.ok()) << run.status();
+    status.name = "mnist of day " + std::to_string(day);
+    ASSERT_TRUE(WriteFileAtomically(run->paths().summary_text(), run::RenderSummary(status)).ok());
+  }
+  EXPECT_EQ(Run({"status", "mnist"}), run::kExitOk);
+  EXPECT_THAT(out_, HasSubstr("mnist of day 3"));
+  EXPECT_EQ(Run({"events", "mnist"}), run::kExitOk);
+  EXPECT_EQ(Run({"status", "mnis"}), run::kExitFailed);
+  EXPECT_THAT(err_, HasSubstr("no running job and no run directory 'mnis'"));
+  // Nothing is asked of a run that has ended.
+  EXPECT_EQ(Run({"stop", "mnist"}), run::kExitFailed);
+  EXPECT_THAT(err_, HasSubstr("no running job"));
+}
+
+TEST_F(RunsCommandTest, RunsAreComparedAsATableAndAPlot) {
+  const run::RunPaths first = MakeEnded("mnist", proto::RunState::kDone);
+  const run::RunPaths second = MakeEnded("cifar", proto::RunState::kStopped);
+  EXPECT_EQ(Run({"compare", "mnist", second.root}), run::kExitOk);
+  EXPECT_THAT(
+      out_,
+      AllOf(
+          ContainsRegex("mnist-20240131-120000 +done"),
+          ContainsRegex("cifar-20240131-120000 +stopped"),
+          HasSubstr("86.12 %")));
+  const std::string plot = root_ / "runs.svg";
+  EXPECT_EQ(Run({"compare", "mnist", "cifar", "--plot", plot}), run::kExitFailed);
+  EXPECT_THAT(err_, HasSubstr("cannot read " + first.metrics()));
+  const std::string lines =
+      "{\"time_unix_s\":10,\"train_loss\":2,\"samples_per_s\":5,\"workers_alive\":1}\n"
+      "{\"time_unix_s\":20,\"train_loss\":1,\"samples_per_s\":7,\"workers_alive\":2}\n";
+  ASSERT_TRUE(WriteFileAtomically(first.metrics(), lines).ok());
+  ASSERT_TRUE(WriteFileAtomically(second.metrics(), lines).ok());
+  EXPECT_EQ(Run({"compare", "mnist", "cifar", "--plot", plot}), run::kExitOk);
+  const Result<std::string> svg = ReadFile(plot);
+  ASSERT_TRUE(svg.ok()) << svg.status();
+  EXPECT_THAT(
+      *svg, AllOf(HasSubstr("<svg"), HasSubstr("Training loss"), HasSubstr("cifar-20240131")));
+  EXPECT_EQ(Run({"compare", "mnist", "nobody"}), run::kExitFailed);
+  EXPECT_EQ(Run({"compare", "1", "2", "3", "4", "5", "6", "7", "8", "9"}), run::kExitMisused);
+  EXPECT_EQ(Run({"compare"}), run::kExitMisused);
 }
 
 TEST_F(RunsCommandTest, PruneRemovesEndedRunsAloneAndSaysWhich) {

@@ -140,6 +140,32 @@ TEST(TopViewTest, NothingOfOthersReachesTheTerminalAsItIs) {
   EXPECT_EQ(Screen(snapshot, 120, 40).find('\x1b'), std::string::npos);
 }
 
+TEST(TopViewTest, StatesHaveColoursAndNothingElseChanges) {
+  EXPECT_EQ(
+      Coloured("fashion-mnist   training   35.5 s so far", true),
+      "fashion-mnist   \x1b[32mtraining\x1b[39m   35.5 s so far");
+  EXPECT_EQ(
+      Coloured("     0  computing        812", false),
+      "     0  \x1b[32mcomputing\x1b[39m        812");
+  EXPECT_EQ(Coloured("    12  lost", false), "    12  \x1b[31mlost\x1b[39m");
+  EXPECT_EQ(
+      Coloured("     3  sits out      0.0", false), "     3  \x1b[33msits out\x1b[39m      0.0");
+  for (const char* plain :
+       {"",
+        "   ",
+        "worker  state      samples/s",
+        "12:00:20Z  lost  worker 1 lost",
+        "2,431 samples/s   workers 2/3   ssp:3",
+        "    12",
+        "    12  ",
+        "    12  elsewhere  lost"}) {
+    EXPECT_EQ(Coloured(plain, false), plain);
+  }
+  for (const char* plain : {"", "name", "name   training", "a   odd   b"}) {
+    EXPECT_EQ(Coloured(plain, true), plain);
+  }
+}
+
 TEST(SparklineTest, GoesFromTheLeastToTheLargest) {
   EXPECT_EQ(Sparkline({1, 2, 10}, 8), "_.@");
   EXPECT_EQ(Sparkline({1, 2, 10}, 2), "_@");

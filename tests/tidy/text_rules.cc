@@ -34,10 +34,12 @@ const std::vector<BannedName>& BannedNames() {
       {"std::rand", {}, "Random, seeded from the config"},
       {"srand", {}, "Random, seeded from the config"},
       // Access keys are where every program has them; of launched commands, PATH decides what they
-      // are. A program that becomes a worker has no flags of ours.
+      // are. A program that becomes a worker has no flags of ours. TERM and NO_COLOR say whether a
+      // terminal has colours.
       {"getenv",
        {"provisioner/fleet/launch_check.cc",
         "ps/process/environment.cc",
+        "psctl/runs/top_command.cc",
         "worker/script/spotps.cc",
         "tests/"},
        "the config: there are no environment variables"},

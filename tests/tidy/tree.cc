@@ -103,7 +103,13 @@ Result<Tree> LoadTree(const std::string& root) {
       continue;
     }
     const std::string path = it->path().lexically_relative(root).generic_string();
-    if (!it->is_regular_file() || !IsText(path)) {
+    if (!it->is_regular_file()) {
+      continue;
+    }
+    if (path.ends_with(".png")) {
+      tree.push_back({path, ""});  // documents show it; its bytes are no text
+    }
+    if (!IsText(path)) {
       continue;
     }
     std::ifstream in(it->path(), std::ios::binary);
