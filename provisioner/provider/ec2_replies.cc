@@ -42,6 +42,19 @@ bool ReadUsd(std::string_view text, double* usd) {
          std::isfinite(*usd);
 }
 
+/// The time in "User initiated (2026-11-28 20:15:16 GMT)"; 0: it says none.
+int64_t TransitionMicros(std::string_view reason) {
+  constexpr size_t kTimeSize = 19;
+  const size_t open = reason.rfind('(');
+  if (open == reason.npos || reason.size() < open + 1 + kTimeSize ||
+      reason.substr(open + 1 + kTimeSize) != " GMT)") {
+    return 0;
+  }
+  std::string time(reason.substr(open + 1, kTimeSize));
+  time[10] = 'T';
+  return MicrosOf(time + "Z");
+}
+
 std::string Shown(std::string_view text) {
   return Printable(Clip(text, 200));
 }
@@ -62,6 +75,9 @@ Result<Machine> ReadInstance(const aws::XmlElement& item) {
   machine.address = item.TextAt("ipAddress");
   machine.private_address = item.TextAt("privateIpAddress");
   machine.started_us = MicrosOf(item.TextAt("launchTime"));
+  if (!IsThere(machine.state)) {
+    machine.ended_us = TransitionMicros(item.TextAt("reason"));
+  }
   const std::string_view code = item.TextAt("stateReason/code");
   machine.is_revoked =
       code == "Server.SpotInstanceTermination" || code == "Server.SpotInstanceShutdown";

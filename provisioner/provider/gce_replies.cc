@@ -96,6 +96,9 @@ Result<GceMachine> ReadGceInstance(const JsonValue& json) {
   machine.private_address = GceText(json, "networkInterfaces[0].networkIP");
   machine.address = GceText(json, "networkInterfaces[0].accessConfigs[0].natIP");
   machine.started_us = ParseRfc3339(GceText(json, "creationTimestamp")).value_or(0) * 1'000'000;
+  if (!IsThere(machine.state)) {
+    machine.ended_us = ParseRfc3339(GceText(json, "lastStopTimestamp")).value_or(0) * 1'000'000;
+  }
   machine.why = Printable(Clip(GceText(json, "statusMessage"), 200));
   if (const JsonValue* const labels = json.Find("labels")) {
     for (const JsonValue& label : labels->children) {

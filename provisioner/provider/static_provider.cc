@@ -67,6 +67,9 @@ class StaticProvider final : public Provider {
     // The token stays used: a machine that was given back is not given again for it.
     for (auto& [token, taken] : taken_) {
       if (std::find(ids.begin(), ids.end(), taken.machine.id) != ids.end()) {
+        if (IsThere(taken.machine.state)) {
+          taken.machine.ended_us = time_->UnixMicros();
+        }
         taken.machine.state = MachineState::kGone;
         taken.machine.why = "released";
       }

@@ -305,6 +305,10 @@ def instance(machine):
     address = "" if name == "terminated" else (
         f"<privateIpAddress>{machine['address']}</privateIpAddress>" +
         (f"<ipAddress>{machine['address']}</ipAddress>" if name != "pending" else ""))
+    if machine["ended"] is not None:
+        ended = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(machine["ended"]))
+        by = "Server.SpotInstanceTermination" if machine["reason"] == "revoked" else "User initiated"
+        reason += f"<reason>{by} ({ended} GMT)</reason>"
     lifecycle = "<instanceLifecycle>spot</instanceLifecycle>" if machine["spot"] else ""
     return (f"<item><reservationId>r-1</reservationId><instancesSet><item>"
             f"<instanceId>{machine['id']}</instanceId><instanceState><code>{code}</code><name>{name}"

@@ -265,6 +265,26 @@ TEST(Ec2RepliesTest, InstancesWithoutNameOrStateAreNone) {
   }
 }
 
+TEST(Ec2RepliesTest, TheEndOfAMachineIsReadFromItsReason) {
+  const auto ended = [](const std::string& reason) {
+    const auto xml = aws::ParseXml(
+        "<r><reservationSet><item><instancesSet><item><instanceId>i-1</instanceId><instanceState>"
+        "<name>terminated</name></instanceState><reason>" +
+        reason + "</reason></item></instancesSet></item></reservationSet></r>");
+    return ReadInstances(*xml)->front().ended_us;
+  };
+  EXPECT_EQ(ended("User initiated (2026-11-01 00:00:01 GMT)"), 1'793'491'201'000'000);
+  for (const char* const reason :
+       {"",
+        "(",
+        "User initiated",
+        "User initiated (2026-11-01 00:00:01)",
+        "x (2026 GMT)",
+        "(soon, and no day at  GMT)"}) {
+    EXPECT_EQ(ended(reason), 0) << reason;
+  }
+}
+
 TEST(Ec2RepliesTest, APriceIsANumber) {
   for (const char* const text : {"", "-1", "nan", "1e999", "0.1x"}) {
     const auto xml = aws::ParseXml(

@@ -167,8 +167,10 @@ def instance(machine):
     network = {"networkIP": machine["address"]}
     if cloud.state(machine) == "running":
         network["accessConfigs"] = [{"natIP": machine["address"]}]
+    stopped = {} if machine["ended"] is None else {
+        "lastStopTimestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(machine["ended"]))}
     return {
-        "name": machine["token"], "status": STATES[cloud.state(machine)],
+        **stopped, "name": machine["token"], "status": STATES[cloud.state(machine)],
         "zone": f"https://www.googleapis.com/compute/v1/projects/{PROJECT}/zones/{machine['zone']}",
         "machineType": "https://www.googleapis.com/compute/v1/" + setup["machineType"],
         "creationTimestamp": time.strftime("%Y-%m-%dT%H:%M:%S.000-07:00", created),

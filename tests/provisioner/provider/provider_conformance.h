@@ -372,9 +372,13 @@ TEST_P(RemoteProviderTest, AMachineStartsAndEndsInItsTime) {
   EXPECT_EQ(Listed().front().state, MachineState::kStarting);
   cloud_->Order(R"({"advance_s": 41})");
   EXPECT_EQ(Listed().front().state, MachineState::kRunning);
+  EXPECT_EQ(Listed().front().ended_us, 0);
   ASSERT_TRUE(provider_->Release({rent.machine->id}).ok());
-  EXPECT_EQ(Listed().front().state, MachineState::kEnding);
-  EXPECT_FALSE(Listed().front().is_revoked);
+  const Machine ending = Listed().front();
+  EXPECT_EQ(ending.state, MachineState::kEnding);
+  EXPECT_FALSE(ending.is_revoked);
+  EXPECT_NEAR(static_cast<double>(ending.ended_us - ending.started_us), 41e6, 5e6)
+      << "what it cost, by the service's clock";
   cloud_->Order(R"({"advance_s": 21})");
   EXPECT_THAT(Living(), testing::IsEmpty());
 }
