@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "provisioner/fleet/kubernetes/kube_api.h"
-#include "provisioner/fleet/kubernetes/pod_keeper.h"
 #include "provisioner/fleet/kubernetes/pod_log.h"
 #include "provisioner/fleet/kubernetes/pod_state.h"
 #include "provisioner/fleet/kubernetes/pod_text.h"
@@ -58,8 +57,12 @@ class PodSession {
         identity_(std::move(identity)),
         pods_path_(KubePath(identity_.name_space, "pods")),
         pod_path_(pods_path_ + "/" + identity_.name),
-        folder_(WatchFolder(job, identity_)),
-        watch_(folder_, job.login, identity_.name_space, identity_.run, job.answer_limit) {}
+        watch_(
+            WatchFolder(job, identity_),
+            job.login,
+            identity_.name_space,
+            identity_.run,
+            job.answer_limit) {}
 
   AgentEnd Run() {
     if (const Status joined = watch_.Join(); !joined.ok()) {
@@ -68,7 +71,7 @@ class PodSession {
     }
     api_.emplace(watch_.socket(), job_.answer_limit);
     const AgentEnd end = RunPod();
-    ::unlink(fmt::format("{}/{}/{}", folder_, kPodsFolder, identity_.name).c_str());
+    watch_.Forget(identity_.name);
     return end;
   }
 
@@ -153,6 +156,7 @@ class PodSession {
     std::vector<std::string> words = job_.arguments;
     std::string pod = WithCommand(job_.pod, words, job_.needs);
     PS_TRY(AddOwner(&pod));
+    PS_TRY(watch_.Want(identity_.name));
     may_be_there_ = true;
     PS_ASSIGN(const KubeReply reply, Post(pods_path_, pod));
     if (reply.status == kConflict) {
@@ -354,7 +358,6 @@ class PodSession {
   const PodIdentity identity_;
   const std::string pods_path_;
   const std::string pod_path_;
-  const std::string folder_;
   PodWatch watch_;
   std::optional<KubeApi> api_;
   PodLog log_;

@@ -203,6 +203,7 @@ class Keeper {
       next = FieldOfPod(list, "metadata.continue");
       version = FieldOfPod(list, "metadata.resourceVersion");
     } while (!next.empty());
+    DeleteUnwanted(listed);
     for (auto& [name, state] : known_) {
       if (!listed.contains(name) && !state.is_gone && !state.is_absent) {
         state.is_absent = true;
@@ -210,6 +211,37 @@ class Keeper {
       }
     }
     return version;
+  }
+
+  /// Pods of the run whose agents are gone: killed before they could delete them, or their creation
+  /// was carried out after it was given up. An agent locks its file before it asks for a Pod.
+  void DeleteUnwanted(const std::set<std::string>& listed) {
+    for (const std::string& name : listed) {
+      const auto it = known_.find(name);
+      if (it == known_.end() || IsWanted(name)) {
+        continue;
+      }
+      const std::string options = fmt::format(
+          R"({{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{{"uid":"{}"}}}})",
+          it->second.uid);
+      const Result<KubeReply> reply = api_.Call(
+          "DELETE",
+          KubePath(options_.name_space, "pods") + "/" + name,
+          options,
+          [this](Duration wait) { return Pause(wait); });
+      AgentSay(fmt::format(
+          "Pod {} has no agent: {}",
+          name,
+          !reply.ok()      ? std::string(reply.status().message())
+          : reply->is_ok() ? "deleted"
+                           : WordsOf(*reply)));
+    }
+  }
+
+  static bool IsWanted(const std::string& name) {
+    const std::string path = fmt::format("{}/{}", kWantedFolder, name);
+    const UniqueFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    return file.is_open() && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0;
   }
 
   /// Until it ends, which is no error.

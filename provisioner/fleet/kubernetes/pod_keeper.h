@@ -8,12 +8,13 @@
 namespace ps::provisioner {
 
 // The files of a PodWatch's folder.
-inline constexpr const char* kUsersFile = "users";    // each agent has a shared lock of it
-inline constexpr const char* kKeeperFile = "keeper";  // the keeper has the lock of it
-inline constexpr const char* kHeardFile = "heard";    // when the API was heard: nanoseconds
-inline constexpr const char* kLogFile = "log";        // of the keeper, and of kubectl
-inline constexpr const char* kSocketFile = "socket";  // of kubectl proxy
-inline constexpr const char* kPodsFolder = "pods";    // a file for each Pod, by its name
+inline constexpr const char* kUsersFile = "users";      // each agent has a shared lock of it
+inline constexpr const char* kKeeperFile = "keeper";    // the keeper has the lock of it
+inline constexpr const char* kHeardFile = "heard";      // when the API was heard: nanoseconds
+inline constexpr const char* kLogFile = "log";          // of the keeper, and of kubectl
+inline constexpr const char* kSocketFile = "socket";    // of kubectl proxy
+inline constexpr const char* kPodsFolder = "pods";      // a file for each Pod, by its name
+inline constexpr const char* kWantedFolder = "wanted";  // one that its agent has locked, likewise
 
 struct PodKeeperOptions {
   KubeLogin login;

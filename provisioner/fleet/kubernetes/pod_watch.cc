@@ -80,6 +80,7 @@ PodWatch::PodWatch(
 
 Status PodWatch::Join() {
   PS_TRY(CreateDirectories(folder_ + "/" + kPodsFolder));
+  PS_TRY(CreateDirectories(folder_ + "/" + kWantedFolder));
   // Whoever gets to the socket has the user's login.
   std::error_code error;
   std::filesystem::permissions(folder_, std::filesystem::perms::owner_all, error);
@@ -93,6 +94,18 @@ Status PodWatch::Join() {
     return IoError("cannot lock", path);
   }
   return Status::Ok();
+}
+
+Status PodWatch::Want(const std::string& pod) {
+  const std::string path = fmt::format("{}/{}/{}", folder_, kWantedFolder, pod);
+  wanted_ = UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  return wanted_.is_open() && ::flock(wanted_.get(), LOCK_EX) == 0 ? Status::Ok()
+                                                                   : IoError("cannot lock", path);
+}
+
+void PodWatch::Forget(const std::string& pod) {
+  ::unlink(fmt::format("{}/{}/{}", folder_, kPodsFolder, pod).c_str());
+  ::unlink(fmt::format("{}/{}/{}", folder_, kWantedFolder, pod).c_str());
 }
 
 void PodWatch::Keep() const {

@@ -41,6 +41,12 @@ class PodWatch {
   /// Takes part, until this object goes. Errors: kIo.
   Status Join();
 
+  /// Says, until this object goes or the process dies, that the Pod has an agent. The keeper
+  /// deletes those of the run that have none. Requires: Join succeeded. Errors: kIo.
+  Status Want(const std::string& pod);
+  /// The Pod is not to be any more, and nothing is to be left of it here.
+  void Forget(const std::string& pod);
+
   /// Begins a keeper when nobody has heard of one for a moment and there is none.
   /// Requires: Join succeeded; the process has one thread.
   void Keep() const;
@@ -64,7 +70,8 @@ class PodWatch {
   const std::string run_;
   const Duration answer_limit_;
   UniqueFd directory_;
-  UniqueFd user_;  // the lock that says that an agent is left
+  UniqueFd user_;    // the lock that says that an agent is left
+  UniqueFd wanted_;  // and the one that says so of its Pod
 };
 
 }  // namespace ps::provisioner

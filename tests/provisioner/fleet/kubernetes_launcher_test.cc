@@ -174,6 +174,30 @@ TEST_P(KubernetesLauncherTest, TheTokenIsInTheSecretAlone) {
   }
 }
 
+/// Nothing is left that could delete it but the agents of other Pods.
+TEST_P(KubernetesLauncherTest, APodWhoseAgentIsGoneIsDeletedAndNoOther) {
+  SetFaults("99 GET watch=1 cut 0.3\n");
+  const auto lost = launcher_->Start(Endless());
+  ASSERT_TRUE(lost.ok());
+  AwaitPid();
+  const std::string lost_pod = KubernetesPlace::LastPod();
+  LaunchSpec other = With({}, "sleep 3; exit 3");
+  other.log_path = directory_ / "other.log";
+  ASSERT_TRUE(launcher_->Start(other).ok());
+  while (Pods().find(KubernetesPlace::LastPod()) == std::string::npos) {
+    Nap();
+  }
+  // The agent's two processes; what brings the log dies with them.
+  const int64_t front = launcher_->pid(*lost);
+  const std::string children = ReadFile(fmt::format("/proc/{0}/task/{0}/children", front)).value();
+  ASSERT_EQ(::kill(static_cast<pid_t>(std::stol(children)), SIGKILL), 0);
+  EXPECT_EQ(AwaitExit().description, "killed by signal 9 (Killed)");
+  while (Pods().find(lost_pod) != std::string::npos) {
+    Nap();
+  }
+  EXPECT_EQ(AwaitExit().code, 3);
+}
+
 /// psctl is a Pod of the same namespace, whose name is its host's: the cluster clears away after
 /// it.
 TEST_P(KubernetesLauncherTest, APodThatMakesPodsOwnsThem) {
