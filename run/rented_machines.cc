@@ -43,8 +43,18 @@ Result<std::unique_ptr<RentedMachines>> RentedMachines::Open(
   options.rental =
       provisioner::RentalOptionsOf(config, RentalRunName(directory.paths()), std::move(script));
   options.rent = launch.rent;
-  // The first one says what is wrong with the credentials; later ones are as that.
-  PS_TRY(provisioner::OpenProvider(launch, nullptr).status());
+  PS_ASSIGN(
+      const std::unique_ptr<provisioner::Provider> provider,
+      provisioner::OpenProvider(launch, nullptr));
+  PS_ASSIGN(const std::vector<provisioner::RentalNote> before, machines->notes_.Load());
+  if (before.empty()) {  // a run that goes on has rented, and has no time to lose
+    provisioner::RentRequest request;
+    request.token = "check";
+    request.pools = options.rental.pools;
+    request.setup = options.rental.setup;
+    request.tags = options.rental.tags;
+    PS_TRY(provisioner::CheckRental(provider.get(), request));
+  }
   options.make_provider = [launch](IsCancelled is_cancelled) {
     return provisioner::OpenProvider(launch, std::move(is_cancelled));
   };

@@ -18,6 +18,67 @@ proto::Estimate Trained(const proto::Estimate& seconds, double before_s) {
   return {less(seconds.value), less(seconds.low), less(seconds.high)};
 }
 
+/// Machines and links of this machine that are as fast as those of the plan.
+void EmulatePlan(const proto::Plan& plan, proto::JobConfig* config) {
+  config->workers.clear();
+  for (const proto::PlanWorkers& planned : plan.workers) {
+    if (planned.count <= 0) {
+      continue;
+    }
+    proto::WorkerGroup group;
+    group.count = static_cast<uint32_t>(planned.count);
+    group.minibatch = static_cast<uint32_t>(std::max(planned.minibatch, 0));
+    group.step_ms = static_cast<float>(1000 * planned.compute_s);
+    group.link_mbit_per_s = MbitPerS(planned.link_bytes_per_s);
+    group.type = planned.instance_type;
+    config->workers.push_back(std::move(group));
+  }
+  config->servers.link_mbit_per_s = MbitPerS(plan.servers.link_bytes_per_s);
+}
+
+void AddOnce(const std::string& text, std::vector<std::string>* list) {
+  if (!text.empty() && std::ranges::find(*list, text) == list->end()) {
+    list->push_back(text);
+  }
+}
+
+/// The machines themselves: types and zones of the plan, and all else of a worker as the job has it
+/// for that type, or for its first group. Servers stay where the job has them.
+Status RentPlan(const proto::Plan& plan, proto::JobConfig* config) {
+  proto::RentConfig* const rent = &config->launch.rent;
+  std::vector<proto::WorkerGroup> groups;
+  for (const proto::PlanWorkers& planned : plan.workers) {
+    if (planned.count <= 0) {
+      continue;
+    }
+    if ((planned.market == proto::Market::kSpot) != rent->spot) {
+      return Status::InvalidArgument(fmt::format(
+          "the plan has {} machines of {}, and launch.rent.spot is {}; a run rents all of one "
+          "kind: "
+          "plan for one market, or change launch.rent.spot",
+          rent->spot ? "on-demand" : "spot",
+          Printable(planned.instance_type),
+          rent->spot));
+    }
+    const auto same =
+        std::ranges::find(config->workers, planned.instance_type, &proto::WorkerGroup::type);
+    proto::WorkerGroup group = same != config->workers.end() ? *same
+                               : config->workers.empty()     ? proto::WorkerGroup()
+                                                             : config->workers.front();
+    group.count = static_cast<uint32_t>(planned.count);
+    group.minibatch = static_cast<uint32_t>(std::max(planned.minibatch, 0));
+    group.type = planned.instance_type;
+    if (!planned.zone.empty()) {
+      group.zones = {planned.zone};
+    }
+    AddOnce(planned.instance_type, &rent->types);
+    AddOnce(planned.zone, &rent->zones);
+    groups.push_back(std::move(group));
+  }
+  config->workers = std::move(groups);
+  return Status::Ok();
+}
+
 }  // namespace
 
 float MbitPerS(double bytes_per_s) {
@@ -55,18 +116,10 @@ Result<proto::JobConfig> ApplyPlan(
         Printable(plan.training_fingerprint),
         TrainingFingerprint(config)));
   }
-  config.workers.clear();
-  for (const proto::PlanWorkers& planned : plan.workers) {
-    if (planned.count <= 0) {
-      continue;
-    }
-    proto::WorkerGroup group;
-    group.count = static_cast<uint32_t>(planned.count);
-    group.minibatch = static_cast<uint32_t>(std::max(planned.minibatch, 0));
-    group.step_ms = static_cast<float>(1000 * planned.compute_s);
-    group.link_mbit_per_s = MbitPerS(planned.link_bytes_per_s);
-    group.type = planned.instance_type;
-    config.workers.push_back(std::move(group));
+  if (proto::IsRented(config.launch.launcher)) {
+    PS_TRY(RentPlan(plan, &config));
+  } else {
+    EmulatePlan(plan, &config);
   }
   if (config.workers.empty()) {
     return Status::InvalidArgument("the plan has no workers, so there is nothing to run");
@@ -78,7 +131,6 @@ Result<proto::JobConfig> ApplyPlan(
   PS_ASSIGN(config, WithScheme(std::move(config), scheme));
   config.servers.launch = true;
   config.servers.count = static_cast<uint32_t>(std::max(plan.servers.count, 1));
-  config.servers.link_mbit_per_s = MbitPerS(plan.servers.link_bytes_per_s);
   if (plan.loss_target > 0) {
     config.run.stop_at_loss = static_cast<float>(plan.loss_target);
   }

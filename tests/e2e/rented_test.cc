@@ -140,7 +140,9 @@ TEST_F(RentedTest, WhatARunLeavesWhenItsMachineGoesIsListedAndSwept) {
   TrainRun run(job_, options_);
   Boot();
   AwaitWorker(&run);
-  EXPECT_THAT(Cloud({"check"}).out, testing::HasSubstr("the job's workers cost at most"));
+  const Output checked = Cloud({"check"});
+  EXPECT_EQ(checked.end, ProcessEnd{}) << checked.out << checked.err;
+  EXPECT_THAT(checked.out, testing::HasSubstr("the job's workers cost at most"));
   const Output living = Cloud({"list"});
   EXPECT_THAT(living.out, testing::HasSubstr("g4dn.xlarge spot in eu-test-1"));
   EXPECT_THAT(living.out, testing::HasSubstr("2 machines, "));
@@ -166,10 +168,9 @@ TEST_F(RentedTest, WithoutStockOrMoneyTheRunSaysWhyAndRentsWhatThereIs) {
     return;
   }
   // Room for one.
-  cloud_.Order(
-      R"({"stock": {"g4dn.xlarge spot in eu-test-1a": 0},)"
-      R"( "prices": {"g4dn.xlarge spot in eu-test-1b": 0.4,)"
-      R"( "g4dn.xlarge spot in eu-test-1a": 0.4}})");
+  cloud_.Order(R"({"stock": {"g4dn.xlarge spot in eu-test-1a": 0},)"
+               R"( "prices": {"g4dn.xlarge spot in eu-test-1b": 0.4,)"
+               R"( "g4dn.xlarge spot in eu-test-1a": 0.4}})");
   job_.Set("budget", R"({"usd_per_hour": 0.5})");
   TrainRun run(job_, options_);
   Boot();
@@ -183,7 +184,7 @@ TEST_F(RentedTest, WithoutStockOrMoneyTheRunSaysWhyAndRentsWhatThereIs) {
   ExpectThatAllWentBack(summary);
 }
 
-TEST_F(RentedTest, WrongCredentialsAndABadSetupRentNothing) {
+TEST_F(RentedTest, WithoutCredentialsAKeyOrASetupNothingIsRented) {
   OpenCloud();
   if (IsSkipped()) {
     return;
@@ -194,6 +195,14 @@ TEST_F(RentedTest, WrongCredentialsAndABadSetupRentNothing) {
     EXPECT_NE(run.WaitForEnd().code, 0);
     EXPECT_THAT(
         run.psctl().Err(), testing::HasSubstr("launch.rent.setup: no file /no/such/script"));
+  }
+  Rent(R"(, "key_name": "nobody's")");
+  {
+    TrainRun run(job_, options_);
+    EXPECT_NE(run.WaitForEnd().code, 0);
+    EXPECT_THAT(
+        run.psctl().Err(),
+        testing::HasSubstr("no machine can be rented: key pair nobody's: there is no key pair"));
   }
   ::unsetenv("AWS_ACCESS_KEY_ID");
   ::unsetenv("AWS_SECRET_ACCESS_KEY");

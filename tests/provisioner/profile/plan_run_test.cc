@@ -53,6 +53,34 @@ TEST(PlanRunTest, APlanBecomesGroupsWithItsSpeedsAndLinks) {
   EXPECT_TRUE(planned->faults.empty());
 }
 
+TEST(PlanRunTest, AJobThatRentsGetsThePlansTypesAndZonesInsteadOfTheirSpeeds) {
+  proto::JobConfig config = JobOf("job");
+  config.launch.launcher = proto::LauncherKind::kEc2;
+  config.launch.rent.types = {"fast"};
+  config.launch.rent.zones = {"zone-a"};
+  config.workers.resize(1);
+  config.workers[0].threads = 8;
+  proto::Plan plan = MakePlan();
+  EXPECT_THAT(
+      ApplyPlan(config, plan, "0000abcd").status().message(),
+      HasSubstr("the plan has on-demand machines of slow, and launch.rent.spot is true"));
+  plan.workers[2].market = proto::Market::kSpot;
+  plan.workers[2].zone = "zone-b";
+  const auto planned = ApplyPlan(config, plan, "0000abcd");
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  ASSERT_EQ(planned->workers.size(), 2U);
+  EXPECT_EQ(planned->workers[0].count, 2U);
+  EXPECT_EQ(planned->workers[0].type, "fast");
+  EXPECT_EQ(planned->workers[0].step_ms, 0);
+  EXPECT_EQ(planned->workers[0].threads, 8U) << "as the job has it";
+  EXPECT_THAT(planned->workers[0].zones, testing::IsEmpty());
+  EXPECT_THAT(planned->workers[1].zones, testing::ElementsAre("zone-b"));
+  EXPECT_THAT(planned->launch.rent.types, testing::ElementsAre("fast", "slow"));
+  EXPECT_THAT(planned->launch.rent.zones, testing::ElementsAre("zone-a", "zone-b"));
+  EXPECT_EQ(planned->servers.count, 2U);
+  EXPECT_EQ(planned->servers.link_mbit_per_s, 0);
+}
+
 TEST(PlanRunTest, AJobRunsWithThePlansLocalSteps) {
   proto::Plan plan = MakePlan();
   plan.local_steps = 50;
