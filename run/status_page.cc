@@ -178,6 +178,12 @@ StatusPage::~StatusPage() {
   ::unlink(paths_.page_key().c_str());
 }
 
+void StatusPage::Freeze() {
+  board_->PutUp(host_->StatusNow(), Duration::zero(), SystemTime().Now());
+  board_->End();
+  calls_->End();
+}
+
 void StatusPage::Show() {
   host_->loop().RunEvery(kTurn, [this] {
     const TimePoint begin = SystemTime().Now();

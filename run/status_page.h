@@ -42,6 +42,10 @@ class StatusPage {
   /// Begins to show the host's run. Within its loop, or before.
   void Show();
 
+  /// The host's loop has ended: what the run has come to is shown until the page goes, and orders
+  /// are refused.
+  void Freeze();
+
   PageBoard& board() { return *board_; }
 
  private:

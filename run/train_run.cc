@@ -302,7 +302,9 @@ int TrainRun::Run() {
   if (host_.core().is_outranked()) {
     LeaveToAnother();
   }
-  page_.reset();
+  if (page_ != nullptr) {
+    page_->Freeze();
+  }
   WriteMetrics();
   Redraw();
   progress_.Finish();

@@ -86,6 +86,7 @@ TEST_F(RunsCommandTest, AJobThatDoesNotRunIsItsNewestEndedRun) {
     ASSERT_TRUE(run.ok()) << run.status();
     status.name = "mnist of day " + std::to_string(day);
     ASSERT_TRUE(WriteFileAtomically(run->paths().summary_text(), run::RenderSummary(status)).ok());
+    ASSERT_TRUE(WriteFileAtomically(run->paths().events(), "").ok());
   }
   EXPECT_EQ(Run({"status", "mnist"}), run::kExitOk);
   EXPECT_THAT(out_, HasSubstr("mnist of day 3"));
