@@ -175,7 +175,9 @@ void RentalBook::HaveMachine(Rental* rental, const Machine& machine, RentalTime 
 
 Duration RentalBook::ListEvery() const {
   const bool is_changing = std::ranges::any_of(rentals_, [](const auto& entry) {
-    return entry.second.stage != Stage::kReady && entry.second.stage != Stage::kAsked;
+    const Rental& rental = entry.second;
+    return (rental.stage != Stage::kReady && rental.stage != Stage::kAsked) ||
+           (rental.was_told && rental.untold_at);
   });
   return is_changing || !strays_.empty() || (is_ending_ && !has_listed_) ? kListSoon : kListLater;
 }
@@ -224,13 +226,29 @@ void RentalBook::OnList(const RentalCall& call, const ListReply& reply, RentalTi
   list_at_ = time.now + ListEvery();
 }
 
+/// A list may forget a machine that is there, and then a process that works would be lost: one that
+/// was told of is missing when lists lack it for a while.
+bool RentalBook::IsMissing(Rental* rental, bool is_told, TimePoint asked) const {
+  if (is_told) {
+    rental->was_told = true;
+    rental->untold_at.reset();
+    return false;
+  }
+  rental->untold_at = rental->untold_at.value_or(asked);
+  if (!rental->was_told) {
+    const bool is_sought = rental->stage == Stage::kSought;
+    return asked > (is_sought ? rental->since : rental->known_at) + options_.visible_max;
+  }
+  return asked - *rental->untold_at >=
+         (rental->stage == Stage::kEnding ? options_.untold_ended_max : options_.untold_max);
+}
+
 void RentalBook::See(uint64_t number, const Machine* machine, TimePoint asked, RentalTime time) {
   Rental& rental = rentals_.at(number);
   if (machine != nullptr && rental.machine.id.empty()) {
     HaveMachine(&rental, *machine, time);
   }
-  const TimePoint told_by = std::max(rental.known_at, rental.since) + options_.visible_max;
-  const bool is_missing = machine == nullptr && asked > told_by;
+  const bool is_missing = IsMissing(&rental, machine != nullptr, asked);
   switch (rental.stage) {
     case Stage::kAsked:
       return;

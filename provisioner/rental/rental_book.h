@@ -28,8 +28,11 @@ struct RentalOptions {
   /// Without a process for so long a machine goes back. A worker that is replaced takes it over
   /// within this time, without another boot.
   Duration idle_max = std::chrono::minutes(1);
-  /// A machine that the provider does not tell of so long after it was rented is gone.
+  /// A machine that no list tells of so long after it was rented is gone.
   Duration visible_max = std::chrono::minutes(1);
+  /// The same of one that lists told of and lack for so long; and that was given back.
+  Duration untold_max = std::chrono::seconds(30);
+  Duration untold_ended_max = std::chrono::seconds(4);
   /// A provider that gives no clear answer for so long fails whoever waits.
   Duration unclear_max = std::chrono::minutes(5);
   size_t rents_max = 4;  // at a time
@@ -138,6 +141,8 @@ class RentalBook {
     TimePoint since{};                    // of the stage
     TimePoint free_at{};                  // it has no seat since
     TimePoint known_at{};                 // from when lists have to tell of it, but for a grace
+    bool was_told = false;                // by a list
+    std::optional<TimePoint> untold_at;   // since when lists lack it
     TimePoint ask_at{};                   // kAsked: not before
     TimePoint release_at{};               // kEnding: not before
     std::optional<TimePoint> trouble_at;  // kAsked: the provider gives no clear answer since
@@ -166,6 +171,7 @@ class RentalBook {
   void OnRent(const RentalCall& call, const RentReply& reply, RentalTime time);
   void OnRentFault(uint64_t number, const RentReply& reply, RentalTime time);
   void OnList(const RentalCall& call, const ListReply& reply, RentalTime time);
+  bool IsMissing(Rental* rental, bool is_told, TimePoint asked) const;
   /// What the provider tells of a rental (null: nothing) in a list that was asked for at `asked`.
   void See(uint64_t number, const Machine* machine, TimePoint asked, RentalTime time);
   void OnRelease(const RentalCall& call, const CallEnd& end, RentalTime time);

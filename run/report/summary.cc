@@ -174,7 +174,6 @@ void AddCounters(const proto::JobStatus& status, JsonWriter* json) {
   json->Field("revocations_noticed", status.revocations_noticed);
   json->Field("revocations_unnoticed", status.revocations_unnoticed);
   json->Field("joins", status.joins);
-  json->Field("usd_spent", status.usd_spent);
   json->Field("rollbacks", status.checkpoints.rollbacks);
   json->Field("steps_undone", status.checkpoints.steps_undone);
   json->Field("samples_undone", status.checkpoints.samples_undone);

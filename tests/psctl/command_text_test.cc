@@ -45,7 +45,7 @@ std::string Offered(const std::string& words, int count) {
 
 TEST(CompletionTest, BashOffersCommandsFlagsChoicesAndRuns) {
   EXPECT_EQ(Offered("psctl tr", 2), "train ");
-  EXPECT_EQ(Offered("psctl catalog ''", 3), "show check import ");
+  EXPECT_EQ(Offered("psctl catalog ''", 3), "show check import refresh ");
   EXPECT_EQ(Offered("psctl train --pr", 3), "--profile --probe --print-config ");
   EXPECT_EQ(Offered("psctl catalog show --so", 4), "--sort ");
   EXPECT_EQ(Offered("psctl completion ''", 3), "bash zsh ");

@@ -105,10 +105,10 @@ class LeavingWorker : public WorkerProgramTest {
     shard_->Send(shard_peer_, request_id, reply);
   }
 
-  /// All frames of the step, which is acknowledged.
+  /// All frames of the step, one or two, each of which is acknowledged.
   Pushed NextPush(Step step) {
     Pushed pushed{std::vector<codec::Encoding>(2), std::vector<float>(kAllElements)};
-    uint64_t request_id = 0;
+    std::vector<uint64_t> request_ids;
     for (size_t chunks = 0; chunks < 2;) {
       const net::Event event = NextToShard<proto::PushRequest>();
       if (event.kind != net::Event::Kind::kMessage) {
@@ -117,8 +117,8 @@ class LeavingWorker : public WorkerProgramTest {
       }
       const auto& push = std::get<proto::PushRequest>(event.message);
       EXPECT_EQ(push.step, step);
-      request_id = event.request_id;
-      pull_id_ = push.wants_pull ? request_id : pull_id_;
+      request_ids.push_back(event.request_id);
+      pull_id_ = push.wants_pull ? event.request_id : pull_id_;
       std::span<const std::byte> bytes = push.payload.bytes();
       for (const proto::ChunkRef& chunk : push.chunks) {
         const uint32_t tensor = TensorOf(chunk.key);
@@ -134,8 +134,9 @@ class LeavingWorker : public WorkerProgramTest {
         ++chunks;
       }
     }
-    shard_->Send(
-        shard_peer_, request_id, proto::PushReply{step, proto::PushOutcome::kApplied, 0, 1, 1});
+    for (const uint64_t id : request_ids) {
+      shard_->Send(shard_peer_, id, proto::PushReply{step, proto::PushOutcome::kApplied, 0, 1, 1});
+    }
     return pushed;
   }
 

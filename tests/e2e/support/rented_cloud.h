@@ -16,11 +16,12 @@
 
 namespace ps::e2e {
 
-/// The fault server of EC2: tests/provisioner/provider/cloud.py says what it takes and tells.
+/// The fault server of a provider: tests/provisioner/provider/cloud.py says what it takes and
+/// tells.
 class RentedCloud {
  public:
-  RentedCloud()
-      : server_({Python(), "tests/provisioner/provider/ec2_server.py"}),
+  explicit RentedCloud(const std::string& script)
+      : server_({Python(), "tests/provisioner/provider/" + script}),
         http_(MakeHttpClient(
             {.connect = std::chrono::seconds(5), .total = std::chrono::seconds(10)}, nullptr)) {}
 

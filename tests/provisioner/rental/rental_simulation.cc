@@ -108,6 +108,7 @@ class World {
     }
     loses_ = chance_.Draw(0.5) ? 0.15 : 0;
     dies_ = chance_.Draw(0.5) ? 0.002 : 0;
+    forgets_ = chance_.Draw(0.3) ? 0.05 : 0;
   }
 
   RentalOutcome Run() {
@@ -255,6 +256,7 @@ class World {
       }
       case RentalCall::Kind::kList:
         pending->answer.list = provider_.List(pending->call.tags, unix_us);
+        ForgetSome(&pending->answer.list.machines);
         if (scenario_.sabotage == Sabotage::kStraysStay) {
           std::erase_if(pending->answer.list.machines, [&](const Machine& machine) {
             return !known_.contains(machine.id);
@@ -279,6 +281,19 @@ class World {
       case RentalCall::Kind::kTidy:
         break;
     }
+  }
+
+  /// Lists leave machines out that are there, each at most once in two minutes.
+  void ForgetSome(std::vector<Machine>* machines) {
+    std::erase_if(*machines, [&](const Machine& machine) {
+      const auto it = forgotten_us_.find(machine.id);
+      const bool may_be = it == forgotten_us_.end() || now_us_ - it->second > 120 * kSecondUs;
+      const bool is_left_out = may_be && !is_calm_ && chance_.Draw(forgets_);
+      if (is_left_out) {
+        forgotten_us_[machine.id] = now_us_;
+      }
+      return is_left_out;
+    });
   }
 
   void Answer() {
@@ -478,7 +493,9 @@ class World {
   uint64_t life_ = 0;
   uint64_t launches_ = 0;
   uint32_t wanted_ = 3;
+  std::map<std::string, int64_t> forgotten_us_;  // machines, by a list
   double loses_ = 0;
+  double forgets_ = 0;
   double dies_ = 0;
   bool is_calm_ = false;
 };
