@@ -227,7 +227,7 @@ void RentalBook::OnList(const RentalCall& call, const ListReply& reply, RentalTi
 }
 
 /// A list may forget a machine that is there, and then a process that works would be lost: one that
-/// was told of is missing when lists lack it for a while.
+/// was told of is missing when lists lack it for a while, any other when two of them do.
 bool RentalBook::IsMissing(Rental* rental, bool is_told, TimePoint asked) const {
   if (is_told) {
     rental->was_told = true;
@@ -237,7 +237,8 @@ bool RentalBook::IsMissing(Rental* rental, bool is_told, TimePoint asked) const 
   rental->untold_at = rental->untold_at.value_or(asked);
   if (!rental->was_told) {
     const bool is_sought = rental->stage == Stage::kSought;
-    return asked > (is_sought ? rental->since : rental->known_at) + options_.visible_max;
+    const TimePoint from = is_sought ? rental->since : rental->known_at;
+    return asked > from + options_.visible_max && asked > *rental->untold_at;
   }
   return asked - *rental->untold_at >=
          (rental->stage == Stage::kEnding ? options_.untold_ended_max : options_.untold_max);

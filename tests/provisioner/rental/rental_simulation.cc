@@ -256,7 +256,9 @@ class World {
       }
       case RentalCall::Kind::kList:
         pending->answer.list = provider_.List(pending->call.tags, unix_us);
-        ForgetSome(&pending->answer.list.machines);
+        if (!pending->is_lost) {
+          ForgetSome(&pending->answer.list.machines);
+        }
         if (scenario_.sabotage == Sabotage::kStraysStay) {
           std::erase_if(pending->answer.list.machines, [&](const Machine& machine) {
             return !known_.contains(machine.id);
@@ -283,14 +285,13 @@ class World {
     }
   }
 
-  /// Lists leave machines out that are there, each at most once in two minutes.
+  /// Lists leave machines out that are there, no two in a row the same one.
   void ForgetSome(std::vector<Machine>* machines) {
+    const std::set<std::string> before = std::exchange(forgotten_, {});
     std::erase_if(*machines, [&](const Machine& machine) {
-      const auto it = forgotten_us_.find(machine.id);
-      const bool may_be = it == forgotten_us_.end() || now_us_ - it->second > 120 * kSecondUs;
-      const bool is_left_out = may_be && !is_calm_ && chance_.Draw(forgets_);
+      const bool is_left_out = !before.contains(machine.id) && !is_calm_ && chance_.Draw(forgets_);
       if (is_left_out) {
-        forgotten_us_[machine.id] = now_us_;
+        forgotten_.insert(machine.id);
       }
       return is_left_out;
     });
@@ -493,7 +494,7 @@ class World {
   uint64_t life_ = 0;
   uint64_t launches_ = 0;
   uint32_t wanted_ = 3;
-  std::map<std::string, int64_t> forgotten_us_;  // machines, by a list
+  std::set<std::string> forgotten_;  // machines, by the last list
   double loses_ = 0;
   double forgets_ = 0;
   double dies_ = 0;
