@@ -29,6 +29,8 @@ using provisioner::CallFault;
 using provisioner::Machine;
 using provisioner::Provider;
 
+constexpr size_t kFindingWidthMax = 500;
+
 struct CloudCommand {
   std::string job_path;
   std::vector<proto::ConfigOverride> overrides;
@@ -213,7 +215,8 @@ int RunCheck(const CloudCommand& command, const Session& session) {
   request.setup = options.setup;
   request.tags = options.tags;
   run::Table table(
-      {{"what", run::Align::kLeft}, {"", run::Align::kLeft}, {"finding", run::Align::kLeft}}, 200);
+      {{"what", run::Align::kLeft}, {"", run::Align::kLeft}, {"finding", run::Align::kLeft}},
+      kFindingWidthMax);
   bool is_right = true;
   for (const provisioner::CheckLine& line : cloud->provider->Check(request)) {
     is_right = is_right && line.end.ok();
@@ -226,10 +229,12 @@ int RunCheck(const CloudCommand& command, const Session& session) {
       cloud->provider->Prices(options.pools, SystemTime().UnixMicros());
   const double rate = WorstRate(config, prices.prices);
   std::string text = table.Render(session.console.out_width);
-  text += rate > 0 ? fmt::format(
-                         "the job's workers cost at most {} USD an hour at the prices of now\n",
-                         FormatUsd(rate))
-                   : "the provider tells no prices; launch.rent.usd_per_hour says them\n";
+  if (rate > 0) {
+    text += fmt::format(
+        "the job's workers cost at most {} USD an hour at the prices of now\n", FormatUsd(rate));
+  } else if (prices.end.ok()) {
+    text += "the provider tells no prices; launch.rent.usd_per_hour says them\n";
+  }
   const auto limit = double{config.budget.usd_per_hour};
   if (limit > 0 && rate > limit) {
     text += fmt::format(
