@@ -235,6 +235,10 @@ bool RentalBook::IsMissing(Rental* rental, bool is_told, TimePoint asked) const 
     return false;
   }
   rental->untold_at = rental->untold_at.value_or(asked);
+  // Lists that lack it are no proof, and a release of one that nobody knows is no error.
+  if (rental->stage == Stage::kEnding && !rental->is_released) {
+    return false;
+  }
   if (!rental->was_told) {
     const bool is_sought = rental->stage == Stage::kSought;
     const TimePoint from = is_sought ? rental->since : rental->known_at;

@@ -7,18 +7,10 @@
 #include <vector>
 
 #include "provisioner/rental/rental_book.h"
+#include "tests/provisioner/rental/no_notes.h"
 
 namespace ps::provisioner {
 namespace {
-
-class NoNotes final : public RentalNotes {
- public:
-  Status Write(const RentalNote& /*note*/) override { return Status::Ok(); }
-
-  Status Remove(uint64_t /*number*/) override { return Status::Ok(); }
-
-  Result<std::vector<RentalNote>> Load() const override { return std::vector<RentalNote>(); }
-};
 
 using Counts = std::map<RentalCall::Kind, int>;
 

@@ -1,0 +1,129 @@
+#include "provisioner/rental/rental_book.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/provisioner/rental/no_notes.h"
+
+namespace ps::provisioner {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+const CallEnd kUnclear = {CallFault::kUnclear, "no answer", {}};
+
+/// A book with one worker, whose provider answers as the test says, second by second.
+class RentalBookTest : public testing::Test {
+ protected:
+  RentalBookTest() : book_(*RentalBook::Open(Options(), &notes_, Now())) {}
+
+  static RentalOptions Options() {
+    RentalOptions options;
+    options.run = "run";
+    options.pools = {{"type", "zone", true}};
+    return options;
+  }
+
+  RentalTime Now() const { return {TimePoint(std::chrono::seconds(second_)), second_ * 1'000'000}; }
+
+  static RentalSeat Seat() { return {proto::ProcessKind::kWorker, 0, LaunchId(1)}; }
+
+  /// Lets time pass. Lists tell `machines`; releases end as `release` says.
+  void Pass(int seconds, const std::vector<Machine>& machines, const CallEnd& release = {}) {
+    for (int i = 0; i < seconds; i++) {
+      second_++;
+      book_.Tick(Now());
+      for (const RentalCall& call : book_.TakeCalls(Now())) {
+        RentalAnswer answer;
+        answer.list.machines = machines;
+        answer.release = release;
+        if (call.kind == RentalCall::Kind::kRelease) {
+          released_.insert(released_.end(), call.ids.begin(), call.ids.end());
+        } else if (call.kind == RentalCall::Kind::kRent) {
+          answer.rent.machine = Rented(call.request);
+        }
+        book_.OnAnswer(call, answer, Now());
+      }
+      for (const RentalEvent& event : book_.TakeEvents()) {
+        events_.push_back(event);
+      }
+    }
+  }
+
+  Machine Rented(const RentRequest& request) const {
+    Machine machine;
+    machine.id = "m-1";
+    machine.pool = request.pools.front();
+    machine.state = MachineState::kRunning;
+    machine.address = "1.2.3.4";
+    machine.tags = request.tags;
+    machine.started_us = Now().unix_us;
+    return machine;
+  }
+
+  /// The machine that the worker has.
+  Machine Start() {
+    book_.Ask(Seat(), Options().pools, Now());
+    Pass(1, {});
+    RentRequest request;
+    request.pools = Options().pools;
+    request.tags = {{std::string(kRunTag), "run"}, {std::string(kRentalTag), "1"}};
+    const Machine machine = Rented(request);
+    Pass(10, {machine});
+    EXPECT_THAT(events_, SizeIs(1));
+    EXPECT_EQ(events_.at(0).kind, RentalEvent::Kind::kReady);
+    events_.clear();
+    return machine;
+  }
+
+  int64_t second_ = 0;
+  NoNotes notes_;
+  RentalBook book_;
+  std::vector<std::string> released_;
+  std::vector<RentalEvent> events_;
+};
+
+TEST_F(RentalBookTest, AMachineThatOneListLacksIsStillThere) {
+  const Machine machine = Start();
+  Pass(31, {});  // lists come every 30 s, and soon after one that lacks something
+  EXPECT_THAT(events_, IsEmpty());
+  Pass(60, {machine});
+  EXPECT_THAT(events_, IsEmpty());
+  EXPECT_THAT(released_, IsEmpty());
+  Pass(70, {});
+  ASSERT_THAT(events_, SizeIs(1));
+  EXPECT_EQ(events_[0].kind, RentalEvent::Kind::kLost);
+  EXPECT_THAT(released_, ElementsAre("m-1")) << "should it be there all the same";
+}
+
+/// Otherwise its cost would end with the list, and it would go on.
+TEST_F(RentalBookTest, AMachineWhoseReleaseHasNoAnswerIsNotGoneBecauseListsLackIt) {
+  Start();
+  book_.Drop(Seat(), true, Now());
+  Pass(120, {}, kUnclear);
+  EXPECT_EQ(book_.machine_count(), 1U);
+  EXPECT_GT(released_.size(), 5U) << "again and again";
+  Pass(20, {});
+  EXPECT_EQ(book_.machine_count(), 0U);
+  released_.clear();
+  Pass(120, {});
+  EXPECT_THAT(released_, IsEmpty());
+}
+
+TEST_F(RentalBookTest, WhatCarriesTheRunsTagAndIsNotKnownIsEnded) {
+  const Machine machine = Start();
+  Machine stray = machine;
+  stray.id = "m-2";
+  Pass(35, {machine, stray});
+  EXPECT_THAT(released_, testing::Contains("m-2"));
+  EXPECT_THAT(released_, testing::Not(testing::Contains("m-1")));
+}
+
+}  // namespace
+}  // namespace ps::provisioner
