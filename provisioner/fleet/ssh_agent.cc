@@ -34,9 +34,11 @@ constexpr int kShellCannotRun = 126;
 constexpr int kShellSignalled = 128;
 
 /// The login shell may be of any kind, so it only has to start another one, whose script follows on
-/// stdin.
+/// stdin. That one stays while the process runs, whatever the process becomes, and a rented machine
+/// looks for it by its first words.
 constexpr const char* kBootstrap =
-    "exec /bin/sh -c 'IFS= read -r n && script=$(head -c \"$n\") && eval \"$script\"'";
+    "exec /bin/sh -c ': spotps process; IFS= read -r n && script=$(head -c \"$n\") && eval "
+    "\"$script\"'";
 
 /// Reads from stdin, after itself: the program if it said "need", the token and an empty line, then
 /// names of signals.
@@ -394,6 +396,10 @@ std::vector<std::string> SshWords(
   }
   words.insert(words.end(), {"--", host});
   return words;
+}
+
+std::string_view SshBootstrap() {
+  return kBootstrap;
 }
 
 std::string ContentName(std::string_view bytes) {

@@ -40,6 +40,9 @@ std::vector<std::string> SshWords(
     Duration answer_limit,
     const std::string& known_hosts = "");
 
+/// The command line on a host behind which a process of ours runs there (MachineScript).
+std::string_view SshBootstrap();
+
 /// A name of the content, for files: other bytes, another name.
 std::string ContentName(std::string_view bytes);
 

@@ -1,8 +1,10 @@
 #include "provisioner/rental/rent_settings.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 
 namespace ps::provisioner {
@@ -13,7 +15,8 @@ constexpr size_t kTagBytesMax = 63;
 
 /// Texts in it are quoted by here-documents whose last line they can't have.
 /// {0}: seconds. {1}: the job's script. {2}, {3}: the host key.
-/// A program of ours lies in a user's .cache/spotps (ssh_agent.cc).
+/// The shell that a process runs behind is found by its command line (SshBootstrap); the pattern
+/// does not match the command line that it stands on.
 constexpr const char* kScript = R"sh(#!/bin/sh
 # A machine of spotps. See provisioner/rental/rent_settings.h.
 root="${{SPOTPS_ROOT:-}}"
@@ -24,8 +27,11 @@ cat > "$root/usr/local/sbin/spotps-watch" <<'SPOTPS_END'
 seconds() {{ cut -d. -f1 /proc/uptime; }}
 last=$(seconds)
 while sleep "${{SPOTPS_WATCH_EVERY_S:-10}}"; do
-  if pgrep -f '/[.]cache/spotps/' > /dev/null; then last=$(seconds); fi
-  if [ $(($(seconds) - last)) -ge {0} ]; then
+  now=$(seconds)
+  if grep -qsa ': spotps[ ]process;' "${{SPOTPS_PROC:-/proc}}"/[0-9]*/cmdline; then
+    last=$now
+  fi
+  if [ $((now - last)) -gt {0} ]; then
     shutdown -h now || poweroff -f
     exit
   fi
@@ -84,6 +90,11 @@ std::pair<std::string, std::string> OursTag() {
   return {"spotps", "machine"};
 }
 
+std::string OwnerName() {
+  std::array<char, 256> name = {};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? TagText(name.data()) : "unknown";
+}
+
 std::string TagText(std::string_view text) {
   std::string tag;
   for (const char c : text.substr(0, kTagBytesMax)) {
@@ -108,6 +119,7 @@ RentalOptions RentalOptionsOf(
   options.setup.user_data = std::move(user_data);
   options.tags[std::string(kNameTag)] = TagText(config.name);
   options.tags.insert(OursTag());
+  options.tags[std::string(kOwnerTag)] = OwnerName();
   options.boot_max = std::chrono::seconds(rent.boot_s);
   options.idle_max = std::chrono::seconds(rent.idle_s);
   if (config.budget.usd > 0) {

@@ -15,6 +15,9 @@ namespace ps::provisioner {
 inline constexpr std::string_view kNameTag = "spotps-job";
 /// On every machine of every run.
 std::pair<std::string, std::string> OursTag();
+/// Names the machine whose psctl rents it: whether a run goes on is known there alone.
+inline constexpr std::string_view kOwnerTag = "spotps-owner";
+std::string OwnerName();
 
 /// Types by zones, in the job's order of types.
 std::vector<Pool> PoolsOf(const proto::RentConfig& rent);

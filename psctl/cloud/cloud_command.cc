@@ -88,6 +88,7 @@ std::string_view StateText(provisioner::MachineState state) {
 struct Row {
   Machine machine;
   std::string run;
+  std::string owner;      // the machine whose psctl rents it
   bool is_owned = false;  // by a run that lives on this machine
   double hours = 0;
   double usd_per_hour = 0;  // 0: not known
@@ -116,6 +117,7 @@ Result<std::vector<Row>> FindMachines(
     Row row;
     row.machine = machine;
     row.run = TagOf(machine, provisioner::kRunTag);
+    row.owner = TagOf(machine, provisioner::kOwnerTag);
     row.is_owned = living.contains(row.run);
     row.hours =
         machine.started_us == 0 ? 0 : static_cast<double>(now_us - machine.started_us) / 3.6e9;
@@ -156,7 +158,9 @@ std::string RenderMachines(const std::vector<Row>& rows, size_t width) {
          std::string(StateText(row.machine.state)),
          fmt::format("{:.2f}", row.hours),
          row.usd_per_hour > 0 ? FormatUsd(row.usd_per_hour) : "-",
-         row.is_owned ? "runs here" : "no run here"});
+         row.is_owned                            ? "runs here"
+         : row.owner == provisioner::OwnerName() ? "no run here"
+                                                 : "psctl of " + Printable(row.owner)});
   }
   return table.Render(width) +
          fmt::format("{}, {} USD an hour\n", Plural(rows.size(), "machine"), FormatUsd(rate));
@@ -177,6 +181,7 @@ std::string JsonOf(const std::vector<Row>& rows) {
     json.Field("state", StateText(row.machine.state));
     json.Field("hours", row.hours);
     json.Field("usd_per_hour", row.usd_per_hour);
+    json.Field("owner", row.owner);
     json.Field("runs_here", row.is_owned);
     json.EndObject();
   }
@@ -271,13 +276,14 @@ Status Confirm(const CloudCommand& command, const run::Console& console) {
         "nothing was ended: there is no terminal to ask on; look with psctl cloud list, then say "
         "--yes");
   }
-  console.err("Runs of other machines are not known here. End these? [y/N] ");
+  console.err("End these? [y/N] ");
   const std::string answer = console.read_line();
   return answer == "y" || answer == "Y" || answer == "yes" ? Status::Ok()
                                                            : Status::Cancelled("nothing was ended");
 }
 
-/// Whatever a run that lives here has stays, also when the run was named.
+/// What a run that lives here has stays, also when the run was named. Of machines that the psctl of
+/// another machine rents nobody knows here whether their run goes on: such a run has to be named.
 int RunSweep(const CloudCommand& command, const Session& session) {
   const run::Console& console = session.console;
   Result<Cloud> cloud = OpenCloud(command);
@@ -292,6 +298,14 @@ int RunSweep(const CloudCommand& command, const Session& session) {
   if (owned > 0) {
     console.err(fmt::format(
         "{} of runs that go on here stay; psctl stop ends such a run\n", Plural(owned, "machine")));
+  }
+  const size_t elsewhere = std::erase_if(*rows, [&](const Row& row) {
+    return command.run.empty() && row.owner != provisioner::OwnerName();
+  });
+  if (elsewhere > 0) {
+    console.err(fmt::format(
+        "{} of other machines' psctl stay; --run RUN ends those of a run that is over\n",
+        Plural(elsewhere, "machine")));
   }
   if (rows->empty()) {
     console.out("nothing to end\n");

@@ -160,12 +160,23 @@ TEST_F(RentedTest, WhatARunLeavesWhenItsMachineGoesIsListedAndSwept) {
   EXPECT_THAT(checked.out, testing::HasSubstr("the job's workers cost at most"));
   const Output living = Cloud({"list"});
   EXPECT_THAT(living.out, testing::HasSubstr("g4dn.xlarge spot in eu-test-1"));
+  EXPECT_THAT(living.out, testing::HasSubstr("runs here"));
   EXPECT_THAT(living.out, testing::HasSubstr("2 machines, "));
   const Output nothing = Cloud({"sweep", "--yes"});
   EXPECT_THAT(nothing.out, testing::HasSubstr("nothing to end")) << nothing.err;
   EXPECT_EQ(cloud_.Machines().size(), 2U);
 
   run.KillCoordinator();
+  // Another machine's psctl may have a run that goes on.
+  const std::string own = cloud_.Machines().front()["tags"]["spotps-owner"].text();
+  cloud_.Order(R"({"tag": {"spotps-owner": "another"}})");
+  EXPECT_THAT(Cloud({"list"}).out, testing::HasSubstr("psctl of another"));
+  const Output others = Cloud({"sweep", "--yes"});
+  EXPECT_THAT(others.out, testing::HasSubstr("nothing to end"));
+  EXPECT_THAT(others.err, testing::HasSubstr("2 machines of other machines' psctl stay"));
+  EXPECT_EQ(cloud_.Machines().size(), 2U);
+  cloud_.Order(R"({"tag": {"spotps-owner": ")" + own + R"("}})");
+
   const Output unasked = Cloud({"sweep"});
   EXPECT_EQ(unasked.end.code, 2);
   EXPECT_THAT(unasked.err, testing::HasSubstr("there is no terminal to ask on"));

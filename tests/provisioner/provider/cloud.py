@@ -16,6 +16,7 @@ A test talks to it by POST /control, with a JSON object of any of these:
   addresses   for the next machines, in turn
   expire_keys true: the keys of before are refused from now on, the second ones are taken
   revoke      id of a machine that the provider takes back
+  tag         {name: value}, which every machine has from now on
   whole_call  true: what is wrong with all pools is an error of the call, not of its reply
   faults      [{"call": rent|list|release|prices|any, "kind": ..., "times": 1, "wait_s": 0,
                 "after": 0}], each met by the calls that follow, `after` of them first:
@@ -77,6 +78,9 @@ class Cloud:
         self.are_keys_expired = order.pop("expire_keys", self.are_keys_expired)
         if "revoke" in order:
             self.revoke(order.pop("revoke"))
+        for machine in self.machines.values():
+            machine["tags"].update(order.get("tag", {}))
+        order.pop("tag", None)
         for name in ("skew_s", "machines_max", "visible_s", "boot_s", "end_s", "page", "addresses",
                      "whole_call"):
             if name in order:

@@ -9,6 +9,7 @@
 
 #include "provisioner/fleet/agent_process.h"
 #include "provisioner/fleet/host_key.h"
+#include "provisioner/fleet/ssh_agent.h"
 #include "provisioner/rental/pool_memory.h"
 #include "provisioner/rental/price_history.h"
 #include "provisioner/rental/rent_settings.h"
@@ -157,6 +158,8 @@ class MachineScriptTest : public testing::Test {
     return output.ok() ? *output : std::string(output.status().message());
   }
 
+  std::string ReadWatch() const { return *ReadFile(folder_ / "root/usr/local/sbin/spotps-watch"); }
+
   bool Has(const std::string& name) const { return std::filesystem::exists(folder_ / name); }
 
   TemporaryFolder folder_;
@@ -186,16 +189,22 @@ TEST_F(MachineScriptTest, AMachineWhoseSetupFailsEndsAndLetsNobodyIn) {
 
 TEST_F(MachineScriptTest, AMachineWithoutAProcessOfOursEndsItself) {
   Stub("setsid", "");
+  const std::string watch = "SPOTPS_WATCH_EVERY_S=0.05 SPOTPS_PROC=" + folder_ / "proc";
+  std::filesystem::create_directories(folder_ / "proc/42");
+  std::filesystem::create_directories(folder_ / "proc/43");
   RunScript(0, "");
-  Stub("pgrep", "exit 1");
-  Run("SPOTPS_WATCH_EVERY_S=0.05 sh " + folder_ / "root/usr/local/sbin/spotps-watch");
+  // Nobody of ours: not this watch either, nor a script of a user.
+  ASSERT_TRUE(
+      WriteFileAtomically(folder_ / "proc/42/cmdline", ReadWatch() + "python3 train.py").ok());
+  Run(watch + " sh " + folder_ / "root/usr/local/sbin/spotps-watch");
   EXPECT_TRUE(Has("shut_down"));
 
-  // With one it goes on: it is stopped by the limit of the test.
+  // What a worker runs behind, whatever that becomes: the watch goes on until the test stops it.
   std::filesystem::remove(folder_ / "shut_down");
-  RunScript(1, "");
-  Stub("pgrep", "exit 0");
-  Run("SPOTPS_WATCH_EVERY_S=0.05 timeout 1 sh " + folder_ / "root/usr/local/sbin/spotps-watch");
+  ASSERT_TRUE(
+      WriteFileAtomically(folder_ / "proc/43/cmdline", "/bin/sh -c " + std::string(SshBootstrap()))
+          .ok());
+  Run(watch + " timeout 2.5 sh " + folder_ / "root/usr/local/sbin/spotps-watch");
   EXPECT_FALSE(Has("shut_down"));
 }
 
