@@ -52,6 +52,12 @@ TEST(JobRentTest, AJobThatRentsNeedsWhatHasNoDefault) {
 
 TEST(JobRentTest, FieldsOfOneLauncherAreNoneOfAnother) {
   EXPECT_THAT(
+      ErrorOf(kSmall, Rented({{"launch.rent.project", "p"}})),
+      HasSubstr("launch.rent.project is for gce; allowed: leave it out"));
+  EXPECT_THAT(
+      ErrorOf(kSmall, Rented({{"launch.launcher", "gce"}})),
+      HasSubstr("launch.rent.region is for ec2; allowed: leave it out"));
+  EXPECT_THAT(
       ErrorOf(kSmall, {{"launch.rent.image", "ami-1"}}),
       HasSubstr("launch.rent is for machines that are rented"));
   EXPECT_THAT(

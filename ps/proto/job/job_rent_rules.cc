@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include "ps/base/host_port.h"
 #include "ps/proto/job/job_rules.h"
@@ -27,6 +28,15 @@ Status NamedMachines(const JobInFile& job) {
       {"types", !rent.types.empty(), is_ec2 ? "[\"c7i.xlarge\"]" : "[\"n2-standard-4\"]"},
       {"image", !rent.image.empty(), is_ec2 ? "\"ami-0123456789abcdef0\"" : "\"debian-12\""},
   }};
+  for (const auto& [field, is_given] :
+       {std::pair("region", !rent.region.empty() && !is_ec2),
+        std::pair("project", !rent.project.empty() && is_ec2)}) {
+    if (is_given) {
+      const std::string path = fmt::format("launch.rent.{}", field);
+      return job.Error(
+          path, fmt::format("{} is for {}; allowed: leave it out", path, is_ec2 ? "gce" : "ec2"));
+    }
+  }
   for (const Needed& one : needed) {
     if (!one.is_given) {
       return job.Error(
