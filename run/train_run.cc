@@ -396,6 +396,9 @@ void TrainRun::TellOfMachinesLeft() {
   if (rented_ == nullptr) {
     return;
   }
+  if (const size_t machines = rented_->summary().machines; machines > 0) {
+    progress_.Say("giving back " + Plural(machines, "machine") + ", for 3 minutes at most");
+  }
   rented_->GiveBackNow();
   NoteRented();
   const size_t left = rented_->left();
