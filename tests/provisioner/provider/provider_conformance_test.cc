@@ -2,9 +2,9 @@
 
 #include "tests/provisioner/provider/provider_conformance.h"
 
-#include "provisioner/provider/static_provider.h"
 #include "tests/provisioner/provider/ec2_cloud.h"
 #include "tests/provisioner/provider/gce_cloud.h"
+#include "tests/provisioner/provider/static_provider.h"
 
 namespace ps::provisioner {
 namespace {

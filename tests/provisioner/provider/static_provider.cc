@@ -1,4 +1,4 @@
-#include "provisioner/provider/static_provider.h"
+#include "tests/provisioner/provider/static_provider.h"
 
 #include <fmt/core.h>
 
