@@ -313,7 +313,6 @@ void RentalBook::LoseMachine(
     event.kind =
         rental->stage == Stage::kReady ? RentalEvent::Kind::kLost : RentalEvent::Kind::kFailed;
     event.seat = *rental->seat;
-    event.number = rental->note.number;
     event.machine = rental->machine;
     event.why = fmt::format(
         "machine {} ({}) {}: {}",

@@ -153,7 +153,6 @@ void RentalBook::Give(Rental* rental, RentalTime time) {
   RentalEvent event;
   event.kind = RentalEvent::Kind::kReady;
   event.seat = seat;
-  event.number = rental->note.number;
   event.machine = rental->machine;
   events_.push_back(std::move(event));
 }

@@ -74,7 +74,6 @@ struct RentalEvent {
 
   Kind kind = Kind::kReady;
   RentalSeat seat;
-  uint64_t number = 0;
   Machine machine;          // kReady, kLost
   std::string why;          // kFailed, kLost: for people
   bool is_revoked = false;  // kLost: the provider took it back
@@ -88,7 +87,7 @@ struct RentalEvent {
 ///  - A machine is noted before it is asked for, and a call without a clear answer is repeated with
 ///    the same token and the same request, so nothing is rented twice.
 ///  - What carries the run's tag and no note, or is a second machine of one note, is ended by the
-///    next list. A machine whose note nobody reads any more ends itself (`machine_watch.h`).
+///    next list. A machine whose note nobody reads any more ends itself (MachineScript).
 ///  - Each machine has one process at a time.
 /// Pure but for the notes. Thread: one.
 class RentalBook {
