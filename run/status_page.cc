@@ -149,7 +149,7 @@ Result<std::unique_ptr<StatusPage>> StatusPage::Start(
     return begun.checkpoint;
   };
   auto source = std::make_unique<PageBoard>(std::move(board));
-  page->board_ = source.get();
+  PageBoard* const shown = source.get();
   std::vector<PageRun> runs;
   runs.push_back({BaseName(options.paths.root), std::move(source)});
   const auto routes = std::make_shared<PageRoutes>(std::move(runs), key, options.software);
@@ -162,6 +162,7 @@ Result<std::unique_ptr<StatusPage>> StatusPage::Start(
     PS_ASSIGN(server, HttpServer::Start(address, {}, answer));
   }
   page->server_ = std::move(server).value();
+  page->board_ = shown;  // which the server owns: without one it is gone
   page->link_ = PageLink(page->server_->address(), key);
   PS_TRY(WriteFileAtomically(options.paths.page_key(), key + "\n", 0600));
   PS_TRY(WriteFileAtomically(options.paths.page_link(), page->link_ + "\n", 0600));
