@@ -42,6 +42,9 @@ class LeavingWorker : public WorkerProgramTest {
     AnswerPull();
     first = NextPush(1);
     if (hands_over) {
+      // It hands over if it knows how long a push takes, which the shard's answer tells: that comes
+      // by another connection than the notice.
+      WaitForReport(1);
       Drain(peer);
     }
     AnswerFusedPull();
@@ -49,6 +52,7 @@ class LeavingWorker : public WorkerProgramTest {
     if (!hands_over) {
       Drain(peer);
     }
+    WaitForReport(2);
     coordinator_->Send(peer, 0, proto::StepAck{Incarnation(1), 2});
     EXPECT_EQ(NextOf<proto::Goodbye>().incarnation, Incarnation(1));
     coordinator_->Send(peer, 0, proto::GoodbyeReply{Incarnation(1)});
@@ -57,6 +61,15 @@ class LeavingWorker : public WorkerProgramTest {
 
  private:
   void TestBody() override {}
+
+  void WaitForReport(Step step) {
+    while (!HasFailure()) {
+      const proto::StepReport report = NextOf<proto::StepReport>();
+      if (!report.steps.empty() && report.steps.back().step == step) {
+        return;
+      }
+    }
+  }
 
   void Drain(proto::PeerId peer) {
     coordinator_->Send(peer, 0, proto::Drain{"scaled down", 60'000});
@@ -112,7 +125,7 @@ class LeavingWorker : public WorkerProgramTest {
     for (size_t chunks = 0; chunks < 2;) {
       const net::Event event = NextToShard<proto::PushRequest>();
       if (event.kind != net::Event::Kind::kMessage) {
-        ADD_FAILURE() << "the worker has left before step " << step;
+        ADD_FAILURE() << "the worker has left before step " << step << "\n" << sink_.Text();
         return pushed;
       }
       const auto& push = std::get<proto::PushRequest>(event.message);

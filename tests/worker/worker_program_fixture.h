@@ -33,8 +33,13 @@ class WaitingSink final : public LogSink {
     });
   }
 
+  std::string Text() const {
+    const std::lock_guard lock(mutex_);
+    return text_;
+  }
+
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::string text_;
 };
@@ -120,7 +125,7 @@ class WorkerProgramTest : public testing::Test {
     while (true) {
       net::Event event = coordinator_->Next();
       if (event.kind != net::Event::Kind::kMessage) {
-        ADD_FAILURE() << "a connection comes or goes";
+        ADD_FAILURE() << "a connection comes or goes, or nothing comes\n" << sink_.Text();
         return {};
       }
       if (const T* message = std::get_if<T>(&event.message)) {
