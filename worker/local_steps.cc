@@ -75,6 +75,10 @@ void LocalSteps::Take(
     const TensorSpec& spec = model_.tensors[i];
     Tensor& tensor = tensors_[i];
     const auto count = static_cast<int64_t>(tensor.value.size());
+    const proto::TensorTreatment treatment = model_.TreatmentOf(i);
+    if (treatment.is_frozen) {
+      continue;
+    }
     if (!kernels::AllFinite(gradients[i])) {
       is_bad = true;
       continue;
@@ -90,10 +94,10 @@ void LocalSteps::Take(
     const auto slot = [&tensor](size_t index) {
       return tensor.slots[index].empty() ? nullptr : tensor.slots[index].data();
     };
-    const float decay = spec.has_weight_decay ? rule_.weight_decay : 0;
+    const float decay = treatment.has_weight_decay ? rule_.weight_decay : 0;
     const bool is_whole = kernels::ApplyUpdate(
         rule_,
-        {lr, decay, ++tensor.updates},
+        {lr * treatment.lr_factor, decay, ++tensor.updates},
         {gradients[i].data(), tensor.value.data(), {slot(0), slot(1)}, count});
     is_bad = is_bad || !is_whole;
   }

@@ -62,19 +62,19 @@ Trainer::Trainer(
   }
 }
 
-std::vector<UpdateRule> Trainer::TensorRules() const {
-  std::vector<UpdateRule> rules;
-  for (const TensorSpec& tensor : model_.tensors) {
-    rules.push_back(tensor.rule);
+std::vector<proto::PushKind> Trainer::TensorPushes() const {
+  std::vector<proto::PushKind> pushes;
+  for (size_t i = 0; i < model_.tensors.size(); ++i) {
+    pushes.push_back(proto::PushKindOf(model_.tensors[i].rule, model_.TreatmentOf(i).is_frozen));
   }
-  return rules;
+  return pushes;
 }
 
 std::vector<codec::Encoding> Trainer::TensorEncodings() const {
   const codec::Encoding push = proto::PushEncodingOf(config_);
   std::vector<codec::Encoding> encodings;
-  for (const UpdateRule rule : TensorRules()) {
-    encodings.push_back(proto::PushEncodingOf(push, rule));
+  for (const proto::PushKind kind : TensorPushes()) {
+    encodings.push_back(proto::PushEncodingOf(push, kind));
   }
   return encodings;
 }
@@ -281,6 +281,7 @@ Result<std::unique_ptr<Trainer>> Trainer::Make(
   PS_ASSIGN(Dataset dataset, Dataset::Load(config.data, progress));
   const DatasetInfo& info = dataset.info();
   PS_ASSIGN(Model model, MakeModel(config.model, info.shape, info.classes, info.labels));
+  PS_TRY(TreatTensors(config, &model));
   PS_TRY(CheckTrainBatches(config, model));
   std::vector<kernels::Backend*> devices;
   for (const auto& backend : backends) {

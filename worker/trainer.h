@@ -57,8 +57,7 @@ class Trainer {
   /// What each tensor's gradient travels as. Step leaves it so where the device encodes it
   /// (proto::IsEncodedByDevice), as client::ChunkLayout says, else as f32.
   std::vector<codec::Encoding> TensorEncodings() const;
-  /// What servers do with each tensor's gradient.
-  std::vector<UpdateRule> TensorRules() const;
+  std::vector<proto::PushKind> TensorPushes() const;
 
   const proto::DatasetFingerprint& data() const { return dataset_.fingerprint(); }
 

@@ -172,7 +172,7 @@ Status WorkerProgram::TakeTrainer(const proto::JobConfig& config) {
   settings_.timing = proto::Timing::Of(config);
   settings_.tensor_elements = trainer->TensorElements();
   settings_.tensor_encodings = trainer->TensorEncodings();
-  settings_.tensor_rules = trainer->TensorRules();
+  settings_.tensor_pushes = trainer->TensorPushes();
   settings_.steps = proto::StepSettingsOf(config);
   is_encoding_ = !proto::IsEncodedByDevice(config);
   has_error_feedback_ = proto::HasErrorFeedback(config);

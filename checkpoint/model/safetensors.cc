@@ -208,8 +208,10 @@ Status SafetensorsWriter::Write(size_t tensor, int64_t begin, std::span<const fl
       return WriteConverted<uint16_t>(fd_.get(), values, at, draft_path_, FloatToHalf);
     case ElementType::kBf16:
       return WriteConverted<uint16_t>(fd_.get(), values, at, draft_path_, FloatToBf16);
+    case ElementType::kI64:
+      break;
   }
-  return Status::Ok();
+  return Status::Unsupported(fmt::format("{}: values are not written as I64", path_));
 }
 
 Status SafetensorsWriter::Finish() {
@@ -265,8 +267,11 @@ Status SafetensorsReader::ReadValues(
       return ReadConverted<uint16_t>(fd, out, at, path_, HalfToFloat);
     case ElementType::kBf16:
       return ReadConverted<uint16_t>(fd, out, at, path_, Bf16ToFloat);
+    case ElementType::kI64:
+      break;
   }
-  return Status::Ok();
+  return Status::Unsupported(
+      fmt::format("tensor \"{}\" has elements of type I64", Printable(tensor.name)));
 }
 
 }  // namespace ps::checkpoint

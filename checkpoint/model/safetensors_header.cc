@@ -19,15 +19,7 @@ namespace {
 constexpr uint64_t kDataAlignment = 64;
 constexpr std::string_view kMetadata = "__metadata__";
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
-constexpr std::array<std::string_view, 4> kTypeNames = {"F64", "F32", "F16", "BF16"};
-
-std::string ShapeText(const std::vector<int64_t>& shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i) {
-    text += fmt::format("{}{}", i == 0 ? "" : ",", shape[i]);
-  }
-  return text + "]";
-}
+constexpr std::array<std::string_view, 5> kTypeNames = {"F64", "F32", "F16", "BF16", "I64"};
 
 std::string JsonText(std::string_view text) {
   std::string out = "\"";
@@ -135,7 +127,7 @@ class HeaderParser {
           "{} has elements of type {}; taken are {}",
           who,
           Clip(Printable(*fields.type), 20),
-          Join(kTypeNames)));
+          Join(std::span(kTypeNames).first(4))));
     }
     tensor.type = static_cast<ElementType>(type - kTypeNames.begin());
     tensor.begin = fields.offsets->at(0);
@@ -199,7 +191,23 @@ std::string_view ElementTypeName(ElementType type) {
 }
 
 uint64_t ElementBytes(ElementType type) {
-  return type == ElementType::kF64 ? 8 : type == ElementType::kF32 ? 4 : 2;
+  switch (type) {
+    case ElementType::kF64:
+    case ElementType::kI64:
+      return 8;
+    case ElementType::kF32:
+      return 4;
+    default:
+      return 2;
+  }
+}
+
+std::string ShapeText(const std::vector<int64_t>& shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : ",", shape[i]);
+  }
+  return text + "]";
 }
 
 const StoredTensor* SafetensorsHeader::Find(std::string_view name) const {
@@ -257,37 +265,6 @@ SafetensorsHeader HeaderOf(
     header.tensors.push_back({spec.name, type, spec.shape, spec.element_count(), begin});
   }
   return header;
-}
-
-Status CheckTensors(const SafetensorsHeader& header, std::span<const TensorSpec> tensors) {
-  std::map<std::string_view, const StoredTensor*> rest;
-  for (const StoredTensor& tensor : header.tensors) {
-    rest.emplace(tensor.name, &tensor);
-  }
-  for (const TensorSpec& spec : tensors) {
-    const auto it = rest.find(spec.name);
-    if (it == rest.end()) {
-      return Status::InvalidArgument(fmt::format(
-          "it has no tensor \"{}\", which the model has with shape {}",
-          Printable(spec.name),
-          ShapeText(spec.shape)));
-    }
-    if (it->second->shape != spec.shape) {
-      return Status::InvalidArgument(fmt::format(
-          "its tensor \"{}\" has shape {}, the model's has {}",
-          Printable(spec.name),
-          Clip(ShapeText(it->second->shape), 80),
-          ShapeText(spec.shape)));
-    }
-    rest.erase(it);
-  }
-  if (!rest.empty()) {
-    return Status::InvalidArgument(fmt::format(
-        "it has a tensor \"{}\" that the model does not have{}",
-        Clip(Printable(rest.begin()->first), 120),
-        rest.size() == 1 ? "" : fmt::format(", and {} more such", rest.size() - 1)));
-  }
-  return Status::Ok();
 }
 
 }  // namespace ps::checkpoint

@@ -12,8 +12,9 @@
 
 namespace ps::checkpoint {
 
-/// How an element is stored.
-enum class ElementType : uint8_t { kF64, kF32, kF16, kBf16 };
+/// How an element is stored. kI64: what others count with (torch.nn.BatchNorm2d does); such a
+/// tensor is none of a model's, and is never read.
+enum class ElementType : uint8_t { kF64, kF32, kF16, kBf16, kI64 };
 
 /// "F32", ...: the name in the file.
 std::string_view ElementTypeName(ElementType type);
@@ -57,14 +58,13 @@ Result<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json, uint64_t
 /// UTF-8 becomes the replacement character.
 std::string PrintSafetensorsHeader(const SafetensorsHeader& header);
 
+/// "[128,784]".
+std::string ShapeText(const std::vector<int64_t>& shape);
+
 /// The header of a file with these tensors, in their order.
 SafetensorsHeader HeaderOf(
     std::span<const TensorSpec> tensors,
     ElementType type,
     std::map<std::string, std::string> metadata);
-
-/// Whether the file has the model's tensors by name and shape and no others. Errors:
-/// kInvalidArgument naming the first that is missing, odd or too many.
-Status CheckTensors(const SafetensorsHeader& header, std::span<const TensorSpec> tensors);
 
 }  // namespace ps::checkpoint

@@ -227,9 +227,9 @@ Result<bool> StepPipeline::TakeSettings(const proto::StepSettings& settings) {
   if (!is_push_same) {
     std::vector<codec::Encoding> encodings;
     for (size_t tensor = 0; tensor < links_.layout().tensor_count(); ++tensor) {
-      const std::vector<UpdateRule>& rules = session_.settings.tensor_rules;
+      const std::vector<proto::PushKind>& pushes = session_.settings.tensor_pushes;
       encodings.push_back(proto::PushEncodingOf(
-          settings.push, rules.empty() ? UpdateRule::kOptimizer : rules[tensor]));
+          settings.push, pushes.empty() ? proto::PushKind::kGradient : pushes[tensor]));
     }
     links_.SetPushEncodings(encodings);
     PS_TRY(host_.ChangeEncodings(links_.layout(), settings.has_feedback));

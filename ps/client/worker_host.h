@@ -10,6 +10,7 @@
 #include "ps/client/chunk_layout.h"
 #include "ps/client/gradient_loan.h"
 #include "ps/client/pull_intake.h"
+#include "ps/proto/exchange.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/timing.h"
 
@@ -22,7 +23,7 @@ struct WorkerSettings {
   proto::Timing timing;
   std::vector<int64_t> tensor_elements;           // of the model as this program builds it
   std::vector<codec::Encoding> tensor_encodings;  // of each one's gradient; none: all f32
-  std::vector<UpdateRule> tensor_rules;           // none: all of them are the optimizer's
+  std::vector<proto::PushKind> tensor_pushes;     // none: all are gradients
   proto::StepSettings steps;                      // that tensor_encodings are of
   proto::DatasetFingerprint data;                 // as this program has read it
   std::string device;                             // that it computes on, for people

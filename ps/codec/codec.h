@@ -28,5 +28,6 @@ extern const Codec kBf16Codec;
 extern const Codec kInt8Codec;
 extern const Codec kInt4Codec;
 extern const Codec kTopkCodec;
+extern const Codec kNothingCodec;
 
 }  // namespace ps::codec

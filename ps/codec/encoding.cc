@@ -16,7 +16,10 @@ namespace {
 
 /// By number.
 constexpr std::array<const Codec*, kEncodingKindCount> kCodecs = {
-    &kF32Codec, &kBf16Codec, &kInt8Codec, &kInt4Codec, &kTopkCodec};
+    &kF32Codec, &kBf16Codec, &kInt8Codec, &kInt4Codec, &kTopkCodec, &kNothingCodec};
+
+/// Those that people name: all but the last.
+constexpr std::span<const Codec* const> kNamed = std::span(kCodecs).first(kCodecs.size() - 1);
 
 const Codec& CodecOf(const Encoding& encoding) {
   return *kCodecs[static_cast<size_t>(encoding.kind)];
@@ -41,7 +44,7 @@ std::optional<uint32_t> ParseShare(std::string_view text) {
 
 std::string UnknownText(std::string_view name) {
   std::vector<std::string_view> names;
-  for (const Codec* codec : kCodecs) {
+  for (const Codec* codec : kNamed) {
     names.push_back(codec->name);
   }
   const std::string nearest = NearestName(name, names);
@@ -84,7 +87,7 @@ Status CheckEncoding(const Encoding& encoding) {
 
 std::vector<std::string_view> EncodingNames() {
   std::vector<std::string_view> names;
-  for (const Codec* codec : kCodecs) {
+  for (const Codec* codec : kNamed) {
     names.push_back(codec->has_share ? "topk:0.01" : codec->name);
   }
   return names;
@@ -93,8 +96,8 @@ std::vector<std::string_view> EncodingNames() {
 Result<Encoding> ParseEncoding(std::string_view text) {
   const size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
-  for (size_t i = 0; i < kCodecs.size(); ++i) {
-    const Codec& codec = *kCodecs[i];
+  for (size_t i = 0; i < kNamed.size(); ++i) {
+    const Codec& codec = *kNamed[i];
     if (codec.name != name) {
       continue;
     }

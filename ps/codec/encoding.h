@@ -12,9 +12,16 @@
 namespace ps::codec {
 
 /// How f32 values are written where every byte counts. The numbers travel.
-enum class EncodingKind : uint8_t { kF32 = 0, kBf16 = 1, kInt8 = 2, kInt4 = 3, kTopk = 4 };
+enum class EncodingKind : uint8_t {
+  kF32 = 0,
+  kBf16 = 1,
+  kInt8 = 2,
+  kInt4 = 3,
+  kTopk = 4,
+  kNothing = 5,  // values that nobody wants: no bytes, which decode to zeros. No job names it
+};
 
-inline constexpr int kEncodingKindCount = 5;
+inline constexpr int kEncodingKindCount = 6;
 
 /// A kind with its parameters: a small value that compares.
 ///
@@ -22,7 +29,8 @@ inline constexpr int kEncodingKindCount = 5;
 /// - The size follows from the number of values alone, and is never more than that of f32.
 /// - The bytes follow from the values (and the residual) alone, the same on every machine. They
 ///   have no alignment.
-/// - What is not finite stays so: where a value or its sum with the residual is NaN or infinite,
+/// - What is not finite stays so, but with kNothing, which leaves the residual alone: where a value
+/// or its sum with the residual is NaN or infinite,
 ///   decoding gives at least one value of its block that is NaN or infinite.
 struct Encoding {
   EncodingKind kind = EncodingKind::kF32;

@@ -59,9 +59,8 @@ CoordinatorHost::~CoordinatorHost() = default;
 
 Result<uint32_t> CoordinatorHost::Listen() {
   const proto::RunConfig& run = options_.job.config.run;
-  if (const std::string& from = options_.job.config.model.from; !from.empty()) {
-    PS_ASSIGN(
-        model_source_, ModelFileSource::Open(from, options_.job.tensors).Annotate("model.from"));
+  if (!options_.job.config.model.from.empty()) {
+    PS_ASSIGN(model_source_, ModelFileSource::Open(options_.job.config, options_.job.tensors));
   }
   PS_TRY(MakeCore());
   PS_ASSIGN(

@@ -14,10 +14,25 @@ using ps::codec::Encoding;
 /// What the gradients of an optimizer's tensors travel as.
 Encoding PushEncodingOf(const JobConfig& config);
 
-/// What pushes to tensors of this rule travel as in a job of that encoding. Observations stay as
-/// they are: they are averaged over many steps, where small differences count.
-constexpr Encoding PushEncodingOf(Encoding job, UpdateRule rule) {
-  return rule == UpdateRule::kOptimizer ? job : Encoding{};
+/// What of a tensor is pushed.
+enum class PushKind : uint8_t {
+  kGradient,
+  kObservation,  // of UpdateRule::kAverage
+  kNothing,      // it is frozen
+};
+
+constexpr PushKind PushKindOf(UpdateRule rule, bool is_frozen = false) {
+  return is_frozen                        ? PushKind::kNothing
+         : rule == UpdateRule::kOptimizer ? PushKind::kGradient
+                                          : PushKind::kObservation;
+}
+
+/// What it travels as in a job of that encoding. Observations stay as they are: they are averaged
+/// over many steps, where small differences count.
+constexpr Encoding PushEncodingOf(Encoding job, PushKind kind) {
+  return kind == PushKind::kGradient  ? job
+         : kind == PushKind::kNothing ? Encoding{ps::codec::EncodingKind::kNothing}
+                                      : Encoding{};
 }
 
 /// Whether a worker's device leaves its gradients as they travel, rounded. Else they are f32, and

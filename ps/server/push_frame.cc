@@ -39,11 +39,15 @@ Status NoSuchPart(const proto::PushRequest& push, const proto::ChunkRef& ref, co
 }
 
 /// It is averaged over many steps, where small differences count.
-Status EncodedObservation(const proto::PushRequest& push, const proto::ChunkRef& ref) {
+Status WrongEncoding(
+    const proto::PushRequest& push, const proto::ChunkRef& ref, proto::PushKind kind) {
   return Status::InvalidArgument(fmt::format(
-      "chunk {} comes as {}, and it is of observations, which travel as f32; {}",
+      "chunk {} comes as {}, and it is {}; {}",
       ref.key.value,
       push.encoding.ToText(),
+      kind == proto::PushKind::kNothing       ? "frozen, and travels as nothing"
+      : kind == proto::PushKind::kObservation ? "of observations, which travel as f32"
+                                              : "trained, and travels as what it is",
       StepText(push)));
 }
 
@@ -143,8 +147,11 @@ Status PushFrame::ReadParts(const proto::PushRequest& push) {
       continue;
     }
     const Chunk& chunk = store_.chunks()[*index];
-    if (push.encoding != proto::PushEncodingOf(push.encoding, chunk.rule)) {
-      return EncodedObservation(push, ref);
+    const proto::PushKind kind = proto::PushKindOf(chunk.rule, chunk.is_frozen);
+    const bool is_nothing = push.encoding.kind == codec::EncodingKind::kNothing;
+    if (push.encoding != proto::PushEncodingOf(push.encoding, kind) ||
+        is_nothing != (kind == proto::PushKind::kNothing)) {
+      return WrongEncoding(push, ref, kind);
     }
     const std::optional<uint32_t> part = store_.parts().IndexOf(
         static_cast<uint64_t>(chunk.element_count), {ref.element_begin, ref.element_count});

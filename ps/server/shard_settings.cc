@@ -10,6 +10,12 @@ ShardSettings ShardSettings::Of(const proto::JobConfig& config) {
   ShardSettings settings;
   settings.seed = config.train.seed;
   settings.optimizer = proto::ServerOptimizer(config);
+  settings.parameters = config.parameters;
+  if (config.train.local_steps > 1) {
+    for (proto::ParameterGroup& group : settings.parameters) {
+      group.lr_factor = 1;  // the workers' steps have it
+    }
+  }
   settings.lr_policy = LrPolicy(config);
   settings.reference_samples = config.train.minibatch;
   settings.frame_bytes = uint64_t{config.servers.frame_kib} << 10U;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "ps/base/status.h"
 #include "ps/proto/job/job_config.h"
@@ -16,6 +17,7 @@ namespace ps::server {
 struct ShardSettings {
   uint64_t seed = 1;
   proto::OptimizerConfig optimizer;
+  std::vector<proto::ParameterGroup> parameters;
   LrPolicy lr_policy;              // before the first step
   uint32_t reference_samples = 1;  // async, ssp: a minibatch of so many counts as one
   uint64_t frame_bytes = 512U << 10;

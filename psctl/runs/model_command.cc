@@ -41,9 +41,11 @@ std::string ByteText(const worker::Model& model) {
 uint64_t PushedBytes(const worker::Model& model, const proto::JobConfig& config) {
   const proto::Encoding push = proto::PushEncodingOf(config);
   uint64_t bytes = 0;
-  for (const TensorSpec& tensor : model.tensors) {
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    const TensorSpec& tensor = model.tensors[i];
+    const proto::PushKind kind = proto::PushKindOf(tensor.rule, model.TreatmentOf(i).is_frozen);
     const auto elements = static_cast<uint64_t>(tensor.element_count());
-    bytes += proto::PushEncodingOf(push, tensor.rule).SizeOf(elements);
+    bytes += proto::PushEncodingOf(push, kind).SizeOf(elements);
   }
   return bytes;
 }

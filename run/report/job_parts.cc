@@ -1,7 +1,11 @@
 #include "run/report/job_parts.h"
 
-#include <algorithm>
+#include <fmt/core.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "ps/base/text.h"
 #include "ps/coordinator/checkpoints/model_file.h"
 #include "ps/coordinator/state/placement.h"
 #include "ps/proto/job/job_limits.h"
@@ -25,6 +29,41 @@ uint64_t LargestShardBytes(const proto::JobConfig& config, const worker::Model& 
 Status CheckLimits(const proto::JobConfig& config, const worker::Model& model) {
   PS_TRY(proto::CheckModelLimits(config, model.tensors));
   return proto::CheckRoundLimits(config, LargestShardBytes(config, model));
+}
+
+/// "8 of 10 tensors, by their names in PyTorch; drawn: 9.linear.weight (its tensor ...)".
+std::string TakenText(
+    const checkpoint::TensorMatch& match, const std::vector<TensorSpec>& tensors) {
+  constexpr size_t kNamesMax = 6;  // of each list
+  std::vector<std::string> drawn;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (match.stored[i] == nullptr) {
+      drawn.push_back(tensors[i].name);
+    }
+  }
+  const auto list = [kNamesMax](const char* what, std::vector<std::string> names) {
+    const size_t more = names.size() - std::min(names.size(), kNamesMax);
+    names.resize(names.size() - more);
+    return names.empty() ? std::string()
+                         : fmt::format(
+                               "; {}: {}{}",
+                               what,
+                               Join(names),
+                               more == 0 ? "" : fmt::format(" and {} more", more));
+  };
+  std::vector<std::string> unused;
+  for (const checkpoint::StoredTensor* tensor : match.unused) {
+    unused.push_back(Clip(Printable(tensor->name), 80));
+  }
+  const std::string_view by = match.kind == checkpoint::MatchKind::kName ? "by name"
+                              : match.kind == checkpoint::MatchKind::kTorchName
+                                  ? "by their names in PyTorch"
+                                  : "in the order of the layers";
+  std::string text =
+      fmt::format("{} of {} tensors, {}", tensors.size() - drawn.size(), tensors.size(), by);
+  text += list("drawn", std::move(drawn));
+  text += list("in another shape", match.misfits);
+  return text + list("not used", std::move(unused));
 }
 
 Result<JobParts> PartsOfScript(const proto::JobConfig& config) {
@@ -59,12 +98,12 @@ Result<JobParts> PartsOf(
   PS_ASSIGN(
       parts.model,
       worker::MakeModel(config.model, parts.data.shape, parts.data.classes, parts.data.labels));
+  PS_TRY(worker::TreatTensors(config, &parts.model));
   PS_TRY(worker::CheckTrainBatches(config, parts.model));
   PS_TRY(CheckLimits(config, parts.model));
   if (!config.model.from.empty()) {
-    PS_TRY(coordinator::ModelFileSource::Open(config.model.from, parts.model.tensors)
-               .Annotate("model.from")
-               .status());
+    PS_ASSIGN(const auto source, coordinator::ModelFileSource::Open(config, parts.model.tensors));
+    parts.taken = TakenText(source->match(), parts.model.tensors);
   }
   return parts;
 }
@@ -108,9 +147,7 @@ Status CheckData(
       return Status::Ok();
     }
     PS_ASSIGN(const JobParts parts, PartsOf(config));
-    PS_ASSIGN(
-        const auto source,
-        coordinator::ModelFileSource::Open(config.model.from, parts.model.tensors));
+    PS_ASSIGN(const auto source, coordinator::ModelFileSource::Open(config, parts.model.tensors));
     return source->CheckValues().Annotate("model.from");
   };
   const Status checked = check();

@@ -17,6 +17,7 @@ struct JobParts {
   worker::DatasetInfo data;
   worker::Model model;                // without layers where a program computes
   std::optional<ScriptParts> script;  // of worker.program
+  std::string taken;                  // for people: what the model has of model.from
 };
 
 /// The job with what it leaves to worker.program; as it is without one. Errors: as LoadParts.

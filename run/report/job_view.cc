@@ -248,6 +248,15 @@ std::string ModelText(const JobParts& parts) {
       frozen += static_cast<uint64_t>(tensor.element_count());
     }
   }
+  uint64_t kept = 0;
+  for (size_t i = 0; i < parts.model.tensors.size(); ++i) {
+    kept += parts.model.TreatmentOf(i).is_frozen
+                ? static_cast<uint64_t>(parts.model.tensors[i].element_count())
+                : 0;
+  }
+  if (kept > 0) {
+    text += ", of which " + FormatCount(kept) + " are frozen";
+  }
   return frozen == 0 ? text : text + ", and " + FormatCount(frozen) + " that nobody trains";
 }
 
@@ -278,6 +287,9 @@ std::vector<std::pair<std::string, std::string>> DescribeJob(
       proto::PullEncodingOf(config).is_lossy() ||
       proto::AutoSettingsOf(config) != proto::AutoSettings()) {
     pairs.emplace_back("exchange", ExchangeLine(config, parts));
+  }
+  if (!parts.taken.empty()) {
+    pairs.emplace_back("from", parts.taken);
   }
   if (!parts.data.class_names.empty()) {
     pairs.emplace_back("classes", ClassesText(parts.data.class_names));

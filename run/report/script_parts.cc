@@ -202,7 +202,8 @@ Result<ScriptParts> ScriptParts::Read(const std::string& path) {
 Status ScriptParts::TakeValuesFrom(const std::string& model_file) {
   PS_ASSIGN(
       const auto source,
-      coordinator::ModelFileSource::Open(model_file, description_.tensors, description_.frozen)
+      coordinator::ModelFileSource::Open(
+          model_file, description_.tensors, {.frozen = description_.frozen})
           .Annotate("model.from"));
   PS_TRY(source->CheckValues().Annotate("model.from"));
   values_from_ = model_file;
@@ -228,7 +229,8 @@ Status ScriptParts::KeepAs(const std::string& path) const {
 Status ScriptParts::KeepValuesAs(const std::string& path) const {
   PS_ASSIGN(
       const auto source,
-      coordinator::ModelFileSource::Open(values_from_, description_.tensors, description_.frozen));
+      coordinator::ModelFileSource::Open(
+          values_from_, description_.tensors, {.frozen = description_.frozen}));
   PS_ASSIGN(checkpoint::SafetensorsWriter writer, worker::CreateDescription(path, description_));
   std::vector<float> part;
   for (uint32_t tensor = 0; tensor < description_.tensors.size(); ++tensor) {

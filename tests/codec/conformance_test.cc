@@ -53,6 +53,7 @@ double BoundOf(const Encoding& encoding, float value, float largest) {
     case EncodingKind::kInt4:
       return std::max(largest / 6.0 * kRounding, 0x1p-100);
     case EncodingKind::kTopk:
+    case EncodingKind::kNothing:
       return largest;
   }
   return 0;

@@ -39,11 +39,26 @@ TEST(EncodingTest, ErrorsSayWhatIsMeant) {
   }
 }
 
+TEST(EncodingTest, NothingHasNoBytesAndNoNameInAJob) {
+  const Encoding nothing{EncodingKind::kNothing};
+  EXPECT_TRUE(CheckEncoding(nothing).ok());
+  EXPECT_FALSE(ParseEncoding(nothing.ToText()).ok());
+  const std::vector<float> values = {1, -2, std::numeric_limits<float>::quiet_NaN()};
+  std::vector<float> residual = {0.5F, 0.5F, 0.5F};
+  const std::vector<std::byte> bytes = Encoded(nothing, values, residual);
+  EXPECT_TRUE(bytes.empty());
+  EXPECT_THAT(residual, testing::Each(0.5F));
+  std::vector<float> decoded(3, 7);
+  ASSERT_TRUE(Decode(nothing, bytes, decoded).ok());
+  EXPECT_THAT(decoded, testing::Each(0.0F));
+  EXPECT_FALSE(Decode(nothing, std::vector<std::byte>(4), decoded).ok());
+}
+
 TEST(EncodingTest, AShareBelongsToTopkAlone) {
   EXPECT_FALSE(CheckEncoding({EncodingKind::kInt8, 1}).ok());
   EXPECT_FALSE(CheckEncoding({EncodingKind::kTopk, 0}).ok());
   EXPECT_FALSE(CheckEncoding({EncodingKind::kTopk, Encoding::kShareMax + 1}).ok());
-  EXPECT_FALSE(CheckEncoding({static_cast<EncodingKind>(5), 0}).ok());
+  EXPECT_FALSE(CheckEncoding({static_cast<EncodingKind>(6), 0}).ok());
 }
 
 }  // namespace

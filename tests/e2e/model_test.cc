@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <string>
 
@@ -13,6 +15,7 @@
 namespace ps::e2e {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr const char* kDataset = "/usr/share/datasets/fashion-mnist";
@@ -82,9 +85,46 @@ TEST_F(ModelTest, ARunBeginsFromTheModelOfAnotherIfItFits) {
   EXPECT_EQ(refused.WaitForEnd(), ProcessEnd{2});
   EXPECT_THAT(
       refused.psctl().Err(),
-      HasSubstr("model.safetensors: it has no tensor \"0.conv2d.weight\", which the model has with "
-                "shape [32,1,3,3]"));
+      AllOf(
+          HasSubstr("model.safetensors: none of its tensors is one of the model's by name"),
+          HasSubstr("0.conv2d.weight [32,1,3,3]")));
   EXPECT_FALSE(std::filesystem::exists(misfit.runs())) << "nothing was started";
+}
+
+TEST_F(ModelTest, AFrozenBodyIsTakenAndStaysAsItIs) {
+  job_.SetData(1000, 1000).Set("train", R"({"epochs": 1, "minibatch": 50})");
+  TrainRun first(job_);
+  ASSERT_EQ(first.WaitForEnd(), ProcessEnd{});
+  TemporaryFolder other;
+  Job next = job_.CopyIn(other.path());
+  next.Set(
+          "model",
+          R"({"from": ")" + ModelOf(first) +
+              R"(", "take": "fitting", "layers": [{"kind": "flatten"}, )"
+              R"({"kind": "linear", "out": 256}, {"kind": "relu"}, {"kind": "linear", "out": 10}]})")
+      .Set("parameters", R"([{"match": ["1.*"], "frozen": true}])")
+      .Set("exchange", R"({"push": "int8"})")
+      .Set("servers", R"({"count": 2, "chunk_kib": 32, "frame_kib": 16})");
+  TrainRun second(next);
+  ASSERT_EQ(second.WaitForEnd(), ProcessEnd{});
+  EXPECT_THAT(
+      second.psctl().Err(),
+      AllOf(
+          HasSubstr("of which 200,960 are frozen"),
+          HasSubstr("2 of 4 tensors, by name; drawn: 3.linear.weight, 3.linear.bias; in another "
+                    "shape: its tensor \"3.linear.weight\" has shape [128,256], the model's has "
+                    "[10,256]")));
+  // The body is the first of both files, as f32 behind their headers.
+  const auto body = [](const std::string& file) {
+    uint64_t header = 0;
+    std::memcpy(&header, file.data(), sizeof(header));
+    return file.substr(sizeof(header) + header, (784 * 256 + 256) * sizeof(float));
+  };
+  EXPECT_TRUE(body(ReadText(ModelOf(first))) == body(ReadText(ModelOf(second))));
+  EXPECT_GT(second.Summary()["test_accuracy"].number(), 0.4);
+  const Output resumed = Psctl(
+      {"resume", second.Root(), "--set", "train.epochs=2", "--set", "parameters=[]"}, kRunPatience);
+  EXPECT_EQ(resumed.end, ProcessEnd{}) << resumed.err;
 }
 
 TEST_F(ModelTest, CtrlCLeavesTheModelToo) {

@@ -145,6 +145,73 @@ TEST(EncodedPushTest, ARoundIsTheMeanOfWhatWasDecoded) {
   EXPECT_THAT(rig->Values(), Each(testing::FloatNear(0.625F, 1e-6F)));
 }
 
+constexpr codec::Encoding kNothing{codec::EncodingKind::kNothing};
+
+/// kThird is frozen; kFirst and kSecond move half as far.
+std::unique_ptr<ShardRig> FrozenRig(proto::Mode mode) {
+  auto rig = std::make_unique<ShardRig>(mode);
+  proto::ParameterGroup frozen;
+  frozen.match = {rig->setup.tensors[1].name};
+  frozen.frozen = true;
+  proto::ParameterGroup slow;
+  slow.match = {rig->setup.tensors[0].name};
+  slow.lr_factor = 0.5F;
+  rig->settings.parameters = {frozen, slow};
+  rig->SetUp();
+  return rig;
+}
+
+TEST(FrozenPushTest, AFrozenChunkComesAsNothingAndStaysAsItIs) {
+  const auto rig = FrozenRig(proto::Mode::kAsync);
+  for (Step step = 1; step <= 2; ++step) {
+    rig->Push(rig->Frame(1, step, {kFirst, kSecond}, 0.5F));
+    rig->Push(Encoded(rig->Frame(1, step, {kThird}, 7), kNothing));
+    EXPECT_EQ(rig->OnlyPushReply().outcome, PushOutcome::kApplied);
+  }
+  EXPECT_EQ(rig->core.ValuesOf(kFirst)[0], 0.5F);
+  EXPECT_EQ(rig->core.ValuesOf(kThird)[0], 1);
+  EXPECT_EQ(rig->core.Stats().bytes_received, 2 * 4 * sizeof(float));
+}
+
+TEST(FrozenPushTest, ItIsInNoPullAfterTheFirst) {
+  const auto rig = FrozenRig(proto::Mode::kAsync);
+  rig->Push(rig->Frame(1, 1, {kFirst, kSecond}, 0.5F));
+  rig->Push(Encoded(rig->Frame(1, 1, {kThird}, 7), kNothing));
+  EXPECT_EQ(rig->OnlyPushReply().outcome, PushOutcome::kApplied);
+  EXPECT_THAT(rig->Versions(), ElementsAre(1, 1, 0));
+}
+
+TEST(FrozenPushTest, ARoundLeavesItAsItIs) {
+  const auto rig = FrozenRig(proto::Mode::kBsp);
+  for (uint64_t incarnation = 1; incarnation <= 2; ++incarnation) {
+    for (proto::PushRequest push :
+         {rig->Frame(incarnation, 1, {kFirst, kSecond}, 0.5F),
+          Encoded(rig->Frame(incarnation, 1, {kThird}, 7), kNothing)}) {
+      push.round = 1;
+      rig->Push(push);
+    }
+    EXPECT_EQ(rig->OnlyPushReply().outcome, PushOutcome::kStaged);
+  }
+  rig->Deliver(
+      kCoordinator,
+      proto::CommitRound{
+          1, {{WorkerId(0), Incarnation(1), 1, 1}, {WorkerId(1), Incarnation(2), 1, 1}}});
+  while (rig->core.HasWork()) {
+    rig->core.Continue(&rig->sent);
+  }
+  EXPECT_EQ(rig->core.ValuesOf(kFirst)[0], 0.75F);
+  EXPECT_EQ(rig->core.ValuesOf(kThird)[0], 1);
+}
+
+TEST(FrozenPushTest, ValuesForItAndNothingForOthersAreRefused) {
+  const auto rig = FrozenRig(proto::Mode::kAsync);
+  rig->Push(rig->Frame(1, 1, {kThird}, 7));
+  EXPECT_THAT(rig->OnlyRefusal().message, HasSubstr("comes as f32, and it is frozen"));
+  rig->Push(Encoded(rig->Frame(1, 1, {kFirst}, 7), kNothing));
+  EXPECT_THAT(rig->OnlyRefusal().message, HasSubstr("comes as nothing, and it is trained"));
+  EXPECT_THAT(rig->Values(), Each(1.0F));
+}
+
 /// The bytes of an answer, as they were sent.
 std::span<const std::byte> BytesOf(const Answer<proto::PullReply>& answer) {
   return std::as_bytes(std::span(answer.values));

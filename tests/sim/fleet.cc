@@ -89,9 +89,10 @@ void Fleet::Run(Process* process) {
   options.settings.timing = options.core.timing;
   for (const TensorSpec& tensor : SimulatedTensors(scenario)) {
     options.settings.tensor_elements.push_back(tensor.element_count());
+    const proto::PushKind kind = proto::PushKindOf(tensor.rule);
     options.settings.tensor_encodings.push_back(
-        proto::PushEncodingOf(proto::PushEncodingOf(SimulatedJob(scenario)), tensor.rule));
-    options.settings.tensor_rules.push_back(tensor.rule);
+        proto::PushEncodingOf(proto::PushEncodingOf(SimulatedJob(scenario)), kind));
+    options.settings.tensor_pushes.push_back(kind);
   }
   options.settings.steps = proto::StepSettingsOf(SimulatedJob(scenario));
   options.doubles_residual = scenario.sabotage == Sabotage::kDoubledResidual;

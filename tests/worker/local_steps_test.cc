@@ -119,6 +119,29 @@ TEST_F(LocalStepsTest, TheLearningRateFollowsTheScheduleOfTheWholeJob) {
   ForEachElement([&](size_t i) { ASSERT_NEAR(gradient_[i], parameters_[i] - end[i], 1e-7) << i; });
 }
 
+TEST_F(LocalStepsTest, FrozenTensorsStayAndOthersMoveByTheirFactor) {
+  config_.optimizer.weight_decay = 0.5F;
+  config_.parameters = {
+      {.match = {"1.linear.weight"}, .frozen = true},
+      {.match = {"1.linear.bias"}, .weight_decay = proto::DecayUse::kOff}};
+  Make();
+  Step(Task(0, 8, 2));
+  for (int64_t i = 0; i < trainer_->TensorElements()[0]; ++i) {
+    ASSERT_EQ(gradient_[offsets_[0] + static_cast<size_t>(i)], 0) << i;
+  }
+  EXPECT_NE(gradient_[offsets_[1]], 0);
+  config_.optimizer.weight_decay = 0;
+  config_.parameters = {{.match = {"*"}, .lr_factor = 0.5F}};
+  Make();
+  client::ComputeTask one = Task(0, 4, 2);  // of its two minibatches there is one
+  Step(one);
+  const std::vector<float> half = gradient_;
+  config_.parameters.clear();
+  Make();
+  Step(one);
+  ForEachElement([&](size_t i) { ASSERT_NEAR(half[i], gradient_[i] / 2, 1e-7) << i; });
+}
+
 TEST_F(LocalStepsTest, MomentsStayFromOnePushToTheNext) {
   config_.optimizer.momentum = 0.9F;
   Make();

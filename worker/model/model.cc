@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <span>
 #include <utility>
 
 #include "worker/model/layer_shapes.h"
@@ -135,6 +137,16 @@ Status CheckEnd(const Model& model, const std::string& path) {
       (out.kind == ShapeKind::kSequence && model.labels == 1 ? " behind global_avg_pool" : ""));
 }
 
+/// Residual layers have no tensors of their own.
+void MarkFrozen(const std::vector<proto::TensorTreatment>& treatments, std::vector<Layer>* layers) {
+  for (Layer& layer : *layers) {
+    const auto own = std::span(treatments).subspan(layer.first_tensor, layer.tensor_count);
+    layer.is_frozen = !own.empty() && std::ranges::all_of(own, &proto::TensorTreatment::is_frozen);
+    MarkFrozen(treatments, &layer.body);
+    MarkFrozen(treatments, &layer.shortcut);
+  }
+}
+
 }  // namespace
 
 std::string Shape::ToString() const {
@@ -185,6 +197,18 @@ Result<Model> MakeModel(
 
 std::string_view LayerKindName(LayerKind kind) {
   return config::kLayerKindNames[static_cast<size_t>(kind)];
+}
+
+Status TreatTensors(const proto::JobConfig& config, Model* model) {
+  if (config.parameters.empty()) {
+    return Status::Ok();
+  }
+  PS_TRY(proto::CheckGroups(config.parameters, model->tensors));
+  for (const TensorSpec& tensor : model->tensors) {
+    model->treatments.push_back(proto::TreatmentOf(config.parameters, tensor));
+  }
+  MarkFrozen(model->treatments, &model->layers);
+  return Status::Ok();
 }
 
 }  // namespace ps::worker

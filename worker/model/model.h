@@ -8,6 +8,7 @@
 #include "ps/base/status.h"
 #include "ps/base/tensor_spec.h"
 #include "ps/proto/job/job_config.h"
+#include "ps/proto/job/tensor_treatment.h"
 
 namespace ps::worker {
 
@@ -49,6 +50,7 @@ struct Layer {
   Shape out;
   uint32_t first_tensor = 0;  // this layer's own tensors; not those nested in it
   uint32_t tensor_count = 0;
+  bool is_frozen = false;       // it has tensors, and all of them are
   std::vector<Layer> body;      // residual
   std::vector<Layer> shortcut;  // residual; identity when empty
 };
@@ -63,8 +65,16 @@ struct Model {
   /// "<layer>.<kind>.<what>", e.g. "0.conv2d.weight", "4.residual.body.1.batch_norm.gamma" or
   /// "2.residual.body.1.attention.qkv.weight".
   std::vector<TensorSpec> tensors;
+  /// By tensor, once TreatTensors has been called; before, all are treated as they are.
+  std::vector<proto::TensorTreatment> treatments;
 
   int64_t parameter_count() const;
+
+  proto::TensorTreatment TreatmentOf(size_t tensor) const {
+    return treatments.empty()
+               ? proto::TensorTreatment{.has_weight_decay = tensors[tensor].has_weight_decay}
+               : treatments[tensor];
+  }
 };
 
 /// Infers shapes and tensors. config.layers decides; when it is empty, config.name must be in the
@@ -74,6 +84,9 @@ struct Model {
 /// "layer 3 (conv2d): kernel 5 does not fit input 16x3x3 with padding 0".
 Result<Model> MakeModel(
     const proto::ModelConfig& config, const Shape& input, int64_t classes, int64_t labels = 1);
+
+/// Which tensors are trained otherwise, by config.parameters. Errors: as proto::CheckGroups.
+Status TreatTensors(const proto::JobConfig& config, Model* model);
 
 /// "conv2d", ...: the name that a config uses.
 std::string_view LayerKindName(proto::LayerKind kind);

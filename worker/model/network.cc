@@ -328,7 +328,7 @@ void Network::ClipAndPack(Gradients gradients, float norm_max) {
   auto* const factor = reinterpret_cast<float*>(squares + gradients.size());
   std::vector<std::span<float>> clipped;
   for (size_t i = 0; i < gradients.size(); ++i) {
-    if (model_.tensors[i].rule == UpdateRule::kOptimizer) {
+    if (model_.tensors[i].rule == UpdateRule::kOptimizer && !model_.TreatmentOf(i).is_frozen) {
       const auto size = static_cast<int64_t>(gradients[i].size());
       first().compute()->SquaredNorm(gradients[i].data(), size, squares + clipped.size());
       clipped.push_back(gradients[i]);

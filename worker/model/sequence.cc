@@ -15,6 +15,7 @@ struct Stage {
   std::vector<Sequence> paths;  // residual: the body, then the shortcut unless it is the identity
   uint32_t first_tensor = 0;
   uint32_t tensor_count = 0;
+  bool is_frozen = false;   // all of them are
   int64_t rows = 1;         // the op's samples within one of ours: the tokens, of ops on vectors
   int64_t in_elements = 0;  // a sample
   int64_t out_elements = 0;
@@ -25,10 +26,10 @@ struct Stage {
   std::unique_ptr<kernels::Memory> side_gradient;  // residual: the shortcut's part of dx
   float* y = nullptr;                              // of the last Forward
 
-  bool has_tensors() const {
-    return tensor_count > 0 || std::any_of(paths.begin(), paths.end(), [](const Sequence& path) {
-             return path.has_tensors();
-           });
+  bool learns() const {
+    return (tensor_count > 0 && !is_frozen) ||
+           std::any_of(
+               paths.begin(), paths.end(), [](const Sequence& path) { return path.learns(); });
   }
 };
 
@@ -116,6 +117,7 @@ Result<Stage> MakeStage(
   Stage stage;
   stage.first_tensor = layer.first_tensor;
   stage.tensor_count = layer.tensor_count;
+  stage.is_frozen = layer.is_frozen;
   const LayerRule& rule = LayerRuleOf(layer.kind);
   stage.rows = rule.traits.is_by_token ? layer.in.height : 1;
   stage.in_elements = layer.in.element_count();
@@ -159,11 +161,11 @@ Result<Sequence> Sequence::Make(const std::vector<Layer>& layers, const Options&
 
 Result<bool> Sequence::Append(const Layer& layer, const Layer* next, uint64_t index) {
   Options options = options_;
-  // Gradients are needed only behind the first parameter.
+  // Gradients are needed only behind the first parameter that learns.
   options.ops.input_gradient = is_gradient_needed_;
   bool is_fused = false;
   PS_ASSIGN(Stage stage, MakeStage(layer, next, options, index, &is_fused));
-  is_gradient_needed_ = is_gradient_needed_ || stage.has_tensors();
+  is_gradient_needed_ = is_gradient_needed_ || stage.learns();
   if (!is_gradient_needed_) {
     first_backward_ = stages_.size() + 1;
   }
@@ -200,9 +202,9 @@ Status Sequence::PrependChannelsLast(const Shape& input) {
   return Status::Ok();
 }
 
-bool Sequence::has_tensors() const {
+bool Sequence::learns() const {
   return std::any_of(
-      stages_.begin(), stages_.end(), [](const Stage& stage) { return stage.has_tensors(); });
+      stages_.begin(), stages_.end(), [](const Stage& stage) { return stage.learns(); });
 }
 
 Status Sequence::Prepare(int64_t n, bool training) {
@@ -265,6 +267,29 @@ void Sequence::ForwardStage(const Pass& pass, Stage* stage, const float* x, cons
 
 void Sequence::Backward(const Pass& pass, const float* x, const float* dy, float* dx) {
   PS_CHECK((dx != nullptr) == options_.ops.input_gradient);
+  BackwardStages(pass, x, dy, dx);
+  SkipStages(pass, first_backward_);
+}
+
+/// The first `count` stages, in which nothing learns: their gradients are zeros.
+void Sequence::SkipStages(const Pass& pass, size_t count) {
+  for (size_t i = count; i-- > 0;) {
+    const Stage& stage = stages_[i];
+    for (size_t path = stage.paths.size(); path-- > 0;) {
+      Sequence& skipped = stages_[i].paths[path];
+      skipped.SkipStages(pass, skipped.stages_.size());
+    }
+    for (const std::span<float> gradient :
+         pass.gradients.subspan(stage.first_tensor, stage.tensor_count)) {
+      options_.stream->Fill(0, gradient.data(), static_cast<int64_t>(gradient.size()));
+    }
+    if (stage.tensor_count > 0) {
+      pass.on_gradients(stage.first_tensor, stage.tensor_count);
+    }
+  }
+}
+
+void Sequence::BackwardStages(const Pass& pass, const float* x, const float* dy, float* dx) {
   size_t target = 0;     // which buffer the next gradient goes to
   bool is_ours = false;  // dy is in one of the two buffers, the other than `target`
   for (size_t i = stages_.size(); i-- > first_backward_;) {

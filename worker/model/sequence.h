@@ -67,7 +67,8 @@ class Sequence {
   /// `dx` is nullptr if and only if input_gradient was false.
   void Backward(const Pass& pass, const float* x, const float* dy, float* dx);
 
-  bool has_tensors() const;
+  /// Whether it has a tensor that is not frozen.
+  bool learns() const;
 
  private:
   explicit Sequence(const Options& options);
@@ -75,6 +76,8 @@ class Sequence {
   /// The index-th layer, and the next one with it where a single op does both; returns whether.
   Result<bool> Append(const Layer& layer, const Layer* next, uint64_t index);
   void ForwardStage(const Pass& pass, Stage* stage, const float* x, const float* side);
+  void BackwardStages(const Pass& pass, const float* x, const float* dy, float* dx);
+  void SkipStages(const Pass& pass, size_t count);
   void BackwardStage(const Pass& pass, Stage* stage, const float* x, const float* dy, float* dx);
 
   const Options options_;

@@ -239,9 +239,10 @@ Result<client::WorkerSettings> ScriptWorker::Configure(const proto::JoinReply& r
   settings_.timing = proto::Timing::Of(config);
   settings_.tensor_elements = elements_;
   for (const TensorSpec& tensor : description_.tensors) {
+    const proto::PushKind kind = proto::PushKindOf(tensor.rule);
     settings_.tensor_encodings.push_back(
-        proto::PushEncodingOf(proto::PushEncodingOf(config), tensor.rule));
-    settings_.tensor_rules.push_back(tensor.rule);
+        proto::PushEncodingOf(proto::PushEncodingOf(config), kind));
+    settings_.tensor_pushes.push_back(kind);
   }
   settings_.steps = proto::StepSettingsOf(config);
   settings_.data.train_count = description_.train_samples;

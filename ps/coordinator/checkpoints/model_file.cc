@@ -15,32 +15,55 @@ constexpr int64_t kPieceElements = 1 << 16;  // of a tensor, in memory at once
 }  // namespace
 
 Result<std::unique_ptr<ModelFileSource>> ModelFileSource::Open(
-    const std::string& path,
-    std::span<const TensorSpec> tensors,
-    std::span<const TensorSpec> frozen) {
+    const std::string& path, std::span<const TensorSpec> tensors, const Options& options) {
   PS_ASSIGN(checkpoint::SafetensorsReader reader, checkpoint::SafetensorsReader::Open(path));
   std::vector<TensorSpec> allowed(tensors.begin(), tensors.end());
-  for (const TensorSpec& spec : frozen) {
+  for (const TensorSpec& spec : options.frozen) {
     if (reader.header().Find(spec.name) != nullptr) {
       allowed.push_back(spec);
     }
   }
-  PS_TRY(checkpoint::CheckTensors(reader.header(), allowed).Annotate(path));
-  std::unique_ptr<ModelFileSource> source(new ModelFileSource(std::move(reader)));
-  for (const TensorSpec& spec : tensors) {
-    source->stored_.push_back(source->reader_.header().Find(spec.name));
+  std::unique_ptr<ModelFileSource> source(
+      new ModelFileSource(std::move(reader), std::move(allowed), options.seed));
+  PS_ASSIGN(
+      source->match_,
+      checkpoint::MatchTensors(source->reader_.header(), source->tensors_, options.take)
+          .Annotate(path));
+  return source;
+}
+
+Result<std::unique_ptr<ModelFileSource>> ModelFileSource::Open(
+    const proto::JobConfig& config, std::span<const TensorSpec> tensors) {
+  const auto open = [&](checkpoint::TakeRule take) {
+    return Open(config.model.from, tensors, {.take = take, .seed = config.train.seed})
+        .Annotate("model.from");
+  };
+  if (config.model.take == proto::TakeKind::kFitting) {
+    return open(checkpoint::TakeRule::kFitting);
+  }
+  auto source = open(checkpoint::TakeRule::kAll);
+  if (source.status().code() == StatusCode::kInvalidArgument &&
+      open(checkpoint::TakeRule::kFitting).ok()) {
+    return Status::InvalidArgument(
+        std::string(source.status().message()) +
+        "; with \"take\": \"fitting\" the model takes what fits, and the rest is drawn");
   }
   return source;
 }
 
 Status ModelFileSource::Read(uint32_t tensor, int64_t begin, std::span<float> out) {
-  return reader_.Read(*stored_[tensor], begin, out);
+  if (const checkpoint::StoredTensor* const stored = match_.stored[tensor]; stored != nullptr) {
+    return reader_.Read(*stored, begin, out);
+  }
+  InitializeTensor(
+      tensors_[tensor], tensor, seed_, begin, out.data(), static_cast<int64_t>(out.size()));
+  return Status::Ok();
 }
 
 Status ModelFileSource::CheckValues() {
   std::vector<float> piece(kPieceElements);
-  for (uint32_t tensor = 0; tensor < stored_.size(); ++tensor) {
-    const int64_t count = stored_[tensor]->element_count;
+  for (uint32_t tensor = 0; tensor < tensors_.size(); ++tensor) {
+    const int64_t count = tensors_[tensor].element_count();
     for (int64_t begin = 0; begin < count; begin += kPieceElements) {
       const auto size = static_cast<size_t>(std::min(kPieceElements, count - begin));
       PS_TRY(Read(tensor, begin, std::span(piece).first(size)));

@@ -9,32 +9,52 @@
 #include <vector>
 
 #include "checkpoint/model/safetensors.h"
+#include "checkpoint/model/tensor_match.h"
 #include "ps/base/tensor_spec.h"
 #include "ps/coordinator/state/model_files.h"
+#include "ps/proto/job/job_config.h"
 
 namespace ps::coordinator {
 
-/// The initial values out of a safetensors file.
+/// The initial values out of a safetensors file; those that it lacks are drawn.
 class ModelFileSource final : public ModelSource {
  public:
-  /// The file may have those of `frozen` as well, which are not read. Errors: those of
-  /// SafetensorsReader::Open; kInvalidArgument when the file's tensors are not the model's. All
-  /// name the file, and the tensor that is at fault.
+  struct Options {
+    std::span<const TensorSpec> frozen = {};  // the file may have them as well; they are not read
+    checkpoint::TakeRule take = checkpoint::TakeRule::kAll;
+    uint64_t seed = 0;  // by which values are drawn that the file lacks
+  };
+
+  /// Errors: those of SafetensorsReader::Open and MatchTensors. All name the file, and the tensor
+  /// that is at fault.
   static Result<std::unique_ptr<ModelFileSource>> Open(
-      const std::string& path,
-      std::span<const TensorSpec> tensors,
-      std::span<const TensorSpec> frozen = {});
+      const std::string& path, std::span<const TensorSpec> tensors, const Options& options);
+
+  static Result<std::unique_ptr<ModelFileSource>> Open(
+      const std::string& path, std::span<const TensorSpec> tensors) {
+    return Open(path, tensors, Options());
+  }
+
+  /// What `config` says of the initial values of these tensors. Errors: as Open, naming model.from.
+  static Result<std::unique_ptr<ModelFileSource>> Open(
+      const proto::JobConfig& config, std::span<const TensorSpec> tensors);
 
   Status Read(uint32_t tensor, int64_t begin, std::span<float> out) override;
 
   /// Reads all of it. Errors: as Read.
   Status CheckValues();
 
+  const checkpoint::TensorMatch& match() const { return match_; }
+
  private:
-  explicit ModelFileSource(checkpoint::SafetensorsReader reader) : reader_(std::move(reader)) {}
+  ModelFileSource(
+      checkpoint::SafetensorsReader reader, std::vector<TensorSpec> tensors, uint64_t seed)
+      : reader_(std::move(reader)), tensors_(std::move(tensors)), seed_(seed) {}
 
   const checkpoint::SafetensorsReader reader_;
-  std::vector<const checkpoint::StoredTensor*> stored_;  // by tensor of the model
+  const std::vector<TensorSpec> tensors_;
+  const uint64_t seed_;
+  checkpoint::TensorMatch match_;
 };
 
 /// A safetensors file for the model at the end, as f32. It is made durable on a thread of its own,

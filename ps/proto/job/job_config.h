@@ -31,10 +31,14 @@ inline constexpr uint32_t kModelDepth = 4;
 inline constexpr uint32_t kModelHeads = 4;
 inline constexpr uint32_t kModelWidth = 128;
 
+/// What a model takes of model.from: all of it, or what fits.
+enum class TakeKind : uint8_t { kAll, kFitting };
+
 struct ModelConfig {
   std::string name;                 // a zoo name (worker/model/zoo.h), or empty with layers given
   std::vector<LayerConfig> layers;  // resolved: the zoo's layers are filled in by worker/model
   std::string from;                 // safetensors file with the initial values; empty: drawn
+  TakeKind take = TakeKind::kAll;   // what of it
   uint32_t depth = 0;               // gpt, bert: how many blocks; 0: 4
   uint32_t heads = 0;               // gpt, bert; 0: 4
   uint32_t width = 0;               // gpt, bert: features of a token; 0: 128
@@ -393,13 +397,25 @@ struct ProvisionerConfig {
   friend bool operator==(const ProvisionerConfig&, const ProvisionerConfig&) = default;
 };
 
+enum class DecayUse : uint8_t { kAuto, kOn, kOff };
+
+struct ParameterGroup {
+  std::vector<std::string> match;
+  float lr_factor = 1;
+  DecayUse weight_decay = DecayUse::kAuto;
+  bool frozen = false;
+
+  friend bool operator==(const ParameterGroup&, const ParameterGroup&) = default;
+};
+
 struct JobConfig {
   std::string name;
   ModelConfig model;
   DataConfig data;
   WorkerConfig worker;
   OptimizerConfig optimizer;
-  OuterConfig outer;  // of the servers, with local steps
+  std::vector<ParameterGroup> parameters;  // the first one that has a tensor counts
+  OuterConfig outer;                       // of the servers, with local steps
   TrainConfig train;
   ExchangeConfig exchange;
   ServerConfig servers;

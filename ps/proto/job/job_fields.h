@@ -14,10 +14,19 @@ void VisitFields(C& c, V&& visit) {
   visit("name", c.name);
   visit("layers", c.layers);
   visit("from", c.from);
+  visit("take", c.take);
   visit("depth", c.depth);
   visit("heads", c.heads);
   visit("width", c.width);
   visit("dropout", c.dropout);
+}
+
+template <MaybeConst<ParameterGroup> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("match", c.match);
+  visit("lr_factor", c.lr_factor);
+  visit("weight_decay", c.weight_decay);
+  visit("frozen", c.frozen);
 }
 
 template <MaybeConst<AugmentConfig> C, typename V>
@@ -273,6 +282,7 @@ void VisitFields(C& c, V&& visit) {
   visit("data", c.data);
   visit("worker", c.worker);
   visit("optimizer", c.optimizer);
+  visit("parameters", c.parameters);
   visit("outer", c.outer);
   visit("train", c.train);
   visit("exchange", c.exchange);

@@ -84,6 +84,9 @@ Status Script(const JobInFile& job) {
         "data",
         "allowed in data with a program: train_samples and test_samples, its data are its own");
   }
+  if (!config.parameters.empty()) {
+    return mine("parameters", "frozen tensors and groups are the program's own");
+  }
   if (config.optimizer.clip_norm > 0) {
     return mine("optimizer.clip_norm", "clip in the program, before its step");
   }

@@ -13,10 +13,11 @@ namespace {
 
 /// Texts that start nothing and write nowhere: names, addresses that are bound, files that are read
 /// as what they are said to be, and what psctl resume replaces in any case. Without indices.
-constexpr std::array<std::string_view, 40> kHarmless = {
+constexpr std::array<std::string_view, 41> kHarmless = {
     "name",
     "model.name",
-    "model.from",  // a checkpoint has the values
+    "model.from",        // a checkpoint has the values
+    "parameters.match",  // names of tensors
     "data.directory",
     "exchange.push",
     "exchange.pull",

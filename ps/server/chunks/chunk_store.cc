@@ -40,6 +40,7 @@ Result<ChunkStore> ChunkStore::Make(
   std::vector<int64_t> tensor_elements;
   for (const TensorSpec& tensor : setup.tensors) {
     tensor_elements.push_back(tensor.element_count());
+    store.treatments_.push_back(proto::TreatmentOf(settings.parameters, tensor));
   }
   PS_TRY(proto::CheckChunks(setup.placement, tensor_elements));
   // Values that come from elsewhere replace all: drawing takes longer than reading them.
@@ -79,7 +80,10 @@ Chunk ChunkStore::Describe(const proto::ChunkAssignment& assignment) const {
   chunk.element_count = assignment.element_count;
   chunk.rule = spec.rule;
   chunk.average_rate = spec.average_rate;
-  chunk.weight_decay = spec.has_weight_decay ? weight_decay_ : 0;
+  const proto::TensorTreatment& treatment = treatments_[TensorOf(assignment.key)];
+  chunk.weight_decay = treatment.has_weight_decay ? weight_decay_ : 0;
+  chunk.lr_factor = treatment.lr_factor;
+  chunk.is_frozen = treatment.is_frozen;
   chunk.part_count = parts_.CountOf(assignment.element_count);
   return chunk;
 }
@@ -151,10 +155,13 @@ bool ChunkStore::Apply(
     uint64_t begin,
     std::span<const float> gradient,
     const UpdateRate& rate) {
+  Chunk& chunk = chunks_[index];
+  if (chunk.is_frozen) {
+    return true;
+  }
   if (before_update_) {
     before_update_(index);
   }
-  Chunk& chunk = chunks_[index];
   const proto::ChunkParts::Range range = RangeOf(chunk, part);
   PS_CHECK(begin + gradient.size() <= range.element_count)
       << gradient.size() << " elements from " << begin << " for a part of " << range.element_count;
@@ -168,7 +175,7 @@ bool ChunkStore::Apply(
   }
   return kernels::ApplyUpdate(
       rule_,
-      {rate.lr, chunk.weight_decay, chunk.version + 1, rate.turn},
+      {rate.lr * chunk.lr_factor, chunk.weight_decay, chunk.version + 1, rate.turn},
       {gradient.data(), at(chunk.value), {at(chunk.slots[0]), at(chunk.slots[1])}, count});
 }
 

@@ -16,6 +16,7 @@
 #include "ps/base/status.h"
 #include "ps/base/tensor_spec.h"
 #include "ps/proto/chunks.h"
+#include "ps/proto/job/tensor_treatment.h"
 #include "ps/proto/messages.h"
 #include "ps/server/shard_settings.h"
 
@@ -29,6 +30,8 @@ struct Chunk {
   UpdateRule rule = UpdateRule::kOptimizer;
   float average_rate = 0;  // of what a minibatch has observed
   float weight_decay = 0;  // 0 where the tensor has none
+  float lr_factor = 1;     // of the learning rate
+  bool is_frozen = false;  // updates leave it and its version as they are
   size_t first_part = 0;   // of the parts of all chunks, in order: those it travels in
   uint32_t part_count = 1;
 
@@ -157,7 +160,7 @@ class ChunkStore {
   /// the next call. Requires: at least one.
   std::span<const float> MeanOf(std::span<const kernels::WeightedPart> gradients, uint64_t count);
 
-  void FinishUpdate(size_t index) { ++chunks_[index].version; }
+  void FinishUpdate(size_t index) { chunks_[index].version += chunks_[index].is_frozen ? 0 : 1; }
 
   /// The momentum of updates from now on, as a factor of the config's. Requires: above 0.
   void SetMomentumFactor(float factor) { rule_.momentum = momentum_ * factor; }
@@ -179,8 +182,9 @@ class ChunkStore {
   void Renumber();
 
   proto::ChunkParts parts_;
-  std::vector<TensorSpec> tensors_;            // of the model
-  std::vector<proto::ChunkAssignment> model_;  // all chunks, by key
+  std::vector<TensorSpec> tensors_;                 // of the model
+  std::vector<proto::TensorTreatment> treatments_;  // of each
+  std::vector<proto::ChunkAssignment> model_;       // all chunks, by key
   float weight_decay_ = 0;
   int slot_count_ = 0;  // of a chunk that the optimizer updates
   size_t part_count_ = 0;

@@ -66,7 +66,7 @@ TEST_F(ModelFileTest, WhatNobodyTrainsIsPutBehindTheModel) {
   sink.Finish();
   ASSERT_TRUE(OutcomeOf(&sink).ok());
   EXPECT_FALSE(ModelFileSource::Open(path_, tensors_).ok()) << "it has more than the model";
-  const auto source = ModelFileSource::Open(path_, tensors_, frozen);
+  const auto source = ModelFileSource::Open(path_, tensors_, {.frozen = frozen});
   ASSERT_TRUE(source.ok()) << source.status();
   std::vector<TensorSpec> all = tensors_;
   all.push_back(frozen[0]);
@@ -102,6 +102,29 @@ TEST_F(ModelFileTest, WhatIsAbandonedLeavesNothing) {
 TEST_F(ModelFileTest, AFolderThatIsGoneIsAnError) {
   ModelFileSink sink(root_ / "no/model", tensors_);
   EXPECT_EQ(sink.Begin({}).code(), StatusCode::kIo);
+}
+
+TEST_F(ModelFileTest, WhatAFileLacksIsDrawnAsWithoutOne) {
+  ModelFileSink sink(path_, tensors_);
+  ASSERT_TRUE(sink.Begin({}).ok());
+  ASSERT_TRUE(sink.Write(0, 0, std::vector<float>{1, 2, 3, 4}).ok());
+  ASSERT_TRUE(sink.Write(1, 0, std::vector<float>{5}).ok());
+  sink.Finish();
+  ASSERT_TRUE(OutcomeOf(&sink).ok());
+  std::vector<TensorSpec> other = {{"w", {2, 2}}, {"b", {3}}};
+  other[1].init = InitKind::kNormal;
+  other[1].init_scale = 1;
+  const auto source =
+      ModelFileSource::Open(path_, other, {.take = checkpoint::TakeRule::kFitting, .seed = 7});
+  ASSERT_TRUE(source.ok()) << source.status();
+  std::vector<float> values(2);
+  ASSERT_TRUE((*source)->Read(0, 2, values).ok());
+  EXPECT_THAT(values, ElementsAre(3, 4));
+  ASSERT_TRUE((*source)->Read(1, 1, values).ok());
+  std::vector<float> drawn(3);
+  InitializeTensor(other[1], 1, 7, 0, drawn.data(), 3);
+  EXPECT_EQ(values, std::vector<float>(drawn.begin() + 1, drawn.end()));
+  EXPECT_TRUE((*source)->CheckValues().ok());
 }
 
 TEST_F(ModelFileTest, AFileOfAnotherModelIsNamedWithItsTensor) {

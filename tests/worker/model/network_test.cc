@@ -93,6 +93,69 @@ TEST(NetworkTest, GradientsAreTheSlopeOfTheLossForEveryTensor) {
   }
 }
 
+TEST(NetworkTest, FrozenLayersBelowTheFirstThatLearnsHaveNoBackwardPass) {
+  Rig rig(EveryLayer(), {3, 8, 8}, 5, 3);
+  ASSERT_TRUE(rig.Step().ok());
+  proto::JobConfig job;
+  job.parameters = {{.match = {"0.*", "1.*", "3.*", "13.linear.bias"}, .frozen = true}};
+  Model model = rig.model;
+  ASSERT_TRUE(TreatTensors(job, &model).ok());
+  const auto network = Network::Make(model, {Cpu()}, 5).value();
+  std::vector<std::vector<float>> gradients;
+  for (const std::vector<float>& gradient : rig.gradients) {
+    gradients.emplace_back(gradient.size(), std::numeric_limits<float>::quiet_NaN());
+  }
+  const std::vector<std::span<const float>> parameters(
+      rig.parameters.begin(), rig.parameters.end());
+  const std::vector<std::span<float>> spans(gradients.begin(), gradients.end());
+  std::vector<int> ready(gradients.size(), 0);
+  ASSERT_TRUE(network
+                  ->TrainStep(
+                      parameters,
+                      Batch{rig.images, rig.labels},
+                      {.step = 1},
+                      spans,
+                      [&](uint32_t tensor) { ++ready[tensor]; })
+                  .ok());
+  EXPECT_THAT(ready, testing::Each(1));
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const std::string& name = model.tensors[i].name;
+    const bool is_skipped = name[1] == '.' && name[0] < '6';
+    EXPECT_EQ(gradients[i], is_skipped ? std::vector<float>(gradients[i].size()) : rig.gradients[i])
+        << name;
+  }
+}
+
+TEST(NetworkTest, AFrozenShortcutBesideABodyThatLearnsIsSkipped) {
+  Rig rig(
+      {Residual({Conv2d(4, 3), Relu()}, {Conv2d(4, 1)}), Flatten(), Linear(3)}, {2, 4, 4}, 3, 3);
+  ASSERT_TRUE(rig.Step().ok());
+  proto::JobConfig job;
+  job.parameters = {{.match = {"0.residual.shortcut.*"}, .frozen = true}};
+  Model model = rig.model;
+  ASSERT_TRUE(TreatTensors(job, &model).ok());
+  const auto network = Network::Make(model, {Cpu()}, 5).value();
+  std::vector<std::vector<float>> gradients = rig.gradients;
+  const std::vector<std::span<const float>> parameters(
+      rig.parameters.begin(), rig.parameters.end());
+  const std::vector<std::span<float>> spans(gradients.begin(), gradients.end());
+  int ready = 0;
+  ASSERT_TRUE(network
+                  ->TrainStep(
+                      parameters,
+                      Batch{rig.images, rig.labels},
+                      {.step = 1},
+                      spans,
+                      [&](uint32_t) { ++ready; })
+                  .ok());
+  EXPECT_EQ(ready, static_cast<int>(gradients.size()));
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const bool is_skipped = model.tensors[i].name.find("shortcut") != std::string::npos;
+    EXPECT_EQ(gradients[i], is_skipped ? std::vector<float>(gradients[i].size()) : rig.gradients[i])
+        << model.tensors[i].name;
+  }
+}
+
 TEST(NetworkTest, ReluAndMaxPoolAreCoveredToo) {
   Rig rig(
       {Conv2d(8, 3),
