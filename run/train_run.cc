@@ -52,7 +52,8 @@ constexpr Duration kLeaveTime = std::chrono::seconds(5);
 /// that is no request to stop, and psctl resume is to go on with the run.
 constexpr Duration kOrphanDelay = std::chrono::milliseconds(300);
 
-coordinator::CoordinatorHost::Options HostOptionsOf(TrainStart* start, const RunKeys* keys) {
+coordinator::CoordinatorHost::Options HostOptionsOf(
+    TrainStart* start, const RunKeys* keys, ModelDescriber* describer) {
   const RunDirectory& directory = *start->directory;
   coordinator::CoordinatorHost::Options options;
   options.job.config = start->job.config;
@@ -75,6 +76,7 @@ coordinator::CoordinatorHost::Options HostOptionsOf(TrainStart* start, const Run
   if (start->job.parts.script && !start->job.parts.script->description().frozen.empty()) {
     options.frozen_path = worker::FrozenPath(directory.paths().described());
   }
+  options.model_metadata = [describer] { return describer->Take(); };
   options.journal = start->journal.journal.get();
   options.recovered = std::move(start->recovered);
   return options;
@@ -114,7 +116,8 @@ TrainRun::TrainRun(
       event_file_(std::move(event_file)),
       console_(console),
       launcher_(provisioner::MakeLocalLauncher()),
-      host_(HostOptionsOf(start, &keys_), &log_),
+      describer_(&config_, directory_.paths().model_card(), &log_),
+      host_(HostOptionsOf(start, &keys_, &describer_), &log_),
       plan_(start->job.plan),
       progress_(
           {.is_terminal = console.is_err_terminal,
@@ -172,6 +175,7 @@ Status TrainRun::Prepare() {
   PS_TRY(WriteClasses());
   PS_TRY(directory_.WriteAddress(address_));
   StartPage();
+  describer_.Start();
   // Nothing may fail from here on: whoever has adopted the processes takes them along.
   fleet_ = std::make_unique<provisioner::JobFleet>(std::move(fleet), launcher_.get(), &log_);
   fleet_->Adopt(launches_);
@@ -338,7 +342,10 @@ void TrainRun::RescueModel() {
   if (!is_aborted_ && config_.checkpoint.enabled) {
     const std::string file = directory_.paths().model();
     const Result<checkpoint::Manifest> newest = ExportNewestModel(
-        config_.checkpoint.path, file, FrozenTensorsOf(directory_.paths().described()));
+        config_.checkpoint.path,
+        {.path = file,
+         .frozen_path = FrozenTensorsOf(directory_.paths().described()),
+         .card = describer_.Take()});
     if (newest.ok() && newest->progress.steps == final_status_.steps_counted) {
       final_status_.model_file = file;
       problem.clear();

@@ -14,6 +14,7 @@
 #include "run/directory/run_directory.h"
 #include "run/machine_load.h"
 #include "run/metrics.h"
+#include "run/model_describer.h"
 #include "run/rented_machines.h"
 #include "run/report/console.h"
 #include "run/report/progress.h"
@@ -88,6 +89,7 @@ class TrainRun final {
   const std::unique_ptr<provisioner::Launcher> launcher_;
   std::unique_ptr<RentedMachines> rented_;        // null: none; made by Prepare
   std::unique_ptr<provisioner::JobFleet> fleet_;  // made by Prepare
+  ModelDescriber describer_;
   coordinator::CoordinatorHost host_;
   std::string address_;  // at which others reach the coordinator; made by Prepare
   // What is shown and kept of the run.

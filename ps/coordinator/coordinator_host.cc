@@ -87,8 +87,8 @@ Result<uint32_t> CoordinatorHost::Listen() {
 Status CoordinatorHost::MakeCore() {
   CoordinatorOptions job = options_.job;
   if (!options_.model_path.empty()) {
-    model_sink_ =
-        std::make_unique<ModelFileSink>(options_.model_path, job.tensors, options_.frozen_path);
+    model_sink_ = std::make_unique<ModelFileSink>(
+        options_.model_path, job.tensors, options_.frozen_path, options_.model_metadata);
   }
   job.model_source = model_source_.get();
   job.model_sink = model_sink_.get();

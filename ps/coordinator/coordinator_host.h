@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,7 +39,9 @@ class CoordinatorHost final : private net::EndpointHandler, private proto::Fleet
     std::string model_path;    // where the model is left at the end; empty: nowhere
     std::string frozen_path;   // safetensors with more for it, which nobody trains; empty: none
     std::shared_ptr<checkpoint::JobStore> store;  // null: no checkpoints
-    JobJournal* journal = nullptr;                // outlives the host; null: none
+    /// What else the model's file is to say of itself; asked when it is begun. May be empty.
+    std::function<std::map<std::string, std::string>()> model_metadata;
+    JobJournal* journal = nullptr;  // outlives the host; null: none
     /// What the journal gave: the job goes on from there, at the same port, with the checkpoints
     /// that `job` says are there.
     std::optional<RecoveredJob> recovered;

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <filesystem>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "psctl/view/checkpoint_view.h"
 #include "run/directory/borrowed_job.h"
 #include "run/directory/files.h"
+#include "run/directory/model_card.h"
 #include "run/directory/model_export.h"
 #include "run/directory/run_checkpoints.h"
 #include "run/report/script_parts.h"
@@ -63,14 +65,26 @@ int Diff(const CheckpointCommand& command, Reader& reader, const run::Console& c
 int Export(
     const CheckpointCommand& command,
     Reader& reader,
-    const std::string& frozen_path,
+    const ExportParts& parts,
     const run::Console& console) {
   const Result<Manifest> manifest = ReadChosen(SourceOf(reader), command.first);
   if (!manifest.ok()) {
     return run::Fail(console, manifest.status());
   }
-  const Status written =
-      run::ExportModel(reader, *manifest, command.target, command.is_half, frozen_path);
+  const auto card = run::CardOfCheckpoint(parts.card_path, manifest->config_json);
+  if (!card.ok() && card.status().code() != StatusCode::kUnsupported) {
+    console.err(fmt::format(
+        "{} will not say what its layers are and what becomes of inputs: {}\n",
+        command.target,
+        card.status().message()));
+  }
+  const Status written = run::ExportModel(
+      reader,
+      *manifest,
+      {.path = command.target,
+       .is_half = command.is_half,
+       .frozen_path = parts.frozen_path,
+       .card = card.ok() ? *card : std::map<std::string, std::string>()});
   if (!written.ok()) {
     return run::Fail(console, written);
   }
@@ -81,7 +95,7 @@ int Export(
       command.target,
       manifest->id,
       Plural(manifest->tensors.size(), "tensor") +
-          (frozen_path.empty() ? "" : " and those that nobody trains"),
+          (parts.frozen_path.empty() ? "" : " and those that nobody trains"),
       FormatBytes(error ? 0 : bytes)));
   return run::kExitOk;
 }
@@ -135,7 +149,7 @@ int Copy(
 int RunCheckpoint(
     const CheckpointCommand& command,
     const std::string& path,
-    const std::string& frozen_path,
+    const ExportParts& parts,
     const run::Console& console) {
   using Action = CheckpointCommand::Action;
   const auto storage = checkpoint::MakeRocksDbStorage();
@@ -157,7 +171,7 @@ int RunCheckpoint(
     case Action::kDiff:
       return Diff(command, **reader, console);
     case Action::kExport:
-      return Export(command, **reader, frozen_path, console);
+      return Export(command, **reader, parts, console);
     default:
       return ListCheckpoints(command, SourceOf(**reader), console);
   }
@@ -262,7 +276,13 @@ int Run(const CheckpointCommand& command, const Session& session) {
     return RunOnObjects(command, console);
   }
   if (run::IsCheckpointPath(command.where)) {
-    return RunCheckpoint(command, command.where, "", console);
+    // That of a run whose checkpoints are in their place.
+    const auto beside = std::filesystem::path(run::AbsolutePath(command.where)).parent_path();
+    return RunCheckpoint(
+        command,
+        command.where,
+        {.card_path = run::RunPaths{beside.string()}.model_card()},
+        console);
   }
   const Result<run::RunPaths> run = ChooseRun(command.where, session.registry);
   if (!run.ok()) {
@@ -273,7 +293,10 @@ int Run(const CheckpointCommand& command, const Session& session) {
             std::string(run.status().message()) + "; name a run or a checkpoint path"));
   }
   return RunCheckpoint(
-      command, run::CheckpointPathOf(*run), run::FrozenTensorsOf(run->described()), console);
+      command,
+      run::CheckpointPathOf(*run),
+      {.frozen_path = run::FrozenTensorsOf(run->described()), .card_path = run->model_card()},
+      console);
 }
 
 }  // namespace

@@ -26,12 +26,17 @@ struct CheckpointCommand {
   bool is_json = false;
 };
 
-/// On the checkpoints in `path`. `frozen_path`: of the run's tensors that nobody trains, which
-/// exported models have too; empty: none. Returns the exit code.
+/// What models that are exported have from the run, besides its checkpoints.
+struct ExportParts {
+  std::string frozen_path = {};  // of tensors that nobody trains; empty: none
+  std::string card_path = {};    // of what the model's file says of itself
+};
+
+/// On the checkpoints in `path`. Returns the exit code.
 int RunCheckpoint(
     const CheckpointCommand& command,
     const std::string& path,
-    const std::string& frozen_path,
+    const ExportParts& parts,
     const run::Console& console);
 
 extern const Command kCheckpoint;

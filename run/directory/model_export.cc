@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/model/safetensors.h"
@@ -25,28 +26,26 @@ std::string JobName(const Manifest& manifest) {
   return config.ok() ? config->name : "?";
 }
 
-Status ExportModel(
-    Reader& reader,
-    const Manifest& manifest,
-    const std::string& file,
-    bool is_half,
-    const std::string& frozen_path) {
+Status ExportModel(Reader& reader, const Manifest& manifest, const ModelFile& file) {
   std::vector<TensorSpec> tensors = manifest.tensors;
   std::optional<checkpoint::SafetensorsReader> frozen;
-  if (!frozen_path.empty()) {
-    PS_ASSIGN(frozen, checkpoint::SafetensorsReader::Open(frozen_path));
+  if (!file.frozen_path.empty()) {
+    PS_ASSIGN(frozen, checkpoint::SafetensorsReader::Open(file.frozen_path));
     std::ranges::move(checkpoint::TensorsOf(*frozen), std::back_inserter(tensors));
   }
+  std::map<std::string, std::string> metadata = {
+      {"format", "pt"},
+      {"job", JobName(manifest)},
+      {"checkpoint", std::to_string(manifest.id)},
+      {"software", manifest.software}};
+  metadata.insert(file.card.begin(), file.card.end());
   PS_ASSIGN(
       checkpoint::SafetensorsWriter writer,
       checkpoint::SafetensorsWriter::Create(
-          file,
+          file.path,
           tensors,
-          is_half ? checkpoint::ElementType::kF16 : checkpoint::ElementType::kF32,
-          {{"format", "pt"},
-           {"job", JobName(manifest)},
-           {"checkpoint", std::to_string(manifest.id)},
-           {"software", manifest.software}}));
+          file.is_half ? checkpoint::ElementType::kF16 : checkpoint::ElementType::kF32,
+          std::move(metadata)));
   for (uint32_t tensor = 0; tensor < manifest.tensors.size(); ++tensor) {
     PS_TRY(reader.ReadTensor(manifest, tensor, [&](uint64_t begin, std::span<const float> values) {
       return writer.Write(tensor, static_cast<int64_t>(begin), values);
@@ -58,15 +57,14 @@ Status ExportModel(
   return writer.Finish();
 }
 
-Result<Manifest> ExportNewestModel(
-    const std::string& path, const std::string& file, const std::string& frozen_path) {
+Result<Manifest> ExportNewestModel(const std::string& path, const ModelFile& file) {
   const auto storage = checkpoint::MakeRocksDbStorage();
   PS_ASSIGN(const std::unique_ptr<Reader> reader, Reader::Open(*storage, path));
   Status why = Status::NotFound(fmt::format("no checkpoint in {}", path));
   for (auto id = reader->ids().rbegin(); id != reader->ids().rend(); ++id) {
     const auto exported = [&]() -> Result<Manifest> {
       PS_ASSIGN(Manifest manifest, reader->ReadManifest(*id));
-      PS_TRY(ExportModel(*reader, manifest, file, false, frozen_path));
+      PS_TRY(ExportModel(*reader, manifest, file));
       return manifest;
     };
     Result<Manifest> manifest = exported();

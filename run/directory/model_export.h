@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "checkpoint/manifest.h"
@@ -11,19 +12,23 @@ namespace ps::run {
 /// The name of the job that a checkpoint is of.
 std::string JobName(const checkpoint::Manifest& manifest);
 
-/// Writes the parameters of a checkpoint to a safetensors file, as f16 with `is_half`, and behind
-/// them the tensors of the safetensors file `frozen_path`, which no checkpoint has (empty: none).
-/// Errors: those of Reader::ReadTensor, SafetensorsReader and SafetensorsWriter.
+/// The file that a model is written to.
+struct ModelFile {
+  std::string path;
+  bool is_half = false;  // as f16
+  /// A safetensors file with more tensors, which no checkpoint has; empty: none.
+  std::string frozen_path = {};
+  /// What else it says of itself (model_card.h).
+  std::map<std::string, std::string> card = {};
+};
+
+/// Writes the parameters of a checkpoint to a safetensors file, and behind them those of
+/// `frozen_path`. Errors: those of Reader::ReadTensor, SafetensorsReader and SafetensorsWriter.
 Status ExportModel(
-    checkpoint::Reader& reader,
-    const checkpoint::Manifest& manifest,
-    const std::string& file,
-    bool is_half,
-    const std::string& frozen_path);
+    checkpoint::Reader& reader, const checkpoint::Manifest& manifest, const ModelFile& file);
 
 /// The same of the newest checkpoint in `path` that can be read, whose manifest is returned.
 /// Errors: kNotFound (there is none), of the newest one where none can be read.
-Result<checkpoint::Manifest> ExportNewestModel(
-    const std::string& path, const std::string& file, const std::string& frozen_path);
+Result<checkpoint::Manifest> ExportNewestModel(const std::string& path, const ModelFile& file);
 
 }  // namespace ps::run

@@ -69,6 +69,9 @@ struct RunPaths {
 
   std::string model() const { return root + "/model.safetensors"; }
 
+  /// What the model's file says of itself, from the beginning on.
+  std::string model_card() const { return root + "/model_card.json"; }
+
   /// What worker.program has said that it trains, with the first values.
   std::string described() const { return root + "/described.safetensors"; }
 

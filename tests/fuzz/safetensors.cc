@@ -6,6 +6,7 @@
 #include "ps/base/check.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/fuzz/targets.h"
+#include "worker/use/model_card.h"
 
 namespace ps::fuzz {
 namespace {
@@ -59,6 +60,14 @@ bool FuzzSafetensors(std::span<const uint8_t> input) {
   for (const StoredTensor& tensor : reader->header().tensors) {
     std::vector<float> values(static_cast<size_t>(tensor.element_count));
     PS_CHECK(reader->Read(tensor, 0, values).ok());
+  }
+  const auto card = worker::CardIn(reader->header().metadata);
+  if (!card.ok()) {
+    const StatusCode code = card.status().code();
+    PS_CHECK(code == StatusCode::kCorruption || code == StatusCode::kUnsupported) << card.status();
+  } else if (card->has_value()) {
+    const auto written = worker::CardIn(worker::MetadataOf(**card));
+    PS_CHECK(written.ok() && written->has_value()) << written.status();
   }
   return true;
 }

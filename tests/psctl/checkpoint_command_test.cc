@@ -136,7 +136,7 @@ TEST_F(CheckpointCommandTest, AModelHasWhatNobodyTrainsBehindWhatTheCheckpointHa
   ASSERT_TRUE(writer.ok() && writer->Write(0, 0, values).ok() && writer->Finish().ok());
 
   const std::string file = root_ / "model.safetensors";
-  ASSERT_TRUE(run::ExportNewestModel(path_, file, frozen_path).ok());
+  ASSERT_TRUE(run::ExportNewestModel(path_, {.path = file, .frozen_path = frozen_path}).ok());
   const auto model = checkpoint::SafetensorsReader::Open(file);
   ASSERT_TRUE(model.ok()) << model.status();
   ASSERT_EQ(model->header().tensors.size(), 4U);
@@ -149,12 +149,13 @@ TEST_F(CheckpointCommandTest, AModelHasWhatNobodyTrainsBehindWhatTheCheckpointHa
   // A run that has lost them says so rather than leave a model that is not whole.
   std::filesystem::remove(frozen_path);
   EXPECT_THAT(
-      run::ExportNewestModel(path_, file, frozen_path).status().message(), HasSubstr(frozen_path));
+      run::ExportNewestModel(path_, {.path = file, .frozen_path = frozen_path}).status().message(),
+      HasSubstr(frozen_path));
 }
 
 TEST_F(CheckpointCommandTest, TheNewestModelThatCanBeReadIsExported) {
   const std::string file = root_ / "model.safetensors";
-  const auto newest = run::ExportNewestModel(path_, file, "");
+  const auto newest = run::ExportNewestModel(path_, {.path = file});
   ASSERT_TRUE(newest.ok()) << newest.status();
   EXPECT_EQ(newest->id, 3U);
 
@@ -165,13 +166,14 @@ TEST_F(CheckpointCommandTest, TheNewestModelThatCanBeReadIsExported) {
   ASSERT_TRUE(store.ok()) << store.status();
   ASSERT_TRUE((*store)->ForgetAbove(2).ok());
   store->reset();
-  const auto older = run::ExportNewestModel(path_, file, "");
+  const auto older = run::ExportNewestModel(path_, {.path = file});
   ASSERT_TRUE(older.ok()) << older.status();
   EXPECT_EQ(older->id, 2U);
   EXPECT_EQ(checkpoint::SafetensorsReader::Open(file)->header().metadata.at("checkpoint"), "2");
 
   EXPECT_EQ(
-      run::ExportNewestModel(root_ / "none", file, "").status().code(), StatusCode::kNotFound);
+      run::ExportNewestModel(root_ / "none", {.path = file}).status().code(),
+      StatusCode::kNotFound);
 }
 
 TEST_F(CheckpointCommandTest, CopyAndPrune) {

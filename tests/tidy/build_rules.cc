@@ -61,6 +61,7 @@ constexpr std::string_view kFoldersWithReadme[] = {
     "worker/model",
     "worker/script",
     "worker/shell",
+    "worker/use",
     "provisioner",
     "provisioner/catalog",
     "provisioner/profile",

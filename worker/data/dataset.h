@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "ps/base/status.h"
 #include "ps/proto/job/job_config.h"
@@ -88,6 +89,9 @@ class Dataset {
   /// How the bytes of pictures become values, of training and test samples alike. nullptr: these
   /// are no pictures of bytes.
   const PictureFormat* pictures() const { return data_.train->pictures(); }
+
+  /// What bytes of pictures become, by channel; empty: they are none of idx or CIFAR.
+  const std::vector<ByteNormal>& normals() const { return data_.normals; }
 
   BatchLayout LayoutOf(BatchForm form) const { return {info(), form, pictures()}; }
 

@@ -163,11 +163,11 @@ void AddBytes(std::span<const uint8_t> bytes, ByteSums* sums) {
   }
 }
 
-/// What each byte of a channel becomes. Integer sums make it independent of any order.
-std::vector<std::array<float, 256>> Normalisation(const LabeledImages& images) {
+/// What the bytes of each channel become. Integer sums make it independent of any order.
+std::vector<ByteNormal> Normalisation(const LabeledImages& images) {
   const auto channels = static_cast<size_t>(images.shape.channels);
   const auto plane = static_cast<size_t>(images.shape.height * images.shape.width);
-  std::vector<std::array<float, 256>> tables(channels);
+  std::vector<ByteNormal> normals;
   for (size_t c = 0; c < channels; ++c) {
     ByteSums sums;
     for (uint64_t i = 0; i < images.count(); ++i) {
@@ -177,12 +177,9 @@ std::vector<std::array<float, 256>> Normalisation(const LabeledImages& images) {
     const double mean = static_cast<double>(sums.values) / count;
     const double variance = static_cast<double>(sums.squares) / count - mean * mean;
     // Images of one grey value have no spread to normalise; half a grey level avoids dividing by 0.
-    const double deviation = std::max(std::sqrt(std::max(variance, 0.0)), 0.5);
-    for (size_t byte = 0; byte < 256; ++byte) {
-      tables[c][byte] = static_cast<float>((static_cast<double>(byte) - mean) / deviation);
-    }
+    normals.push_back({mean, std::max(std::sqrt(std::max(variance, 0.0)), 0.5)});
   }
-  return tables;
+  return normals;
 }
 
 class ImageSamples final : public Samples {
@@ -248,6 +245,15 @@ class ImageSamples final : public Samples {
 
 }  // namespace
 
+std::unique_ptr<const Samples> MakeImageSamples(
+    LabeledImages images, const std::vector<ByteNormal>& normals, uint32_t pad) {
+  ImageSamples::Tables tables;
+  for (const ByteNormal& normal : normals) {
+    tables.push_back(normal.Values());
+  }
+  return std::make_unique<ImageSamples>(std::move(images), std::move(tables), pad);
+}
+
 Result<LoadedData> LoadImages(const proto::DataConfig& config, LoadProgress* progress) {
   using proto::DatasetFormat;
   PS_ASSIGN(
@@ -267,12 +273,12 @@ Result<LoadedData> LoadImages(const proto::DataConfig& config, LoadProgress* pro
   loaded.fingerprint.train_labels_crc = crc(data.train.labels);
   loaded.fingerprint.test_images_crc = crc(data.test.pixels);
   loaded.fingerprint.test_labels_crc = crc(data.test.labels);
-  const ImageSamples::Tables tables = Normalisation(data.train);
-  for (const std::array<float, 256>& values : tables) {
-    loaded.black.push_back(values[0]);
+  loaded.normals = Normalisation(data.train);
+  for (const ByteNormal& normal : loaded.normals) {
+    loaded.black.push_back(normal.Values()[0]);
   }
-  loaded.train = std::make_unique<ImageSamples>(std::move(data.train), tables, config.pad);
-  loaded.test = std::make_unique<ImageSamples>(std::move(data.test), tables, config.pad);
+  loaded.train = MakeImageSamples(std::move(data.train), loaded.normals, config.pad);
+  loaded.test = MakeImageSamples(std::move(data.test), loaded.normals, config.pad);
   return loaded;
 }
 

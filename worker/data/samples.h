@@ -14,9 +14,12 @@
 #include "worker/model/model.h"
 #include "worker/model/picture_format.h"
 
-// What each format makes of its files. Private to this folder; dataset.h chooses among them.
+// What each format makes of its files. dataset.h chooses among them; of other folders, worker/use
+// takes these parts.
 
 namespace ps::worker {
+
+struct LabeledImages;
 
 /// What a job needs to know of its data to make a model and to count samples.
 struct DatasetInfo {
@@ -61,7 +64,8 @@ struct LoadedData {
   proto::DatasetFingerprint fingerprint;
   std::unique_ptr<const Samples> train;
   std::unique_ptr<const Samples> test;
-  std::vector<float> black;  // of each channel of a picture; zeroes when empty
+  std::vector<float> black;              // of each channel of a picture; zeroes when empty
+  std::vector<ByteNormal> normals = {};  // of idx and CIFAR, by channel
 };
 
 // Each Load reads and checks all that the config's limits leave, and tells `progress` how far it
@@ -70,6 +74,9 @@ struct LoadedData {
 /// idx, cifar10, cifar100.
 Result<LoadedData> LoadImages(const proto::DataConfig& config, LoadProgress* progress);
 Result<DatasetInfo> InspectImages(const proto::DataConfig& config);
+/// Pictures whose bytes become what `normals` say, one a channel.
+std::unique_ptr<const Samples> MakeImageSamples(
+    LabeledImages images, const std::vector<ByteNormal>& normals, uint32_t pad);
 Result<LoadedData> LoadText(const proto::DataConfig& config, LoadProgress* progress);
 Result<LoadedData> LoadNpy(const proto::DataConfig& config, LoadProgress* progress);
 /// csv, tsv.

@@ -25,14 +25,6 @@ std::string Shown(std::string_view cell) {
   return "\"" + text + (cell.size() > kShownBytesMax ? "...\"" : "\"");
 }
 
-std::string_view Trimmed(std::string_view cell) {
-  const size_t first = cell.find_first_not_of(" \t");
-  if (first == std::string_view::npos) {
-    return {};
-  }
-  return cell.substr(first, cell.find_last_not_of(" \t") - first + 1);
-}
-
 std::string ColumnName(const TableColumns& columns, size_t column) {
   return columns.names.empty() ? fmt::format("column {}", column)
                                : fmt::format("column {}", Shown(columns.names[column]));
@@ -40,7 +32,7 @@ std::string ColumnName(const TableColumns& columns, size_t column) {
 
 /// "" when the cell is a finite number, else what is wrong with it.
 std::string ReadNumber(std::string_view cell, float* value) {
-  if (Trimmed(cell).empty()) {
+  if (TrimmedCell(cell).empty()) {
     return "is empty; every cell needs a number";
   }
   const std::optional<double> number = NumberIn(cell);
@@ -119,7 +111,7 @@ Status SetColumns(
   columns->count = cells.size();
   if (config.header) {
     for (const std::string_view cell : cells) {
-      columns->names.emplace_back(Trimmed(cell));
+      columns->names.emplace_back(TrimmedCell(cell));
     }
   }
   PS_ASSIGN(columns->label, FindLabel(config.label, *columns, file));
@@ -132,7 +124,7 @@ Status SameHeader(
     const TableColumns& columns) {
   const bool is_same =
       std::ranges::equal(cells, columns.names, [](std::string_view a, const std::string& b) {
-        return Trimmed(a) == b;
+        return TrimmedCell(a) == b;
       });
   return is_same ? Status::Ok()
                  : file.Bad(
@@ -142,8 +134,29 @@ Status SameHeader(
 
 }  // namespace
 
+std::string_view TrimmedCell(std::string_view cell) {
+  const size_t first = cell.find_first_not_of(" \t");
+  if (first == std::string_view::npos) {
+    return {};
+  }
+  return cell.substr(first, cell.find_last_not_of(" \t") - first + 1);
+}
+
+Result<TableColumns> ReadTableColumns(const std::string& path, const proto::DataConfig& config) {
+  const bool is_tsv = config.format == proto::DatasetFormat::kTsv;
+  PS_ASSIGN(TableFile file, TableFile::Open(path, is_tsv ? '\t' : ','));
+  std::vector<std::string_view> cells;
+  PS_ASSIGN(const bool has_row, file.Next(&cells));
+  if (!has_row) {
+    return Status::Corruption(path + ": no rows");
+  }
+  TableColumns columns;
+  PS_TRY(SetColumns(config, cells, file, &columns));
+  return columns;
+}
+
 std::optional<double> NumberIn(std::string_view cell) {
-  std::string_view text = Trimmed(cell);
+  std::string_view text = TrimmedCell(cell);
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') {
     text.remove_prefix(1);
   }
@@ -326,7 +339,7 @@ Status AppendTable(
           fmt::format("{} columns; the first line has {}", cells.size(), columns->count));
     }
     PS_TRY(AppendValues(cells, *columns, file, !config.header, rows));
-    const std::string label(Trimmed(cells[columns->label]));
+    const std::string label(TrimmedCell(cells[columns->label]));
     if (label.empty()) {
       return file.Bad(ColumnName(*columns, columns->label) + " is empty; every row needs a label");
     }

@@ -72,6 +72,12 @@ struct TableRows {
   uint64_t count() const { return labels.size(); }
 };
 
+/// The columns that AppendTable sets by a first file. Errors: the same, as far as it reads.
+Result<TableColumns> ReadTableColumns(const std::string& path, const proto::DataConfig& config);
+
+/// Without the blanks around it.
+std::string_view TrimmedCell(std::string_view cell);
+
 /// Appends a file to rows. The first file sets the columns, which later ones have to share. Errors:
 /// kCorruption with file, line and column: another number of columns, a cell that is empty or no
 /// finite number, another header, a header that looks like a row, no such label column; kCancelled

@@ -163,6 +163,29 @@ Result<BatchLoss> Network::Evaluate(Parameters parameters, const Batch& batch) {
   return LossOf(loss, division.n, LabelledOf(batch));
 }
 
+Status Network::Apply(Parameters parameters, const Batch& batch, std::span<float> outputs) {
+  const auto classes = static_cast<size_t>(model_.classes);
+  if (outputs.size() != batch.labels.size() * classes) {
+    return Status::InvalidArgument(fmt::format(
+        "memory for {} outputs of {} labels of {} classes",
+        outputs.size(),
+        batch.labels.size(),
+        classes));
+  }
+  const Division division = Division::Of(SamplesOf(batch), replicas_.size(), 0);
+  PS_TRY(Prepare(parameters, batch, division, false));
+  const size_t sample = static_cast<size_t>(model_.labels) * classes;
+  for (size_t i = 0; i < division.devices(); ++i) {
+    const PieceRange range = division.RangeOf(i, 0);
+    const auto n = static_cast<size_t>(range.end - range.begin);
+    replicas_[i]->Begin(parameters, {});
+    replicas_[i]->Apply(
+        PieceOf(batch, range),
+        outputs.subspan(static_cast<size_t>(range.begin) * sample, n * sample));
+  }
+  return Settle();
+}
+
 Batch Network::PieceOf(const Batch& batch, const PieceRange& range) const {
   const auto elements = static_cast<size_t>(model_.input.element_count());
   const auto labels = static_cast<size_t>(model_.labels);

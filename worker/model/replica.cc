@@ -265,6 +265,12 @@ void Replica::Evaluate(const Batch& batch) {
   EndPiece();
 }
 
+void Replica::Apply(const Batch& batch, std::span<float> outputs) {
+  const Input input = PutInput(batch, 0, 1);
+  const float* const last = layers_->Forward(MakePass(batch), input.images);
+  compute_->Download(last, outputs.data(), outputs.size_bytes());
+}
+
 /// Puts the piece's loss on its way.
 void Replica::EndPiece() {
   loss_.Download(compute_.get(), pieces_begun_);

@@ -146,6 +146,8 @@ class Replica {
   void Train(const Piece& piece);
   /// Puts a forward pass by the running statistics into the stream. Requires: likewise.
   void Evaluate(const Batch& batch);
+  /// The same without a loss: the last layer's outputs go into pinned memory. Requires: likewise.
+  void Apply(const Batch& batch, std::span<float> outputs);
 
   /// The pieces' losses since Begin. Requires: Settle since then.
   std::span<const kernels::LossResult> losses() const { return {loss_.host(), pieces_begun_}; }

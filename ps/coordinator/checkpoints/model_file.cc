@@ -75,6 +75,9 @@ Status ModelFileSource::CheckValues() {
 Status ModelFileSink::Begin(std::map<std::string, std::string> metadata) {
   Abandon();
   outcome_.reset();
+  if (more_) {
+    metadata.merge(more_());
+  }
   std::vector<TensorSpec> tensors = tensors_;
   if (!frozen_path_.empty()) {
     PS_ASSIGN(frozen_, checkpoint::SafetensorsReader::Open(frozen_path_));

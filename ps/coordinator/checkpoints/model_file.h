@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <future>
 #include <map>
 #include <memory>
@@ -62,10 +63,16 @@ class ModelFileSource final : public ModelSource {
 class ModelFileSink final : public ModelSink {
  public:
   /// `frozen_path`: a safetensors file whose tensors are put behind the model's; empty: none.
-  ModelFileSink(std::string path, std::vector<TensorSpec> tensors, std::string frozen_path = "")
+  /// `more`: metadata beside those of Begin, asked then; may be empty.
+  ModelFileSink(
+      std::string path,
+      std::vector<TensorSpec> tensors,
+      std::string frozen_path = "",
+      std::function<std::map<std::string, std::string>()> more = {})
       : path_(std::move(path)),
         tensors_(std::move(tensors)),
-        frozen_path_(std::move(frozen_path)) {}
+        frozen_path_(std::move(frozen_path)),
+        more_(std::move(more)) {}
 
   Status Begin(std::map<std::string, std::string> metadata) override;
   Status Write(uint32_t tensor, int64_t begin, std::span<const float> values) override;
@@ -79,6 +86,7 @@ class ModelFileSink final : public ModelSink {
   const std::string path_;
   const std::vector<TensorSpec> tensors_;
   const std::string frozen_path_;
+  const std::function<std::map<std::string, std::string>()> more_;
   std::optional<checkpoint::SafetensorsReader> frozen_;
   std::unique_ptr<checkpoint::SafetensorsWriter> writer_;  // the thread's while it finishes
   std::future<Status> finishing_;

@@ -1,0 +1,134 @@
+#include "worker/use/model_card.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/worker/data/data_files.h"
+#include "worker/model/zoo.h"
+#include "worker/use/card_of_job.h"
+
+namespace ps::worker {
+namespace {
+
+using testing::HasSubstr;
+
+/// A card with something in each of its parts.
+ModelCard FullCard() {
+  proto::ModelConfig zoo;
+  zoo.name = "resnet20";
+  ModelCard card;
+  card.input = {3, 32, 32};
+  card.classes = 2;
+  card.layers = ZooLayers(zoo, card.input, card.classes).value();
+  card.data.format = proto::DatasetFormat::kCifar10;
+  card.data.directory = "/data/\"cifar\"";
+  card.data.pad = 0;
+  card.class_names = {"caf\xc3\xa9, \"big\"", "tea"};
+  card.normals = {{125.3, 63.01}, {1.0 / 3, 0.1}, {113.86538318634033, 66.70489964063091}};
+  return card;
+}
+
+TEST(ModelCardTest, WhatIsWrittenIsReadBack) {
+  const ModelCard card = FullCard();
+  const auto read = CardIn(MetadataOf(card));
+  ASSERT_TRUE(read.ok()) << read.status();
+  ASSERT_TRUE(read->has_value());
+  EXPECT_EQ(**read, card);
+
+  ModelCard table;
+  table.layers = {card.layers.back()};
+  table.input = {2, 1, 1};
+  table.classes = 2;
+  table.data.format = proto::DatasetFormat::kTsv;
+  table.data.label = "y";
+  table.columns = {"a b", "c\td"};
+  table.label_column = "y";
+  const auto again = CardIn(MetadataOf(table));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->value(), table);
+}
+
+TEST(ModelCardTest, AFileOfAnotherProgramSaysNothing) {
+  const auto read = CardIn({{"format", "pt"}, {"model", "mine"}});
+  ASSERT_TRUE(read.ok());
+  EXPECT_FALSE(read->has_value());
+}
+
+TEST(ModelCardTest, WhatDoesNotFitIsRefusedByItsKey) {
+  const auto said = [](const std::string& key, const std::string& from, const std::string& to) {
+    Metadata metadata = MetadataOf(FullCard());
+    std::string& text = metadata.at(key);
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+    const auto read = CardIn(metadata);
+    EXPECT_EQ(read.status().code(), StatusCode::kCorruption) << key << " " << to;
+    EXPECT_THAT(read.status().message(), HasSubstr("metadata"));
+    return std::string(read.status().message());
+  };
+  EXPECT_THAT(said("input", "\"image\"", "\"sound\""), HasSubstr("none of image"));
+  EXPECT_THAT(said("input", "\"channels\":3", "\"channels\":-3"), HasSubstr("\"channels\""));
+  EXPECT_THAT(said("input", "\"channels\":3", "\"channels\":4"), HasSubstr("4 channels"));
+  EXPECT_THAT(said("input", "\"classes\":2", "\"classes\":3"), HasSubstr("2 class names of 3"));
+  EXPECT_THAT(said("input", "63.01", "0"), HasSubstr("above 0"));
+  EXPECT_THAT(said("input", "63.01", "1e999"), HasSubstr("\"deviation\""));
+  EXPECT_THAT(said("input", ",\"tea\"", ",7"), HasSubstr("\"class_names\""));
+  EXPECT_THAT(said("input", "{", ""), HasSubstr("\"input\""));
+  EXPECT_THAT(
+      said("model", "\"linear\",\"out\":2", "\"linear\",\"out\":7"), HasSubstr("the data has 2"));
+  EXPECT_THAT(said("model", "conv2d", "conv9d"), HasSubstr("conv9d"));
+  // A text stays within its place.
+  EXPECT_THAT(said("model", "}]", "}]},\"run\":{\"port\":1"), HasSubstr("\"model\""));
+  EXPECT_THAT(said("data", "\"cifar10\"", "\"png\""), HasSubstr("png"));
+
+  Metadata none = MetadataOf(FullCard());
+  none.erase("input");
+  EXPECT_THAT(CardIn(none).status().message(), HasSubstr("\"input\": missing"));
+  Metadata newer = MetadataOf(FullCard());
+  newer["spotps_model"] = "2";
+  EXPECT_EQ(CardIn(newer).status().code(), StatusCode::kUnsupported);
+}
+
+TEST(ModelCardTest, AJobsDataSayWhatBecomesOfInputs) {
+  const test::DataFolder folder;
+  test::WriteIdxSet(folder, 6, 3);
+  proto::JobConfig config;
+  config.model.name = "mlp";
+  config.data.format = proto::DatasetFormat::kIdx;
+  config.data.directory = folder.path();
+  config.data.train_samples = 3;
+  const auto card = CardOfJob(config);
+  ASSERT_TRUE(card.ok()) << card.status();
+  ASSERT_EQ(card->normals.size(), 1U);
+  EXPECT_DOUBLE_EQ(card->normals[0].mean, 8.5) << "of the bytes 0 to 17, of 3 pictures of 2x3";
+  EXPECT_EQ(card->classes, 3);
+  EXPECT_EQ(card->layers.size(), 6U) << "the zoo's layers are written out";
+  EXPECT_EQ(CardIn(MetadataOf(*card))->value(), *card);
+  config.worker.program = {"python3"};
+  EXPECT_EQ(CardOfJob(config).status().code(), StatusCode::kUnsupported);
+}
+
+TEST(ModelCardTest, ATablesColumnsAndClassesHaveTheirNames) {
+  const test::DataFolder folder;
+  const auto write = [&folder](const std::string& name, const std::string& text) {
+    folder.Write(name, test::Bytes(text.begin(), text.end()));
+  };
+  write("train.csv", "x,kind, z \n1,b,2\n3,a,4\n");
+  write("test.csv", "x,kind, z \n1,b,2\n");
+  proto::JobConfig config;
+  config.model.name = "mlp";
+  config.data.format = proto::DatasetFormat::kCsv;
+  config.data.directory = folder.path();
+  config.data.label = "kind";
+  const auto card = CardOfJob(config);
+  ASSERT_TRUE(card.ok()) << card.status();
+  EXPECT_THAT(card->columns, testing::ElementsAre("x", "z"));
+  EXPECT_EQ(card->label_column, "kind");
+  EXPECT_THAT(card->class_names, testing::ElementsAre("a", "b"));
+  EXPECT_EQ(card->ClassName(1), "b");
+}
+
+}  // namespace
+}  // namespace ps::worker
