@@ -42,6 +42,7 @@ TEST(ModelCardTest, WhatIsWrittenIsReadBack) {
   table.input = {2, 1, 1};
   table.classes = 2;
   table.data.format = proto::DatasetFormat::kTsv;
+  table.data.directory = "/data";
   table.data.label = "y";
   table.columns = {"a b", "c\td"};
   table.label_column = "y";
