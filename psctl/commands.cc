@@ -6,6 +6,11 @@
 #include "psctl/cli/command_line.h"
 #include "psctl/cli/help_command.h"
 #include "psctl/cloud/cloud_command.h"
+#include "psctl/models/apply_command.h"
+#include "psctl/models/evaluate_command.h"
+#include "psctl/models/export_command.h"
+#include "psctl/models/model_command.h"
+#include "psctl/models/sample_command.h"
 #include "psctl/plan/catalog_command.h"
 #include "psctl/plan/catalog_refresh_command.h"
 #include "psctl/plan/plan_command.h"
@@ -17,7 +22,6 @@
 #include "psctl/runs/checkpoint_command.h"
 #include "psctl/runs/fleet_command.h"
 #include "psctl/runs/mode_command.h"
-#include "psctl/runs/model_command.h"
 #include "psctl/runs/page_command.h"
 #include "psctl/runs/runs_command.h"
 #include "psctl/runs/set_command.h"
@@ -38,6 +42,7 @@ constexpr const Command* kCommands[] = {
     &kTrain,
     &kCheck,
     &kModel,
+    &kModelExport,
     &kResume,
     &kStatus,
     &kTop,
@@ -64,6 +69,9 @@ constexpr const Command* kCommands[] = {
     &kCheckpointExport,
     &kCheckpointPrune,
     &kCheckpointCopy,
+    &kEvaluate,
+    &kApply,
+    &kSample,
     &kCloud,
     &kCloudCheck,
     &kCloudList,

@@ -48,7 +48,8 @@ struct Command {
   Group group = Group::kHelp;
   std::string_view help;  // one line
   std::array<Example, 5> examples = {};
-  /// Adds the arguments, and returns what they fill in. Null: a family, whose commands follow.
+  /// Adds the arguments, and returns what they fill in. Null: a family, whose commands follow. One
+  /// with arguments of its own may have commands as well: their names win over its words.
   std::unique_ptr<Invocation> (*declare)(Arguments* arguments) = nullptr;
 };
 

@@ -19,7 +19,8 @@ std::string NamesText(const ArgumentText& argument) {
 
 std::string SynopsisOf(const CommandText& command) {
   std::string text = "psctl" + (command.path.empty() ? "" : " " + command.path);
-  if (!command.commands.empty()) {
+  const bool has_words = std::ranges::any_of(command.arguments, &ArgumentText::is_positional);
+  if (!command.commands.empty() && !has_words) {
     return text + " COMMAND";
   }
   for (const ArgumentText& argument : command.arguments) {
@@ -32,7 +33,8 @@ std::string SynopsisOf(const CommandText& command) {
 }
 
 void AddSections(const CommandText& command, Manual* manual) {
-  if (!command.path.empty() && command.commands.empty()) {
+  const bool has_words = std::ranges::any_of(command.arguments, &ArgumentText::is_positional);
+  if (!command.path.empty() && (command.commands.empty() || has_words)) {
     ManualSection section = {"psctl " + command.path, SynopsisOf(command), command.text, {}, {}};
     for (const ArgumentText& argument : command.arguments) {
       if (argument.names.back() != "--help") {

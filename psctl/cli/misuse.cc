@@ -32,6 +32,12 @@ std::vector<std::string> FlagNames(const CLI::App& app) {
   return names;
 }
 
+/// Whether it takes words of its own, beside its commands.
+bool HasPositionals(const CLI::App& app) {
+  return std::ranges::any_of(
+      app.get_options(), [](const CLI::Option* option) { return option->get_positional(); });
+}
+
 /// "-5", "-5m": of no flag, since none begins with a digit.
 bool IsNegativeNumber(const std::string& argument) {
   return argument.size() > 1 && argument[0] == '-' && argument[1] >= '0' && argument[1] <= '9';
@@ -108,10 +114,11 @@ Status CheckNames(const CLI::App& app, const std::vector<std::string>& arguments
         ++i;  // its value may begin with a dash
       }
     } else if (const std::vector<std::string> known = SubcommandNames(*scope); !known.empty()) {
-      if (std::find(known.begin(), known.end(), argument) == known.end()) {
+      const bool is_command = std::find(known.begin(), known.end(), argument) != known.end();
+      if (!is_command && !HasPositionals(*scope)) {
         return UnknownName("command", argument, known);
       }
-      scope = scope->get_subcommand(argument);
+      scope = is_command ? scope->get_subcommand(argument) : scope;
     }
   }
   return Status::Ok();

@@ -96,7 +96,7 @@ Parser::Parser(Commands commands)
 
 Result<std::unique_ptr<Invocation>> Parser::TakeParsed() {
   for (Entry& entry : entries_) {
-    if (entry.app->parsed()) {
+    if (entry.app->parsed() && entry.app->get_subcommands().empty()) {  // the innermost
       PS_TRY(entry.arguments.Finish());
       return std::move(entry.invocation);
     }

@@ -37,6 +37,14 @@ TEST_F(ModelTest, TheModelOfARunHasItsAccuracyInPyTorch) {
   const Json summary = run.Summary();
   EXPECT_EQ(summary["model"].text(), ModelOf(run));
   EXPECT_THAT(run.psctl().Out(), HasSubstr("model  "));
+  // The file says all that it takes to evaluate it: a copy of it alone does.
+  std::filesystem::copy_file(ModelOf(run), folder_ / "alone.safetensors");
+  const Output evaluated = Psctl({"evaluate", folder_ / "alone.safetensors", "--json"});
+  ASSERT_EQ(evaluated.end, ProcessEnd{}) << evaluated.err;
+  const Json result = Json::Parse(evaluated.out).value();
+  EXPECT_EQ(result["samples"].number(), 1000);
+  EXPECT_NEAR(result["accuracy"].number(), summary["test_accuracy"].number(), 0.0011);
+  EXPECT_NEAR(result["loss"].number(), summary["test_loss"].number(), 1e-3);
   const Output torch = RunToEnd(
       {.program = "/usr/bin/env",
        .arguments =

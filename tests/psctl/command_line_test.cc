@@ -10,13 +10,14 @@
 
 #include "ps/base/text.h"
 #include "psctl/commands.h"
+#include "psctl/models/export_command.h"
+#include "psctl/models/model_command.h"
 #include "psctl/plan/catalog_command.h"
 #include "psctl/runs/attach_command.h"
 #include "psctl/runs/check_command.h"
 #include "psctl/runs/checkpoint_command.h"
 #include "psctl/runs/fleet_command.h"
 #include "psctl/runs/mode_command.h"
-#include "psctl/runs/model_command.h"
 #include "psctl/runs/runs_command.h"
 #include "psctl/runs/set_command.h"
 #include "psctl/runs/status_command.h"
@@ -88,7 +89,7 @@ TEST(CommandTest, ACommandIsOfAFamilyThatComesBefore) {
   for (const Command* command : AllCommands()) {
     const std::string_view family = FamilyOf(command->path);
     EXPECT_TRUE(family.empty() || families.contains(family)) << command->path;
-    if (command->declare == nullptr) {
+    if (family.empty()) {
       families.insert(command->path);
     }
   }
@@ -100,6 +101,19 @@ TEST(CommandLineTest, HelpListsCommandsByWhatTheyAreForAndShowsTheirExamples) {
   EXPECT_THAT(
       Printed({"help", "scale"}),
       AllOf(HasSubstr("Examples:"), HasSubstr("psctl scale workers=8"), Not(HasSubstr("train"))));
+}
+
+TEST(CommandLineTest, ACommandWithWordsOfItsOwnMayBeAFamilyToo) {
+  EXPECT_EQ(Parse<ModelCommand>({"model", "job.json"}).job_path, "job.json");
+  const auto exported = Parse<ExportCommand>({"model", "export", "mnist", "--pytorch", "m.py"});
+  EXPECT_EQ(exported.choice.model, "mnist");
+  EXPECT_EQ(exported.target, "m.py");
+  EXPECT_THAT(ErrorOf({"model"}), HasSubstr("model wants JOB.json"));
+  EXPECT_THAT(ErrorOf({"model", "export"}), HasSubstr("model export wants MODEL"));
+  EXPECT_THAT(ErrorOf({"model", "job.json", "more"}), HasSubstr("too many arguments"));
+  EXPECT_THAT(ErrorOf({"model", "export", "mnist", "--py", "m.py"}), HasSubstr("unknown flag"));
+  const std::string manual = Printed({"help", "--man"});
+  EXPECT_THAT(manual, AllOf(HasSubstr("psctl model"), HasSubstr("psctl model export")));
 }
 
 TEST(CommandLineTest, ARunIsDetachedFromAndAttachedTo) {

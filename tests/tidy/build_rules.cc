@@ -79,6 +79,7 @@ constexpr std::string_view kFoldersWithReadme[] = {
     "psctl/cli",
     "psctl/view",
     "psctl/runs",
+    "psctl/models",
     "psctl/plan",
     "configs",
     "tests",

@@ -1,4 +1,4 @@
-#include "psctl/runs/model_command.h"
+#include "psctl/models/model_command.h"
 
 #include <fmt/core.h>
 
@@ -169,8 +169,14 @@ int RunModel(const ModelCommand& command, const run::Console& console) {
 }
 
 void AddArguments(ModelCommand* command, Arguments* arguments) {
-  arguments->Add("JOB.json", &command->job_path, "Job file").Required();
+  // Not required by itself: psctl model export has other arguments.
+  arguments->Add("JOB.json", &command->job_path, "Job file");
   arguments->AddSettings(&command->overrides, "Change a field of the job");
+  arguments->Check([command] {
+    return command->job_path.empty()
+               ? Status::InvalidArgument("model wants JOB.json, as in: psctl model job.json")
+               : Status::Ok();
+  });
 }
 
 int Run(const ModelCommand& command, const Session& session) {

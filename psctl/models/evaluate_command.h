@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+#include "psctl/cli/command.h"
+#include "psctl/models/chosen_model.h"
+
+namespace ps::psctl {
+
+struct EvaluateCommand {
+  ModelChoice choice;
+  std::string data;  // empty: where the model's job had it
+  bool is_json = false;
+};
+
+extern const Command kEvaluate;
+
+}  // namespace ps::psctl

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ps/base/status.h"
+#include "worker/model/model.h"
+#include "worker/use/model_card.h"
+#include "worker/use/tokens.h"
+
+namespace ps::psctl {
+
+/// What a model gives for samples, as CSV (RFC 4180):
+///
+///   classes         sample,class,probability,p_NAME,...     with the probability of every class
+///   the same, top K sample,class_1,probability_1,...        likeliest first
+///   tokens          sample,token_1,probability_1,...        of the token behind a sample's last
+///   one
+///
+/// Samples are numbered from 0. A token is its text, or <0x0a> for each byte where that is none to
+/// be shown.
+class Predictions {
+ public:
+  /// `top`: 0 for all classes. Errors: kInvalidArgument, more than there are; of tokens, as
+  /// Tokens::Of.
+  static Result<Predictions> Of(
+      const worker::ModelCard& card, const worker::Model& model, uint32_t top);
+
+  std::string Header() const;
+
+  /// Appends a sample's line. `outputs`: [labels, classes]. Errors: kCorruption, the model gives
+  /// values that are no numbers for it.
+  Status Append(uint64_t sample, std::span<const float> outputs, std::string* text);
+
+ private:
+  Predictions(const worker::ModelCard& card, uint32_t top) : card_(card), top_(top) {}
+
+  std::string NameOf(uint32_t number) const;
+
+  const worker::ModelCard& card_;
+  uint32_t top_;
+  bool is_all_ = false;
+  std::optional<worker::Tokens> tokens_;  // of models that go on with a text
+  std::vector<double> probabilities_;
+  std::vector<uint32_t> order_;
+};
+
+/// As a cell of CSV: in quotes where it has to be.
+std::string CsvCell(const std::string& text);
+
+}  // namespace ps::psctl
