@@ -157,6 +157,9 @@ Result<ChosenModel> ChooseModel(const ModelChoice& choice, const Session& sessio
   ModelChoice beside = choice;
   if (IsThere(choice.model) && !choice.model.ends_with(".json")) {
     chosen.file = choice.model;
+  } else if (choice.model.ends_with(".safetensors")) {
+    return Status::NotFound(
+        choice.model + " is not there; a model is a safetensors file, or a run by its name");
   } else {
     PS_ASSIGN(const run::RunPaths run, ChooseAnyRun(choice.model, session.registry));
     chosen.file = run.model();

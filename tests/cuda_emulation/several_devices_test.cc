@@ -112,6 +112,16 @@ TEST_F(SeveralDevicesTest, TwoHaveTheBitsOfOneThatTakesHalfAtATime) {
   EXPECT_TRUE(cuda_emulation::HasPeerAccess(1, 0)) << "gradients take the shortest way";
 }
 
+TEST_F(SeveralDevicesTest, OutputsAreThoseOfOneDevice) {
+  for (const int64_t n : {5, 1}) {
+    NetworkRig one(Devices(1), EveryKindOfTensor(), kImages, n, 3);
+    NetworkRig two(Devices(2), EveryKindOfTensor(), kImages, n, 3);
+    const std::vector<float> outputs = one.Apply();
+    EXPECT_EQ(outputs.size(), static_cast<size_t>(3 * n));
+    EXPECT_EQ(two.Apply(), outputs);
+  }
+}
+
 /// Each device makes the pictures of its own part; gradients are rounded once they are added up.
 TEST_F(SeveralDevicesTest, PicturesAndRoundedGradientsAreThoseOfOneDevice) {
   NetworkRig one(Devices(1), EveryKindOfTensor(), kImages, 5, 3);

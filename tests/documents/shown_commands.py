@@ -60,7 +60,8 @@ class Checker:
         named = [w for w in words[1:3] if re.fullmatch(r"[a-z]+", w)]
         if not named or named[0] != words[1]:
             return ""
-        return " ".join(named) if named[0] in NESTED else named[0]
+        is_nested = named[0] in NESTED or " ".join(named) == "model export"
+        return " ".join(named) if is_nested else named[0]
 
     def check(self, place, words):
         """Whether the words are a command and flags of it. Placeholders may stand for commands."""

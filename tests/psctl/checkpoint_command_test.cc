@@ -11,6 +11,7 @@
 #include "checkpoint/reader.h"
 #include "checkpoint/shard_store.h"
 #include "checkpoint/storage/rocksdb_storage.h"
+#include "run/directory/model_card.h"
 #include "run/directory/model_export.h"
 #include "tests/checkpoint/workload.h"
 #include "tests/psctl/command_fixture.h"
@@ -125,6 +126,19 @@ TEST_F(CheckpointCommandTest, ExportWritesAModel) {
   const auto bytes = std::filesystem::file_size(file);
   EXPECT_EQ(Run({"checkpoint", "export", "3", file, path_, "--half"}), run::kExitOk) << err_;
   EXPECT_LT(std::filesystem::file_size(file), bytes * 6 / 10);
+}
+
+TEST_F(CheckpointCommandTest, AnExportedModelSaysOfItselfWhatItsRunDoes) {
+  const std::string file = root_ / "model.safetensors";
+  EXPECT_EQ(Run({"checkpoint", "export", "newest", file, path_}), run::kExitOk);
+  EXPECT_THAT(err_, HasSubstr(file + " will not say what its layers are"));
+  ASSERT_TRUE(run::WriteModelCard(root_ / "model_card.json", {{"input", "\"a\", b"}}).ok());
+  EXPECT_EQ(Run({"checkpoint", "export", "newest", file, path_}), run::kExitOk);
+  EXPECT_EQ(err_, "");
+  const auto model = checkpoint::SafetensorsReader::Open(file);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->header().metadata.at("input"), "\"a\", b");
+  EXPECT_EQ(model->header().metadata.at("checkpoint"), "3");
 }
 
 TEST_F(CheckpointCommandTest, AModelHasWhatNobodyTrainsBehindWhatTheCheckpointHas) {

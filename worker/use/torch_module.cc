@@ -54,6 +54,9 @@ class LayerWriter {
  public:
   const std::set<std::string, std::less<>>& helpers() const { return helpers_; }
 
+  /// A layer that can't be written; empty: all can.
+  const std::string& unknown() const { return unknown_; }
+
   /// A Sequential. `rank` is that of its input, and then that of its output.
   std::string Sequence(
       const std::vector<LayerConfig>& configs, const std::vector<Layer>& layers, Rank* rank) {
@@ -172,7 +175,8 @@ class LayerWriter {
             layer.in.channels,
             NumberText(config.epsilon));
       default:
-        return "nn.Identity()";  // losses; attention and feed_forward are OfParts
+        unknown_ = layer.name;
+        return "";
     }
   }
 
@@ -206,6 +210,7 @@ class LayerWriter {
   }
 
   std::set<std::string, std::less<>> helpers_;
+  std::string unknown_;
 };
 
 std::string Texts(const std::vector<std::string>& texts) {
@@ -278,6 +283,10 @@ Result<std::string> TorchModule(const ModelCard& card, const std::string& name) 
   LayerWriter writer;
   Rank rank = RankOf(card.input);
   const std::string network = writer.Sequence(card.layers, model.layers, &rank);
+  if (!writer.unknown().empty()) {
+    return Status::Unsupported(
+        fmt::format("layer {} is of a kind that no module has yet", writer.unknown()));
+  }
   std::string helpers;
   for (const TorchHelper& helper : kTorchHelpers) {
     if (writer.helpers().contains(helper.name)) {

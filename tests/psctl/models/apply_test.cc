@@ -207,6 +207,7 @@ TEST_F(ApplyTest, AFileThatIsCutOrOfOtherLayersIsRefused) {
   EXPECT_EQ(Apply("other.safetensors", "new.csv"), 1);
   EXPECT_THAT(err_, HasSubstr("\"0.linear.weight\" has shape [3,2], the model's has [4,2]"));
   EXPECT_EQ(Apply("nowhere.safetensors", "new.csv"), 1);
+  EXPECT_THAT(err_, HasSubstr("nowhere.safetensors is not there"));
 }
 
 }  // namespace

@@ -3,6 +3,9 @@
 #include <filesystem>
 #include <string>
 
+#include "checkpoint/storage/rocksdb_storage.h"
+#include "run/directory/model_card.h"
+#include "tests/checkpoint/workload.h"
 #include "tests/psctl/models/model_fixture.h"
 
 namespace ps::psctl {
@@ -70,6 +73,88 @@ TEST_F(EvaluateTest, ATextIsTakenWholeAndAFolderInItsTestShare) {
   ASSERT_EQ(Run({"evaluate", root_ / "text.safetensors", root_ / "text", "--json"}), 0) << err_;
   EXPECT_THAT(out_, HasSubstr("\"samples\": 4"));
   EXPECT_THAT(out_, HasSubstr("\"accuracy\": 1"));
+}
+
+TEST_F(EvaluateTest, ArraysHaveTheirLabelsBesideThem) {
+  worker::ModelCard card = TableCard();
+  card.data.format = proto::DatasetFormat::kNpy;
+  card.class_names.clear();
+  card.columns.clear();
+  card.label_column.clear();
+  WriteModel("array.safetensors", card, table_values_);
+  WriteFile("data/test-inputs-1.npy", NpyBytes<float>("<f4", "2, 2", {1, 0, 0, 1}));
+  WriteFile("data/test-inputs-2.npy", NpyBytes<float>("<f4", "1, 2", {-1, -1}));
+  const auto evaluate = [&] { return Run({"evaluate", root_ / "array.safetensors"}); };
+  EXPECT_EQ(evaluate(), 1);
+  EXPECT_THAT(err_, HasSubstr("no labels"));
+  WriteFile("data/test-labels-1.npy", NpyBytes<uint16_t>("<u2", "2, ", {0, 1}));
+  EXPECT_EQ(evaluate(), 1) << "of one part alone";
+  WriteFile("data/test-labels-2.npy", NpyBytes<uint16_t>("<u2", "1, ", {0}));
+  ASSERT_EQ(evaluate(), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("2 of 3 samples"));
+  WriteFile("data/test-labels-2.npy", NpyBytes<uint16_t>("<u2", "1, ", {3}));
+  EXPECT_EQ(evaluate(), 1);
+  EXPECT_THAT(err_, HasSubstr("label 3 is none of the model's 3 classes"));
+  WriteFile("data/test-labels-2.npy", NpyBytes<uint16_t>("<u2", "2, ", {0, 0}));
+  EXPECT_EQ(evaluate(), 1);
+  EXPECT_THAT(err_, HasSubstr("the model wants 1 whole numbers for each of 1 samples"));
+}
+
+TEST_F(EvaluateTest, CifarHasItsLabelsWithin) {
+  worker::ModelCard card;
+  card.layers = {LayerOf(proto::LayerKind::kFlatten), LayerOf(proto::LayerKind::kLinear, 10)};
+  card.data.format = proto::DatasetFormat::kCifar10;
+  card.data.directory = root_ / "data";
+  card.input = {3, 32, 32};
+  card.classes = 10;
+  card.normals = {{0, 1}, {100, 50}, {0, 1}};
+  std::vector<float> values(size_t{10} * 3072 + 10);
+  values[1 * 3072 + 1024] = 1;   // green above its mean is class 1
+  values[2 * 3072 + 1024] = -1;  // below it is class 2
+  WriteModel("cifar.safetensors", card, values);
+  const auto record = [](char label, char green) {
+    return std::string(1, label) + std::string(1024, '\0') + std::string(1024, green) +
+           std::string(1024, '\0');
+  };
+  WriteFile("data/test_batch.bin", record(1, 120) + record(2, 50) + record(2, 120));
+  ASSERT_EQ(Run({"evaluate", root_ / "cifar.safetensors"}), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("2 of 3 samples"));
+  ASSERT_EQ(
+      Run(
+          {"apply",
+           root_ / "cifar.safetensors",
+           root_ / "data/test_batch.bin",
+           "-o",
+           "-",
+           "--top",
+           "1"}),
+      0)
+      << err_;
+  EXPECT_THAT(out_, HasSubstr("\n1,2,"));
+}
+
+TEST_F(EvaluateTest, ARunWithoutAModelHasThatOfItsNewestCheckpoint) {
+  const std::string run = root_ / "runs/a-20260101-000000";
+  std::filesystem::create_directories(run);
+  WriteFile("runs/a-20260101-000000/psctl.pid", "");
+  Status end;
+  checkpoint::RunWorkload(*checkpoint::MakeRocksDbStorage(), run + "/checkpoints", 3, &end);
+  ASSERT_TRUE(end.ok()) << end;
+  WriteFile(
+      "runs/a-20260101-000000/job.json",
+      R"({"name": "a", "model": {"name": "mlp"}, "data": {"format": "csv", "directory": ")" +
+          (root_ / "data") + R"("}, "workers": [{}], "checkpoint": {"path": ")" + run +
+          R"(/checkpoints"}})");
+  ASSERT_TRUE(run::WriteModelCard(run + "/model_card.json", worker::MetadataOf(TableCard())).ok());
+  WriteFile("data/test.csv", "kind,a,b\ncat,1,0\n");
+  EXPECT_EQ(Run({"model", "export", run, "--pytorch", root_ / "m.py"}), 0) << err_;
+  EXPECT_THAT(err_, HasSubstr("this is the model of its checkpoint 3, after"));
+  // The tensors of the workload are of no layers.
+  EXPECT_EQ(Run({"evaluate", run}), 1);
+  EXPECT_THAT(err_, HasSubstr("has no tensor \"0.linear.weight\""));
+  std::filesystem::remove_all(run + "/checkpoints");
+  EXPECT_EQ(Run({"evaluate", run}), 1);
+  EXPECT_THAT(err_, HasSubstr("has no model yet, and no checkpoint that can be read"));
 }
 
 TEST_F(EvaluateTest, ADeviceThatIsNotThereIsSaid) {

@@ -121,6 +121,21 @@ struct NetworkRig {
     });
   }
 
+  /// The last layer's outputs; empty: it failed.
+  std::vector<float> Apply() {
+    std::vector<float> outputs;
+    const PinnedValues<float> pinned(
+        backend, std::vector<float>(labels.size() * static_cast<size_t>(model.classes)));
+    const auto done = Run([&](Network::Parameters from, const Batch& batch) -> Result<BatchLoss> {
+      PS_TRY(network->Apply(from, batch, pinned.span()));
+      return BatchLoss();
+    });
+    if (done.ok()) {
+      outputs.assign(pinned.span().begin(), pinned.span().end());
+    }
+    return outputs;
+  }
+
   double MeanLoss() {
     const BatchLoss loss = Step().value();
     return loss.loss_sum / static_cast<double>(loss.samples);

@@ -189,6 +189,28 @@ TEST(NetworkTest, EveryGradientIsAnnouncedOnceFromLastToFirst) {
   EXPECT_EQ(announced, rig.gradients);  // final at that moment
 }
 
+TEST(NetworkTest, OutputsAreThoseWhoseLossIsEvaluated) {
+  Rig rig(EveryLayer(), {2, 12, 8}, 5, 3);
+  const std::vector<float> outputs = rig.Apply();
+  ASSERT_EQ(outputs.size(), 15U);
+  double loss = 0;
+  int64_t correct = 0;
+  for (size_t i = 0; i < 5; ++i) {
+    const auto row = std::span(outputs).subspan(3 * i, 3);
+    double sum = 0;
+    for (const float output : row) {
+      sum += std::exp(output);
+    }
+    loss += std::log(sum) - row[rig.labels[i]];
+    correct += std::ranges::max_element(row) - row.begin() == rig.labels[i] ? 1 : 0;
+  }
+  const BatchLoss evaluated = rig.Evaluate().value();
+  EXPECT_NEAR(loss, evaluated.loss_sum, 1e-4);
+  EXPECT_EQ(correct, evaluated.correct);
+  rig.labels.assign(5, 0);
+  EXPECT_EQ(rig.Apply(), outputs) << "labels change nothing";
+}
+
 TEST(NetworkTest, TheSameStepGivesTheSameBits) {
   Rig first(EveryLayer(), {3, 8, 8}, 4, 3);
   Rig second(EveryLayer(), {3, 8, 8}, 4, 3);
