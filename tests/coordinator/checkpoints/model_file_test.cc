@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <thread>
 
 #include "tests/base/temporary_folder.h"
@@ -48,6 +49,25 @@ TEST_F(ModelFileTest, WhatASinkHasTakenASourceGives) {
   std::vector<float> values(2);
   ASSERT_TRUE((*source)->Read(0, 1, values).ok());
   EXPECT_THAT(values, ElementsAre(2, 3));
+}
+
+TEST_F(ModelFileTest, WhatElseTheFileSaysIsAskedWhenItIsBegun) {
+  int asked = 0;
+  ModelFileSink sink(path_, tensors_, "", [&asked] {
+    ++asked;
+    return std::map<std::string, std::string>{{"input", "b"}, {"job", "c"}};
+  });
+  EXPECT_EQ(asked, 0) << "it may not be known yet";
+  ASSERT_TRUE(sink.Begin({{"job", "a"}}).ok());
+  EXPECT_EQ(asked, 1);
+  ASSERT_TRUE(sink.Write(0, 0, std::vector<float>{1, 2, 3, 4}).ok());
+  ASSERT_TRUE(sink.Write(1, 0, std::vector<float>{5}).ok());
+  sink.Finish();
+  ASSERT_TRUE(OutcomeOf(&sink).ok());
+  const auto reader = checkpoint::SafetensorsReader::Open(path_);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ(reader->header().metadata.at("input"), "b");
+  EXPECT_EQ(reader->header().metadata.at("job"), "a") << "the job's own come first";
 }
 
 TEST_F(ModelFileTest, WhatNobodyTrainsIsPutBehindTheModel) {
