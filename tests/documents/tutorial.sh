@@ -36,4 +36,12 @@ shapes = {name: entry["shape"] for name, entry in header.items() if name != "__m
 assert shapes == {
     "0.linear.weight": [64, 2], "0.linear.bias": [64], "2.linear.weight": [64, 64],
     "2.linear.bias": [64], "4.linear.weight": [3, 64], "4.linear.bias": [3]}, shapes
+import csv
+rows = list(csv.DictReader(open("predictions.csv")))
+assert len(rows) == 3, rows
+for row in rows:
+    all_of_it = [float(row["p_" + name]) for name in ("0", "1", "2")]
+    assert abs(sum(all_of_it) - 1) < 1e-5, row
+    assert float(row["probability"]) == max(all_of_it), row
+compile(open("spirals_net/model.py").read(), "model.py", "exec")
 END
