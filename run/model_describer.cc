@@ -28,7 +28,7 @@ Result<ModelDescriber::Card> ModelDescriber::Find() {
   if (kept.ok() || kept.status().code() != StatusCode::kNotFound) {
     return kept;
   }
-  PS_ASSIGN(const worker::ModelCard card, worker::CardOfJob(config_, &progress_));
+  PS_ASSIGN(const worker::ModelCard card, worker::CardOfJob(config_, &progress_, &data_));
   Card metadata = worker::MetadataOf(card);
   PS_TRY(WriteModelCard(path_, metadata));
   return metadata;

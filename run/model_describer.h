@@ -3,11 +3,13 @@
 #include <future>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "ps/base/logger.h"
 #include "ps/base/status.h"
 #include "ps/proto/job/job_config.h"
 #include "worker/data/load_progress.h"
+#include "worker/data/samples.h"
 
 namespace ps::run {
 
@@ -16,9 +18,14 @@ namespace ps::run {
 /// the owner's.
 class ModelDescriber {
  public:
-  /// `path`: RunPaths::model_card. `config` and `log` outlive the object.
-  ModelDescriber(const proto::JobConfig* config, std::string path, const Logger* log)
-      : config_(*config), path_(std::move(path)), log_(*log) {}
+  /// `data`: of the job, as JobParts has it. `path`: RunPaths::model_card. All that is pointed to
+  /// outlives the object.
+  ModelDescriber(
+      const proto::JobConfig* config,
+      const worker::DatasetInfo* data,
+      std::string path,
+      const Logger* log)
+      : config_(*config), data_(*data), path_(std::move(path)), log_(*log) {}
 
   ModelDescriber(const ModelDescriber&) = delete;
   ModelDescriber& operator=(const ModelDescriber&) = delete;
@@ -37,6 +44,7 @@ class ModelDescriber {
   Result<Card> Find();
 
   const proto::JobConfig& config_;
+  const worker::DatasetInfo& data_;
   const std::string path_;
   const Logger& log_;
   worker::LoadProgress progress_;

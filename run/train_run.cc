@@ -116,7 +116,7 @@ TrainRun::TrainRun(
       event_file_(std::move(event_file)),
       console_(console),
       launcher_(provisioner::MakeLocalLauncher()),
-      describer_(&config_, directory_.paths().model_card(), &log_),
+      describer_(&config_, &parts_.data, directory_.paths().model_card(), &log_),
       host_(HostOptionsOf(start, &keys_, &describer_), &log_),
       plan_(start->job.plan),
       progress_(

@@ -42,13 +42,14 @@ class ModelDescriberTest : public testing::Test {
   }
 
   std::map<std::string, std::string> Describe() {
-    ModelDescriber describer(&config_, root_ / "model_card.json", &log_);
+    ModelDescriber describer(&config_, &data_, root_ / "model_card.json", &log_);
     describer.Start();
     return describer.Take();
   }
 
   TemporaryFolder root_;
   proto::JobConfig config_;
+  worker::DatasetInfo data_;
   DescriberLog lines_;
   Logger log_{"coordinator", &SystemTime(), &lines_};
 };
@@ -73,6 +74,18 @@ TEST_F(ModelDescriberTest, WithoutADescriptionTheReasonIsInTheLog) {
   ASSERT_TRUE(WriteFileAtomically(root_ / "model_card.json", "{\"input\": 3}").ok());
   EXPECT_THAT(Describe(), IsEmpty());
   EXPECT_THAT(lines_.text, HasSubstr("model_card.json:1:"));
+}
+
+TEST_F(ModelDescriberTest, ATextIsNotReadOnceMore) {
+  config_.model.name = "gpt";
+  config_.data.format = proto::DatasetFormat::kText;  // of which there is none in the folder
+  data_.shape = {1, 8, 1, worker::ShapeKind::kTokens, 256};
+  data_.classes = 256;
+  data_.labels = 8;
+  const auto card = worker::CardIn(Describe());
+  ASSERT_TRUE(card.ok() && card->has_value()) << lines_.text;
+  EXPECT_EQ((*card)->input, data_.shape);
+  EXPECT_EQ((*card)->labels, 8);
 }
 
 TEST_F(ModelDescriberTest, AProgramsModelIsNotAskedFor) {

@@ -44,17 +44,23 @@ Status TakeByteScale(const proto::DataConfig& config, ModelCard* card) {
 }
 
 /// Shape and classes; of pictures what bytes become, of tables the names of classes.
-Status TakeData(const proto::DataConfig& config, LoadProgress* progress, ModelCard* card) {
-  if (IsPictures(config.format)) {
+Status TakeData(
+    const proto::DataConfig& config,
+    const DatasetInfo* known,
+    LoadProgress* progress,
+    ModelCard* card) {
+  DatasetInfo info;
+  if (IsPictures(config.format) || IsTable(config.format)) {
     proto::DataConfig train = config;
     train.test_samples = 1;  // nothing of the tests is asked for
     PS_ASSIGN(const Dataset data, Dataset::Load(train, progress));
-    card->input = data.info().shape;
-    card->classes = data.info().classes;
+    info = data.info();
     card->normals = data.normals();
-    return Status::Ok();
+  } else if (known != nullptr) {
+    info = *known;
+  } else {
+    PS_ASSIGN(info, Dataset::Inspect(config));
   }
-  PS_ASSIGN(DatasetInfo info, Dataset::Inspect(config));
   card->input = info.shape;
   card->classes = info.classes;
   card->labels = info.labels;
@@ -93,13 +99,14 @@ Status TakeTokenizer(const std::string& folder, ModelCard* card) {
 
 }  // namespace
 
-Result<ModelCard> CardOfJob(const proto::JobConfig& config, LoadProgress* progress) {
+Result<ModelCard> CardOfJob(
+    const proto::JobConfig& config, LoadProgress* progress, const DatasetInfo* known) {
   if (!config.worker.program.empty()) {
     return Status::Unsupported(
         "worker.program makes its model itself; layers of our own are known here");
   }
   ModelCard card;
-  PS_TRY(TakeData(config.data, progress, &card));
+  PS_TRY(TakeData(config.data, known, progress, &card));
   card.data = config.data;
   card.data.directory = Absolute(config.data.directory);
   card.data.tokenizer = Absolute(config.data.tokenizer);
