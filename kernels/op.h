@@ -14,8 +14,8 @@ namespace ps::kernels {
 // caller's memory; layouts that an implementation prefers are hidden behind reorders.
 //
 // NaN and infinity: no op hides them on purpose. A NaN in x or a parameter reaches y through
-// conv2d, linear, batch_norm, layer_norm, attention, embedding, avg_pool, gelu, dropout (where
-// kept), flatten and the loss. relu and
+// conv2d, linear, batch_norm, layer_norm, attention, embedding, avg_pool, gelu, tanh, sigmoid,
+// dropout (where kept), flatten and the loss. relu and
 // max_pool compare, and a NaN there may come out as 0 or as the window's other values, depending on
 // the machine's vector instructions. The server checks what is pushed, so parameters stay finite.
 

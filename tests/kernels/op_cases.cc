@@ -305,6 +305,9 @@ std::vector<OpCase> AllOpCases() {
       OpCase gelu = ElementwiseCase("gelu", n, elements, GeluOptions{elements}, ReferenceGelu());
       gelu.nmse_max = 1e-9;  // oneDNN's erf is a polynomial
       cases.push_back(std::move(gelu));
+      cases.push_back(ElementwiseCase("tanh", n, elements, TanhOptions{elements}, ReferenceTanh()));
+      cases.push_back(
+          ElementwiseCase("sigmoid", n, elements, SigmoidOptions{elements}, ReferenceSigmoid()));
     }
   }
   for (const int64_t channels : {3, 1, 2, 16}) {

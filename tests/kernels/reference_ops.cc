@@ -170,6 +170,22 @@ Reference ReferenceGelu() {
   };
 }
 
+Reference ReferenceTanh() {
+  return [](int64_t, const Values& x, const Parameters&) {
+    Values y(x.size());
+    std::transform(x.begin(), x.end(), y.begin(), [](double v) { return std::tanh(v); });
+    return y;
+  };
+}
+
+Reference ReferenceSigmoid() {
+  return [](int64_t, const Values& x, const Parameters&) {
+    Values y(x.size());
+    std::transform(x.begin(), x.end(), y.begin(), [](double v) { return 1 / (1 + std::exp(-v)); });
+    return y;
+  };
+}
+
 Reference ReferenceFlatten(int64_t channels, int64_t positions) {
   return [=](int64_t n, const Values& x, const Parameters&) {
     Values y(x.size());

@@ -25,6 +25,8 @@ Reference ReferenceBatchNormEvaluation(int64_t channels, int64_t positions, doub
 Reference ReferencePool(const PoolOptions& options);
 Reference ReferenceRelu();
 Reference ReferenceGelu();
+Reference ReferenceTanh();
+Reference ReferenceSigmoid();
 /// NHWC to NCHW.
 Reference ReferenceFlatten(int64_t channels, int64_t positions);
 /// NCHW to NHWC.

@@ -34,6 +34,14 @@ inline proto::LayerConfig Gelu() {
   return Simple(proto::LayerKind::kGelu);
 }
 
+inline proto::LayerConfig Tanh() {
+  return Simple(proto::LayerKind::kTanh);
+}
+
+inline proto::LayerConfig Sigmoid() {
+  return Simple(proto::LayerKind::kSigmoid);
+}
+
 inline proto::LayerConfig Linear(int32_t out) {
   proto::LayerConfig layer = Simple(proto::LayerKind::kLinear);
   layer.out = out;

@@ -48,9 +48,10 @@ Layers EveryLayer() {
       AvgPool(2),
       Residual({Conv2d(9, 3, 2), BatchNorm()}, {Conv2d(9, 1, 2)}),
       Dropout(0.3F),
-      Residual({Gelu()}, {}),
+      Residual({Sigmoid()}, {}),
       Flatten(),
       Linear(11),
+      Tanh(),
       Dropout(0.1F),
       Gelu(),
       Linear(3)};
