@@ -38,7 +38,7 @@ struct Progress {
   uint64_t steps = 0;    // counted
   uint64_t samples = 0;  // counted
   double loss = 0;       // of the newest minibatches, smoothed; NaN where there was none
-  double accuracy = 0;   // likewise, 0 .. 1
+  double accuracy = 0;   // likewise, 0 .. 1; NaN also where the model learns numbers
 
   friend bool operator==(const Progress&, const Progress&) = default;
 };

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "kernels/loss.h"
 #include "kernels/op.h"
 #include "kernels/op_spec.h"
 #include "kernels/optimizer.h"
@@ -49,29 +50,6 @@ class Event {
   virtual bool IsReached() const = 0;
   /// Waits on this thread until it is. Errors: as Stream::Synchronize.
   virtual Status Wait() const = 0;
-};
-
-/// What softmax cross-entropy finds, in device memory.
-struct LossResult {
-  double loss_sum = 0;  // over the samples; NaN as soon as one logit is NaN
-  int64_t correct = 0;  // samples whose first largest logit is the label's; none where one is NaN
-};
-
-/// Where softmax cross-entropy reads and writes. All in device memory.
-///   loss(i) = log(sum over j of exp(z[i,j])) - z[i, label(i)]
-/// The label of a row that counts for nothing: no loss, no hit, a gradient of 0.
-inline constexpr uint32_t kNoLabel = UINT32_MAX;
-
-struct LossArgs {
-  int64_t n = 0;
-  int64_t classes = 0;
-  const float* logits = nullptr;      // [n, classes]
-  const uint32_t* labels = nullptr;   // [n], each below `classes`, or kNoLabel
-  float* dz = nullptr;                // [n, classes], written: gradient of the mean loss. May be
-                                      // nullptr, may be `logits`
-  LossResult* result = nullptr;       // written
-  const int64_t* labelled = nullptr;  // rows that have a label, of which dz is the mean's; 0 or
-                                      // nullptr: all n
 };
 
 /// Pictures as bytes and what they become. All in device memory.
@@ -129,7 +107,7 @@ class Stream {
   virtual void SquaredNorm(const float* x, int64_t n, double* sum) = 0;
   /// y[i] = x[i] as bfloat16, rounded to the nearest, ties to even; a NaN stays one.
   virtual void PackBf16(const float* x, uint16_t* y, int64_t n) = 0;
-  virtual void SoftmaxCrossEntropy(const LossArgs& args) = 0;
+  virtual void ComputeLoss(const LossArgs& args) = 0;
   virtual void MakePictures(const PictureArgs& args) = 0;
   /// An update in place, with the bits that kernels/optimizer.h promises. *left_out becomes 1 when
   /// an element was left out, and stays what it is else; may be nullptr.

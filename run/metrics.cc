@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ps/json/json_writer.h"
+#include "run/report/metric_text.h"
 #include "run/report/run_events.h"
 #include "run/report/summary.h"
 
@@ -38,7 +39,9 @@ MetricsPoint MetricsMeter::Measure(const proto::JobStatus& status) {
   if (status.steps_counted > 0) {
     point.samples_per_s = status.samples_per_s;
     point.train_loss = status.train_loss;
-    point.train_accuracy = status.train_accuracy;
+    if (proto::IsShare(status.metric)) {
+      point.train_accuracy = status.train_accuracy;
+    }
   }
   if (!status.evaluations.empty()) {
     point.evaluation = status.evaluations.back();
@@ -72,10 +75,13 @@ std::string MetricsToJson(
   json.Field("state", proto::StateName(status.state));
   AddField("epoch", point.epoch, &json);
   AddField("train_loss", point.train_loss, &json);
-  AddField("train_accuracy", point.train_accuracy, &json);
+  if (proto::IsShare(status.metric)) {
+    AddField(TrainMetricName(status.metric), point.train_accuracy, &json);
+  }
   const auto& test = point.evaluation;
   AddField("test_loss", test ? std::optional(test->loss) : std::nullopt, &json);
-  AddField("test_accuracy", test ? std::optional(test->accuracy) : std::nullopt, &json);
+  AddField(
+      TestMetricName(status.metric), test ? std::optional(test->accuracy) : std::nullopt, &json);
   AddField("test_epoch", test ? std::optional(test->epoch) : std::nullopt, &json);
   AddField("lr", point.lr, &json);
   AddField("staleness_steps", point.staleness_steps, &json);
@@ -84,6 +90,7 @@ std::string MetricsToJson(
   json.Field("round", status.round);
   json.Field("workers_alive", CountWorkers(status));
   AddCounters(status, &json);
+  json.Field("metric", proto::MetricName(status.metric));
   json.BeginObject("figures");
   for (const proto::Figure& figure : status.figures) {
     json.Field(figure.name, figure.value);
@@ -121,14 +128,18 @@ std::vector<Scalar> ScalarsOf(const proto::JobStatus& status, const MetricsPoint
     }
   };
   add("train/loss", point.train_loss);
-  add("train/accuracy", point.train_accuracy);
+  add(fmt::format("train/{}", proto::MetricName(status.metric)), point.train_accuracy);
   add("train/lr", point.lr);
   add("train/epoch", point.epoch);
   add("train/staleness_steps", point.staleness_steps);
   add("fleet/samples_per_s", point.samples_per_s);
   add("fleet/workers", static_cast<double>(CountWorkers(status)));
   for (const proto::Figure& figure : status.figures) {
-    add("script/" + figure.name, figure.value);
+    // Those of evaluations stand beside test/loss.
+    const std::string_view name = figure.name;
+    add(name.starts_with("test_") ? fmt::format("test/{}", name.substr(5))
+                                  : fmt::format("script/{}", name),
+        figure.value);
   }
   return scalars;
 }
@@ -172,7 +183,8 @@ std::optional<std::string> MetricsFiles::Write(
           UnixSeconds(unix_micros),
           status.steps_counted,
           {{"test/loss", static_cast<float>(row.loss)},
-           {"test/accuracy", static_cast<float>(row.accuracy)}});
+           {fmt::format("test/{}", proto::MetricName(status.metric)),
+            static_cast<float>(row.accuracy)}});
     }
   }
   const std::optional<std::string> events_said = events_->Append(events);

@@ -19,6 +19,7 @@
 #include "ps/base/host_port.h"
 #include "ps/base/text.h"
 #include "ps/net/addresses.h"
+#include "ps/proto/job/task.h"
 #include "run/directory/files.h"
 #include "run/directory/model_export.h"
 #include "run/planning/goal_policy.h"
@@ -52,6 +53,19 @@ constexpr Duration kLeaveTime = std::chrono::seconds(5);
 /// that is no request to stop, and psctl resume is to go on with the run.
 constexpr Duration kOrphanDelay = std::chrono::milliseconds(300);
 
+/// The classes that a model guesses among before it has learnt anything; 0: there are none.
+int64_t GuessedClasses(const PreparedJob& job) {
+  switch (proto::TaskOf(job.config.model)) {
+    case proto::Task::kNumbers:
+      return 0;
+    case proto::Task::kLabels:
+      return 2;
+    case proto::Task::kClasses:
+      break;
+  }
+  return job.parts.data.classes;
+}
+
 coordinator::CoordinatorHost::Options HostOptionsOf(
     TrainStart* start, const RunKeys* keys, ModelDescriber* describer) {
   const RunDirectory& directory = *start->directory;
@@ -60,7 +74,7 @@ coordinator::CoordinatorHost::Options HostOptionsOf(
   options.job.tensors = start->job.parts.model.tensors;
   options.job.train_samples = start->job.parts.data.train_count;
   options.job.test_samples = start->job.parts.data.test_count;
-  options.job.classes = start->job.parts.data.classes;
+  options.job.classes = GuessedClasses(start->job);
   options.job.run_directory = directory.paths().root;
   options.job.software = "spotps " PS_VERSION;
   options.job.checkpoints = start->checkpoints.kept;

@@ -1,12 +1,14 @@
 #include "worker/trainer.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <utility>
 
 #include "kernels/cpu/vector.h"
 #include "ps/proto/chunks.h"
 #include "ps/proto/exchange.h"
+#include "ps/proto/job/task.h"
 #include "worker/model/norm_batches.h"
 
 namespace ps::worker {
@@ -229,8 +231,33 @@ Result<client::ComputeResult> Trainer::Evaluate(
     PS_ASSIGN(const BatchLoss loss, network_->Evaluate(parameters_, BatchOf(memory)));
     result.loss_sum += loss.loss_sum;
     result.correct += static_cast<uint64_t>(loss.correct);
+    AddMetrics(loss, memory.labels, &result.sums);
   }
   return result;
+}
+
+void Trainer::AddMetrics(
+    const BatchLoss& loss, std::span<const uint32_t> labels, proto::MetricSums* sums) const {
+  if (model_.counts_near()) {
+    sums->near_hits += static_cast<uint64_t>(loss.near);
+    sums->near_samples += static_cast<uint64_t>(loss.samples);
+  }
+  if (proto::TaskOf(config_.model) != proto::Task::kNumbers) {
+    return;
+  }
+  sums->squared_error += loss.squared_error;
+  sums->absolute_error += loss.absolute_error;
+  const std::span<const double> means = dataset_.target_means();
+  double sum = 0;
+  double squares = 0;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const double target =
+        static_cast<double>(std::bit_cast<float>(labels[i])) - means[i % means.size()];
+    sum += target;
+    squares += target * target;
+  }
+  sums->target += sum / static_cast<double>(means.size());
+  sums->target_square += squares / static_cast<double>(means.size());
 }
 
 Result<BatchMemory> Trainer::Memory(uint64_t samples) {
@@ -278,7 +305,7 @@ Result<std::unique_ptr<Trainer>> Trainer::Make(
     const proto::JobConfig& config,
     std::vector<std::shared_ptr<kernels::Backend>> backends,
     LoadProgress* progress) {
-  PS_ASSIGN(Dataset dataset, Dataset::Load(config.data, progress));
+  PS_ASSIGN(Dataset dataset, Dataset::Load(config.data, progress, proto::TaskOf(config.model)));
   const DatasetInfo& info = dataset.info();
   PS_ASSIGN(Model model, MakeModel(config.model, info.shape, info.classes, info.labels));
   PS_TRY(TreatTensors(config, &model));

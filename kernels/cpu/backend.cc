@@ -178,14 +178,7 @@ class CpuStream final : public Stream {
 
   void PackBf16(const float* x, uint16_t* y, int64_t n) override { kernels::PackBf16(x, y, n); }
 
-  void SoftmaxCrossEntropy(const LossArgs& args) override {
-    *args.result = kernels::SoftmaxCrossEntropy(
-        args.logits,
-        {args.labels, static_cast<size_t>(args.n)},
-        args.classes,
-        args.dz,
-        args.labelled == nullptr ? 0 : *args.labelled);
-  }
+  void ComputeLoss(const LossArgs& args) override { kernels::ComputeLoss(args); }
 
   void MakePictures(const PictureArgs& args) override { kernels::MakePictures(args); }
 

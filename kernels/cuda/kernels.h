@@ -281,7 +281,7 @@ cudaError_t ClipFactorOf(
 // loss.cu
 
 /// scratch: kPartialsMax values.
-cudaError_t CrossEntropy(cudaStream_t stream, const LossArgs& args, LossResult* scratch);
+cudaError_t LossOf(cudaStream_t stream, const LossArgs& args, LossResult* scratch);
 
 // pictures.cu
 

@@ -242,9 +242,9 @@ void CudaStream::PackBf16(const float* x, uint16_t* y, int64_t n) {
   Note(PackBf16Values(Enter(), x, y, n));
 }
 
-void CudaStream::SoftmaxCrossEntropy(const LossArgs& args) {
+void CudaStream::ComputeLoss(const LossArgs& args) {
   auto* partials = reinterpret_cast<LossResult*>(partials_->data());
-  Note(CrossEntropy(Enter(), args, partials));
+  Note(LossOf(Enter(), args, partials));
 }
 
 void CudaStream::MakePictures(const PictureArgs& args) {

@@ -57,7 +57,7 @@ class CudaStream final : public Stream {
   void ClipFactor(const double* squares, int64_t count, float norm_max, float* factor) override;
   void SquaredNorm(const float* x, int64_t n, double* sum) override;
   void PackBf16(const float* x, uint16_t* y, int64_t n) override;
-  void SoftmaxCrossEntropy(const LossArgs& args) override;
+  void ComputeLoss(const LossArgs& args) override;
   void MakePictures(const PictureArgs& args) override;
   void ApplyUpdate(
       const OptimizerRule& rule,

@@ -175,7 +175,8 @@ void StepPipeline::OnEvaluated(
             grant.lease,
             grant.end - grant.begin,
             result.loss_sum,
-            result.correct},
+            result.correct,
+            result.sums},
         now,
         out);
   }

@@ -56,8 +56,9 @@ struct ComputeResult {
   double loss_sum = 0;
   uint64_t correct = 0;
   double seconds = 0;
-  uint64_t samples = 0;  // the first ones of the task that it is of; 0: all
-  double held_back = 0;  // as proto::WorkerTimes has it
+  uint64_t samples = 0;         // the first ones of the task that it is of; 0: all
+  double held_back = 0;         // as proto::WorkerTimes has it
+  proto::MetricSums sums = {};  // of an evaluation
 };
 
 /// The world as a worker's core sees it, apart from messages. Implemented by the worker program and

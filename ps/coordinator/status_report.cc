@@ -9,6 +9,7 @@
 #include "ps/base/text.h"
 #include "ps/coordinator/job_journal.h"
 #include "ps/coordinator/wait_report.h"
+#include "ps/proto/job/task.h"
 #include "ps/proto/limits.h"
 
 namespace ps::coordinator {
@@ -323,7 +324,7 @@ void StatusReport::AddShardRows(proto::JobStatus* status) const {
   }
 }
 
-/// Members that come and go have each the same weight.
+/// The newest evaluation's, then the members': who come and go have each the same weight.
 std::vector<proto::Figure> StatusReport::Figures() const {
   struct Sum {
     double value = 0;
@@ -340,7 +341,7 @@ std::vector<proto::Figure> StatusReport::Figures() const {
       ++sums[figure.name].count;
     }
   }
-  std::vector<proto::Figure> figures;
+  std::vector<proto::Figure> figures = job_->evaluations.NewestFigures();
   for (const auto& [name, sum] : sums) {
     figures.push_back({name, sum.value / sum.count});
   }
@@ -364,6 +365,7 @@ proto::JobStatus StatusReport::TotalsAt(TimePoint now) const {
   status.modes = job_->ModesNow();
   status.steps = job_->StepsNow();
   status.figures = Figures();
+  status.metric = proto::MetricOf(proto::TaskOf(job_->options.config.model));
   status.mode = status.modes.in_force.mode;
   status.epochs = ledger.epochs();
   status.samples_total = ledger.samples_total();

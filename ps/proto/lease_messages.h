@@ -6,6 +6,7 @@
 
 #include "ps/base/ids.h"
 #include "ps/proto/job/job_config.h"
+#include "ps/proto/metric.h"
 #include "ps/proto/mode_messages.h"
 
 namespace ps::proto {
@@ -110,6 +111,7 @@ struct EvaluateReport {
   uint64_t samples = 0;
   double loss_sum = 0;
   uint64_t correct = 0;
+  MetricSums sums;
 };
 
 struct EvaluateAck {

@@ -15,6 +15,7 @@
 #include "ps/proto/frame.h"
 #include "ps/proto/job/job_config.h"
 #include "ps/proto/lease_messages.h"
+#include "ps/proto/metric.h"
 #include "ps/proto/mode_messages.h"
 #include "ps/proto/move_messages.h"
 #include "ps/proto/states.h"
@@ -524,7 +525,7 @@ struct LedgerRow {
 
 struct EvaluationRow {
   uint32_t epoch = 0;   // after this many epochs
-  double accuracy = 0;  // in [0, 1]
+  double accuracy = 0;  // or what JobStatus::metric says; at most 1
   double loss = 0;
   uint64_t samples = 0;
   double at_s = 0;  // since training began
@@ -613,7 +614,10 @@ struct JobStatus {
   ModesStatus modes;
   bool has_diverged = false;  // training has
   StepsStatus steps;
-  std::vector<Figure> figures;  // the means over the members that tell them, in order of the names
+  // What evaluations tell besides loss and metric ("test_mae"), then the means over the members of
+  // what their programs tell.
+  std::vector<Figure> figures;
+  Metric metric = Metric::kAccuracy;  // what `accuracy` of evaluations and train_accuracy are
 };
 
 struct StatusRequest {};

@@ -14,6 +14,7 @@
 #include "psctl/runs/runs_prune.h"
 #include "run/directory/control.h"
 #include "run/planning/plan_arguments.h"
+#include "run/report/metric_text.h"
 #include "run/report/tables.h"
 
 namespace ps::psctl {
@@ -78,7 +79,10 @@ RunRow EndedRun(const run::RunPaths& run) {
   row.model_problem = problem == nullptr ? "" : problem->text;
   row.samples_counted = CountAt(*summary, "samples_counted");
   row.samples_total = CountAt(*summary, "samples_total");
-  row.accuracy = NumberAt(*summary, "test_accuracy");
+  if (const JsonValue* const metric = summary->Find("metric"); metric != nullptr) {
+    row.metric = run::MetricOfName(metric->text);
+  }
+  row.accuracy = NumberAt(*summary, run::TestMetricName(row.metric));
   row.seconds = NumberAt(*summary, "elapsed_s");
   row.usd = NumberAt(*summary, "usd_spent");
   if (CountAt(*summary, "steps_counted").value_or(0) > 0) {
@@ -104,12 +108,22 @@ RunRow LookAtRun(const run::RunPaths& run) {
     }
     if (!status->evaluations.empty()) {
       row.accuracy = status->evaluations.back().accuracy;
+      row.metric = status->metric;
     }
     row.usd = status->usd_spent;
   } else if (!run::FileLock::IsHeld(run.lock())) {
     return EndedRun(run);  // just now
   }
   return row;
+}
+
+/// The column is that of accuracy; r2 says so.
+std::string AccuracyText(const RunRow& row) {
+  return !row.accuracy ? "-"
+                       : fmt::format(
+                             "{}{}",
+                             proto::IsShare(row.metric) ? "" : "r2 ",
+                             run::FormatMetric(row.metric, *row.accuracy, 2));
 }
 
 std::string RenderRuns(const std::vector<RunRow>& rows, size_t width_max) {
@@ -133,7 +147,7 @@ std::string RenderRuns(const std::vector<RunRow>& rows, size_t width_max) {
          CountText(row.samples_counted),
          CountText(row.samples_total),
          row.loss && std::isfinite(*row.loss) ? run::FormatLoss(*row.loss) : "-",
-         row.accuracy ? FormatPercent(*row.accuracy, 2) : "-",
+         AccuracyText(row),
          row.seconds ? FormatDuration(*row.seconds) : "-",
          row.usd && *row.usd > 0 ? FormatUsd(*row.usd) : "-",
          Printable(row.paths.root)});
@@ -168,7 +182,8 @@ std::string RunsToJson(const std::vector<RunRow>& rows) {
     add_count("samples_counted", row.samples_counted);
     add_count("samples_total", row.samples_total);
     add_number("train_loss", row.loss);
-    add_number("test_accuracy", row.accuracy);
+    json.Field("metric", proto::MetricName(row.metric));
+    add_number(run::TestMetricName(row.metric), row.accuracy);
     add_number("elapsed_s", row.seconds);
     add_number("usd_spent", row.usd);
     json.Field("directory", row.paths.root);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ps/proto/metric.h"
 #include "psctl/cli/command.h"
 #include "run/directory/run_registry.h"
 #include "run/report/console.h"
@@ -29,10 +30,11 @@ struct RunRow {
   std::optional<uint64_t> samples_counted;
   std::optional<uint64_t> samples_total;
   std::optional<double> loss;
-  std::optional<double> accuracy;  // on the test samples, at the newest evaluation
-  std::optional<double> seconds;   // of training
-  std::optional<double> usd;       // at the prices that the job names
-  std::string model_problem;       // of an ended run, as in JobStatus
+  std::optional<double> accuracy;  // on the test samples, at the newest evaluation; or the metric
+  proto::Metric metric = proto::Metric::kAccuracy;
+  std::optional<double> seconds;  // of training
+  std::optional<double> usd;      // at the prices that the job names
+  std::string model_problem;      // of an ended run, as in JobStatus
   bool is_running = false;
   run::RunPaths paths;
 };

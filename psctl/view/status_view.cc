@@ -7,6 +7,7 @@
 #include "ps/base/text.h"
 #include "psctl/view/why_view.h"
 #include "run/report/exchange.h"
+#include "run/report/metric_text.h"
 #include "run/report/run_events.h"
 #include "run/report/tables.h"
 
@@ -111,9 +112,10 @@ std::string RenderHead(const proto::JobStatus& status) {
           " so far" + (status.eta_s < 0 ? "" : ", " + FormatDuration(status.eta_s) + " left"));
   pairs.emplace_back(
       "training",
-      status.steps_counted == 0 ? "no step yet"
-                                : "loss " + run::FormatLoss(status.train_loss) + ", accuracy " +
-                                      FormatPercent(status.train_accuracy));
+      status.steps_counted == 0
+          ? "no step yet"
+          : "loss " + run::FormatLoss(status.train_loss) +
+                (proto::IsShare(status.metric) ? ", " : "") + run::TrainMetricText(status));
   if (!status.figures.empty()) {
     pairs.emplace_back("figures", run::FormatFigures(status.figures));
   }
@@ -122,8 +124,9 @@ std::string RenderHead(const proto::JobStatus& status) {
     pairs.emplace_back(
         "test",
         fmt::format(
-            "accuracy {}, loss {} after epoch {}",
-            FormatPercent(last.accuracy, 2),
+            "{} {}, loss {} after epoch {}",
+            run::MetricTitle(status.metric),
+            run::FormatMetric(status.metric, last.accuracy, 2),
             run::FormatLoss(last.loss),
             last.epoch));
   }
@@ -295,13 +298,13 @@ std::string RenderShards(const proto::JobStatus& status, size_t width_max) {
 }
 
 std::string RenderLedger(const proto::JobStatus& status, size_t width_max) {
-  run::Table table(
-      {{"epoch"}, {"samples"}, {"counted"}, {"leased"}, {"returned"}, {"test accuracy"}});
+  const std::string metric = fmt::format("test {}", run::MetricTitle(status.metric));
+  run::Table table({{"epoch"}, {"samples"}, {"counted"}, {"leased"}, {"returned"}, {metric}});
   for (const proto::LedgerRow& row : status.ledger) {
     std::string accuracy = "-";
     for (const proto::EvaluationRow& evaluation : status.evaluations) {
       if (evaluation.epoch == row.epoch + 1) {
-        accuracy = FormatPercent(evaluation.accuracy, 2);
+        accuracy = run::FormatMetric(status.metric, evaluation.accuracy, 2);
       }
     }
     table.AddRow(

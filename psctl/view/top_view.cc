@@ -12,6 +12,7 @@
 #include "psctl/view/status_view.h"
 #include "run/directory/event_log.h"
 #include "run/report/exchange.h"
+#include "run/report/metric_text.h"
 #include "run/report/run_events.h"
 #include "run/report/tables.h"
 
@@ -108,16 +109,18 @@ Lines Head(const TopSnapshot& snapshot, size_t width) {
   }
   lines.push_back(ProgressLine(status, width));
   const bool has_step = status.steps_counted > 0;
-  const std::string test = status.evaluations.empty()
-                               ? ""
-                               : fmt::format(
-                                     "test {} (epoch {})",
-                                     FormatPercent(status.evaluations.back().accuracy, 2),
-                                     status.evaluations.back().epoch);
+  const std::string test =
+      status.evaluations.empty()
+          ? ""
+          : fmt::format(
+                "test {}{} (epoch {})",
+                proto::IsShare(status.metric) ? "" : "r2 ",
+                run::FormatMetric(status.metric, status.evaluations.back().accuracy, 2),
+                status.evaluations.back().epoch);
   lines.push_back(JoinParts(
       {"loss " + (has_step ? run::FormatLoss(status.train_loss) : "-"),
        Sparkline(snapshot.losses, std::min(kSparkWidth, width / 4)),
-       has_step ? "accuracy " + FormatPercent(status.train_accuracy) : "",
+       has_step ? run::TrainMetricText(status) : "",
        test}));
   if (!status.figures.empty()) {
     lines.push_back(run::FormatFigures(status.figures));

@@ -46,6 +46,13 @@ constexpr std::array<Column, 10> kColumns = {{
     {"usd_spent", &HistoryPoint::usd_spent},
 }};
 
+/// What the columns of accuracy are called where the metric is another one.
+constexpr std::array<Column, 3> kOtherNames = {{
+    {"train_label_accuracy", &HistoryPoint::train_accuracy},
+    {"test_label_accuracy", &HistoryPoint::test_accuracy},
+    {"test_r2", &HistoryPoint::test_accuracy},
+}};
+
 /// Up to `size` bytes from `offset` on; fewer at the end. Errors: kIo.
 Status ReadAt(int fd, uint64_t offset, size_t size, std::string* text) {
   text->resize(size);
@@ -117,7 +124,9 @@ HistoryPoint HistoryPointOf(const proto::JobStatus& status, double unix_s) {
   }
   if (status.steps_counted > 0) {
     point.train_loss = status.train_loss;
-    point.train_accuracy = status.train_accuracy;
+    if (proto::IsShare(status.metric)) {
+      point.train_accuracy = status.train_accuracy;
+    }
     point.samples_per_s = status.samples_per_s;
   }
   if (!status.evaluations.empty()) {
@@ -163,12 +172,14 @@ bool HistoryPointFromLine(std::string_view line, HistoryPoint* point) {
     return false;
   }
   HistoryPoint read;
-  for (const Column& column : kColumns) {
+  const auto take = [&](const Column& column) {
     const JsonValue* const value = object->Find(column.name);
     if (value != nullptr && value->kind == JsonValue::Kind::kNumber) {
       read.*column.value = std::strtod(value->text.c_str(), nullptr);
     }
-  }
+  };
+  std::ranges::for_each(kColumns, take);
+  std::ranges::for_each(kOtherNames, take);
   if (!(read.unix_s > 0) || !std::isfinite(read.unix_s)) {
     return false;
   }

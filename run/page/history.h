@@ -20,9 +20,9 @@ struct HistoryPoint {
   double elapsed_s = 0;  // of training
   double epoch = kNone;
   double train_loss = kNone;
-  double train_accuracy = kNone;
+  double train_accuracy = kNone;  // or another share, as JobStatus::metric says; of r2 none
   double test_loss = kNone;
-  double test_accuracy = kNone;
+  double test_accuracy = kNone;  // or what the metric is
   double samples_per_s = kNone;
   double workers = 0;  // that take part
   double usd_spent = kNone;

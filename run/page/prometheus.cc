@@ -97,6 +97,29 @@ void AddRun(const proto::JobStatus& status, std::string_view software, MetricsTe
   text->One("spotps_epochs_wanted", kGauge, "Epochs of the job.", uint64_t{status.epochs});
 }
 
+void AddTestMetric(proto::Metric metric, double value, MetricsText* text) {
+  switch (metric) {
+    case proto::Metric::kAccuracy:
+      text->One(
+          "spotps_test_accuracy_ratio",
+          kGauge,
+          "Share of the test set that is right, of the newest evaluation.",
+          value);
+      break;
+    case proto::Metric::kLabelAccuracy:
+      text->One(
+          "spotps_test_label_accuracy_ratio",
+          kGauge,
+          "Share of the test set's labels that are right, of the newest evaluation.",
+          value);
+      break;
+    case proto::Metric::kR2:
+      text->One(
+          "spotps_test_r2", kGauge, "R squared on the test set, of the newest evaluation.", value);
+      break;
+  }
+}
+
 void AddTraining(const proto::JobStatus& status, MetricsText* text) {
   if (status.steps_counted > 0) {
     text->One(
@@ -104,21 +127,25 @@ void AddTraining(const proto::JobStatus& status, MetricsText* text) {
         kGauge,
         "Training loss, smoothed, mean per sample.",
         status.train_loss);
-    text->One(
-        "spotps_train_accuracy_ratio",
-        kGauge,
-        "Share of training samples that are right, smoothed.",
-        status.train_accuracy);
+    if (status.metric == proto::Metric::kLabelAccuracy) {
+      text->One(
+          "spotps_train_label_accuracy_ratio",
+          kGauge,
+          "Share of labels of training samples that are right, smoothed.",
+          status.train_accuracy);
+    } else if (proto::IsShare(status.metric)) {
+      text->One(
+          "spotps_train_accuracy_ratio",
+          kGauge,
+          "Share of training samples that are right, smoothed.",
+          status.train_accuracy);
+    }
   }
   if (!status.evaluations.empty()) {
     const proto::EvaluationRow& last = status.evaluations.back();
     text->One(
         "spotps_test_loss", kGauge, "Loss on the test set, of the newest evaluation.", last.loss);
-    text->One(
-        "spotps_test_accuracy_ratio",
-        kGauge,
-        "Share of the test set that is right, of the newest evaluation.",
-        last.accuracy);
+    AddTestMetric(status.metric, last.accuracy, text);
   }
   text->One(
       "spotps_samples_per_second",
@@ -140,7 +167,8 @@ void AddTraining(const proto::JobStatus& status, MetricsText* text) {
       "spotps_steps_counted_total", kCounter, "Steps that are counted.", status.steps_counted);
   text->One("spotps_steps_lost_total", kCounter, "Steps lost with workers.", status.steps_lost);
   if (!status.figures.empty()) {
-    text->Family("spotps_figure", kGauge, "What the workers' program tells of its training.");
+    text->Family(
+        "spotps_figure", kGauge, "What evaluations and the workers' program tell besides.");
     for (const proto::Figure& figure : status.figures) {
       text->Line(figure.value, {{"figure", figure.name}});
     }

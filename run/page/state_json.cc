@@ -8,6 +8,7 @@
 
 #include "ps/json/json_value.h"
 #include "run/report/exchange.h"
+#include "run/report/metric_text.h"
 #include "run/report/run_events.h"
 
 namespace ps::run {
@@ -378,8 +379,11 @@ void AddPageState(const proto::JobStatus& status, JsonWriter* json) {
   json->Field("steps_partial", status.steps_partial);
   if (status.steps_counted > 0) {
     json->Field("train_loss", status.train_loss);
-    json->Field("train_accuracy", status.train_accuracy);
+    if (proto::IsShare(status.metric)) {
+      json->Field("train_accuracy", status.train_accuracy);
+    }
   }
+  json->Field("metric", MetricTitle(status.metric));
   if (!status.evaluations.empty()) {
     json->Field("test_loss", status.evaluations.back().loss);
     json->Field("test_accuracy", status.evaluations.back().accuracy);
@@ -434,7 +438,8 @@ proto::JobStatus StatusFromSummary(const std::string& text, const std::string& f
   status.model_problem = fields.Text("model_problem");
   status.epochs = static_cast<uint32_t>(std::min<uint64_t>(fields.Count("epochs"), UINT32_MAX));
   status.train_loss = fields.Number("train_loss");
-  status.train_accuracy = fields.Number("train_accuracy");
+  status.metric = MetricOfName(fields.Text("metric"));
+  status.train_accuracy = fields.Number(TrainMetricName(status.metric));
   status.elapsed_s = fields.Number("elapsed_s");
   status.samples_per_s = fields.Number("samples_per_s");
   status.samples_total = fields.Count("samples_total");
@@ -457,7 +462,7 @@ proto::JobStatus StatusFromSummary(const std::string& text, const std::string& f
     const Fields evaluation(row);
     status.evaluations.push_back(
         {static_cast<uint32_t>(evaluation.Count("epoch")),
-         evaluation.Number("accuracy"),
+         evaluation.Number(proto::MetricName(status.metric)),
          evaluation.Number("loss"),
          evaluation.Count("samples"),
          evaluation.Number("at_s")});

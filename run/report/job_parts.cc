@@ -9,6 +9,7 @@
 #include "ps/coordinator/checkpoints/model_file.h"
 #include "ps/coordinator/state/placement.h"
 #include "ps/proto/job/job_limits.h"
+#include "ps/proto/job/task.h"
 #include "worker/model/norm_batches.h"
 #include "worker/script/description.h"
 
@@ -93,8 +94,9 @@ Result<JobParts> PartsOf(
   JobParts parts;
   PS_ASSIGN(
       parts.data,
-      known == nullptr ? worker::Dataset::Inspect(config.data)
-                       : worker::Dataset::InspectKnown(config.data, *known));
+      known == nullptr
+          ? worker::Dataset::Inspect(config.data, proto::TaskOf(config.model))
+          : worker::Dataset::InspectKnown(config.data, *known, proto::TaskOf(config.model)));
   PS_ASSIGN(
       parts.model,
       worker::MakeModel(config.model, parts.data.shape, parts.data.classes, parts.data.labels));
@@ -142,7 +144,7 @@ Status CheckData(
     return Status::Ok();  // it reads them
   }
   const auto check = [&]() -> Status {
-    PS_TRY(worker::Dataset::Load(config.data).status());
+    PS_TRY(worker::Dataset::Load(config.data, nullptr, proto::TaskOf(config.model)).status());
     if (config.model.from.empty()) {
       return Status::Ok();
     }

@@ -7,6 +7,7 @@
 
 #include "ps/base/text.h"
 #include "ps/base/utf8.h"
+#include "run/report/metric_text.h"
 #include "run/report/run_events.h"
 #include "run/report/tables.h"
 
@@ -78,8 +79,12 @@ std::string TimeLeftText(const proto::JobStatus& status) {
 }
 
 std::string TestText(const proto::JobStatus& status) {
-  return status.evaluations.empty() ? ""
-                                    : "test " + FormatPercent(status.evaluations.back().accuracy);
+  return status.evaluations.empty()
+             ? ""
+             : fmt::format(
+                   "test {}{}",
+                   proto::IsShare(status.metric) ? "" : "r2 ",
+                   FormatMetric(status.metric, status.evaluations.back().accuracy));
 }
 
 std::string LossText(const proto::JobStatus& status) {
@@ -87,7 +92,9 @@ std::string LossText(const proto::JobStatus& status) {
 }
 
 std::string AccuracyText(const proto::JobStatus& status) {
-  return status.steps_counted == 0 ? "" : "acc " + FormatPercent(status.train_accuracy);
+  return status.steps_counted == 0 || !proto::IsShare(status.metric)
+             ? ""
+             : "acc " + FormatPercent(status.train_accuracy);
 }
 
 /// The state, where it is not the usual one.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ps/base/text.h"
+#include "run/report/metric_text.h"
 #include "run/report/tables.h"
 
 namespace ps::run {
@@ -324,10 +325,11 @@ void RunEvents::AddStateEvents(const proto::JobStatus& status, std::vector<std::
   for (; evaluations_ < status.evaluations.size(); ++evaluations_) {
     const proto::EvaluationRow& row = status.evaluations[evaluations_];
     lines->push_back(fmt::format(
-        "epoch {} of {}: test accuracy {}, loss {}, after {}",
+        "epoch {} of {}: test {} {}, loss {}, after {}",
         row.epoch,
         status.epochs,
-        FormatPercent(row.accuracy, 2),
+        MetricTitle(status.metric),
+        FormatMetric(status.metric, row.accuracy, 2),
         FormatLoss(row.loss),
         FormatDuration(row.at_s)));
   }

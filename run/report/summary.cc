@@ -9,6 +9,7 @@
 #include "ps/json/json_writer.h"
 #include "run/report/console.h"
 #include "run/report/exchange.h"
+#include "run/report/metric_text.h"
 #include "run/report/run_events.h"
 #include "run/report/tables.h"
 
@@ -116,12 +117,27 @@ void AddWorkers(const proto::JobStatus& status, JsonWriter* json) {
   json->Field("samples_of_other_workers", SamplesElsewhere(status));
 }
 
+/// What evaluations have told besides loss and metric.
+std::vector<proto::Figure> TestFigures(const proto::JobStatus& status) {
+  std::vector<proto::Figure> figures = status.figures;
+  std::erase_if(figures, [](const auto& figure) { return !figure.name.starts_with("test_"); });
+  return figures;
+}
+
+void AddFigures(const proto::JobStatus& status, JsonWriter* json) {
+  json->BeginObject("figures");
+  for (const proto::Figure& figure : status.figures) {
+    json->Field(figure.name, figure.value);
+  }
+  json->EndObject();
+}
+
 void AddEvaluations(const proto::JobStatus& status, JsonWriter* json) {
   json->BeginList("evaluations");
   for (const proto::EvaluationRow& row : status.evaluations) {
     json->BeginObject();
     json->Field("epoch", row.epoch);
-    json->Field("accuracy", row.accuracy);
+    json->Field(proto::MetricName(status.metric), row.accuracy);
     json->Field("loss", row.loss);
     json->Field("samples", row.samples);
     json->Field("at_s", row.at_s);
@@ -228,17 +244,20 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
   const Totals totals = TotalsOf(status);
   std::vector<std::pair<std::string, std::string>> pairs;
   if (status.evaluations.empty()) {
-    pairs.emplace_back("test accuracy", "not evaluated");
+    pairs.emplace_back(fmt::format("test {}", MetricTitle(status.metric)), "not evaluated");
   } else {
     const proto::EvaluationRow& last = status.evaluations.back();
     pairs.emplace_back(
-        "test accuracy",
+        fmt::format("test {}", MetricTitle(status.metric)),
         fmt::format(
             "{} (loss {}, {}, after epoch {})",
-            FormatPercent(last.accuracy, 2),
+            FormatMetric(status.metric, last.accuracy, 2),
             FormatLoss(last.loss),
             Plural(last.samples, "sample"),
             last.epoch));
+  }
+  if (const std::vector<proto::Figure> figures = TestFigures(status); !figures.empty()) {
+    pairs.emplace_back("figures", FormatFigures(figures));
   }
   pairs.emplace_back("training time", FormatDuration(status.elapsed_s));
   if (status.usd_spent > 0) {
@@ -352,15 +371,19 @@ std::string SummaryToJson(const proto::JobStatus& status, std::string_view plan_
   }
   json.Field("model_problem", status.model_problem);
   json.Field("epochs", status.epochs);
+  json.Field("metric", proto::MetricName(status.metric));
   if (status.evaluations.empty()) {
-    json.Field("test_accuracy", nullptr);
+    json.Field(TestMetricName(status.metric), nullptr);
     json.Field("test_loss", nullptr);
   } else {
-    json.Field("test_accuracy", status.evaluations.back().accuracy);
+    json.Field(TestMetricName(status.metric), status.evaluations.back().accuracy);
     json.Field("test_loss", status.evaluations.back().loss);
   }
   json.Field("train_loss", status.train_loss);
-  json.Field("train_accuracy", status.train_accuracy);
+  if (proto::IsShare(status.metric)) {
+    json.Field(TrainMetricName(status.metric), status.train_accuracy);
+  }
+  AddFigures(status, &json);
   json.Field("elapsed_s", status.elapsed_s);
   json.Field("samples_per_s", TotalsOf(status).samples_per_s);
   AddCounters(status, &json);

@@ -33,7 +33,7 @@ TEST(StepReportsTest, NothingIsRepeatedOnceAllIsAcknowledged) {
   MemberParts parts;
   parts.reports.Add(Done(1), parts.now, &parts.out);
   parts.reports.Add(
-      proto::EvaluateReport{Incarnation(4), LeaseId(9), 8, 1.0, 3}, parts.now, &parts.out);
+      proto::EvaluateReport{Incarnation(4), LeaseId(9), 8, 1.0, 3, {}}, parts.now, &parts.out);
   parts.reports.OnStepAck({Incarnation(4), 1});
   parts.reports.Settle();
   EXPECT_TRUE(parts.reports.OnTick(parts.now + seconds(1), &parts.out)) << "the evaluation is open";

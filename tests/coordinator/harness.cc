@@ -415,7 +415,7 @@ void Harness::Evaluate(const FakeWorker& worker, const proto::LeaseGrant& grant)
   Give(
       worker.peer,
       proto::EvaluateReport{
-          worker.incarnation, grant.lease, samples, static_cast<double>(samples), samples / 2});
+          worker.incarnation, grant.lease, samples, static_cast<double>(samples), samples / 2, {}});
 }
 
 void CloseAll(Harness* harness, const std::vector<FakeWorker>& workers) {

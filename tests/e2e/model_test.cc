@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "tests/base/temporary_folder.h"
@@ -66,6 +68,35 @@ TEST_F(ModelTest, TheModelOfARunHasItsAccuracyInPyTorch) {
   EXPECT_GT(correct, 200) << "of 10 classes it has learned something";
   // Sums are made in another order: a sample between two classes may go the other way.
   EXPECT_NEAR(std::stod(torch.out), correct, 1.5);
+}
+
+TEST_F(ModelTest, ATableOfNumbersIsLearntAndMeasuredByR2) {
+  const std::string data = folder_ / "table";
+  std::filesystem::create_directory(data);
+  for (const bool is_train : {true, false}) {
+    std::ofstream file(data + (is_train ? "/train.csv" : "/test.csv"));
+    file << "a,b,y\n";
+    for (int i = 0; i < 512; ++i) {
+      const double a = 2 * std::fmod(i * (is_train ? 0.618034 : 0.754878), 1) - 1;
+      const double b = 2 * std::fmod(i * (is_train ? 0.414214 : 0.569840), 1) - 1;
+      file << a << "," << b << "," << 2 * a - b + a * b << "\n";
+    }
+  }
+  job_.Set("data", R"({"format": "csv", "directory": ")" + data + R"("})")
+      .Set(
+          "model",
+          R"({"layers": [{"kind": "linear", "out": 16}, {"kind": "tanh"},)"
+          R"( {"kind": "linear", "out": 1}, {"kind": "mse"}]})")
+      .Set("optimizer", R"({"kind": "adam", "lr": 0.02, "schedule": {"kind": "cosine"}})")
+      .Set("train", R"({"epochs": 30, "minibatch": 32, "evaluate_every_epochs": 10})");
+  TrainRun run(job_);
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
+  const Json summary = run.Summary();
+  EXPECT_GT(summary["test_r2"].number(), 0.9);
+  EXPECT_LE(summary["test_r2"].number(), 1);
+  EXPECT_NEAR(
+      std::pow(summary["figures"]["test_rmse"].number(), 2), summary["test_loss"].number(), 1e-6);
+  EXPECT_THAT(run.psctl().Out(), HasSubstr("test r2  "));
 }
 
 TEST_F(ModelTest, ARunBeginsFromTheModelOfAnotherIfItFits) {

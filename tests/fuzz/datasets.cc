@@ -113,18 +113,20 @@ bool FuzzTable(std::span<const uint8_t> input) {
   config.format = (input[0] & 1) != 0 ? proto::DatasetFormat::kTsv : proto::DatasetFormat::kCsv;
   config.header = (input[0] & 2) != 0;
   config.label = (input[0] & 4) != 0 ? "0" : "";
+  const auto task = (input[0] & 8) != 0 ? proto::Task::kNumbers : proto::Task::kClasses;
   const MemoryFile file(input.subspan(1));
   worker::TableColumns columns;
   worker::TableRows rows;
   for (int part = 1; part <= 2; ++part) {  // the second has the columns of the first
-    const Status status = worker::AppendTable(file.path(), config, &columns, &rows);
+    const Status status = worker::AppendTable(file.path(), config, task, &columns, &rows);
     if (!status.ok()) {
       PS_CHECK(status.code() == StatusCode::kCorruption) << status;
       PS_CHECK(status.message().find('\n') == std::string_view::npos) << status;
       PS_CHECK(part == 1) << status;
       return false;
     }
-    PS_CHECK(rows.count() == 0 || rows.values.size() == rows.count() * (columns.count - 1));
+    PS_CHECK(rows.count == 0 || rows.values.size() == rows.count * columns.features());
+    PS_CHECK(rows.count == rows.labels.size() + rows.targets.size());
     PS_CHECK(std::ranges::all_of(rows.values, [](float value) { return std::isfinite(value); }));
     PS_CHECK(std::ranges::all_of(
         rows.labels, [&](uint32_t label) { return label < rows.label_names.size(); }));

@@ -9,6 +9,19 @@
 namespace ps::kernels {
 namespace {
 
+LossResult SoftmaxCrossEntropy(
+    const float* logits, const std::vector<uint32_t>& labels, int64_t classes, float* dz) {
+  LossResult result;
+  ComputeLoss(
+      {.n = static_cast<int64_t>(labels.size()),
+       .classes = classes,
+       .logits = logits,
+       .labels = labels.data(),
+       .dz = dz,
+       .result = &result});
+  return result;
+}
+
 /// The definition, in double.
 double ReferenceLoss(const std::vector<double>& z, const std::vector<uint32_t>& labels) {
   const size_t classes = z.size() / labels.size();

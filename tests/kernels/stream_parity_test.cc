@@ -214,15 +214,15 @@ TEST_F(StreamParity, LossAndItsGradientEqualTheDefinition) {
       const OnDevice<float> dz(stream_.get(), std::vector<float>(z.size(), kQuietNan), 1);
       const OnDevice<LossResult> result(stream_.get(), {{-1, -1}});
       LossArgs args{n, classes, logits.data(), device_labels.data(), dz.data(), result.data()};
-      stream_->SoftmaxCrossEntropy(args);
+      stream_->ComputeLoss(args);
       const LossResult first = result.Values()[0];
       EXPECT_NEAR(first.loss_sum, loss, 1e-5 * (1 + loss)) << n << " of " << classes;
       EXPECT_LE(NormalisedError(dz.Values(), gradient), 1e-11) << n << " of " << classes;
       args.dz = nullptr;
-      stream_->SoftmaxCrossEntropy(args);
+      stream_->ComputeLoss(args);
       EXPECT_EQ(result.Values()[0].loss_sum, first.loss_sum) << n << " of " << classes;
       args.dz = logits.data();
-      stream_->SoftmaxCrossEntropy(args);
+      stream_->ComputeLoss(args);
       EXPECT_EQ(logits.Values(), dz.Values()) << "in place, " << n << " of " << classes;
     }
   }
@@ -234,20 +234,18 @@ TEST_F(StreamParity, LossCountsTheFirstLargestLogitAndNoNan) {
   const OnDevice<uint32_t> labels(stream_.get(), {1, 2, 0, 0, 0});
   const OnDevice<LossResult> result(stream_.get(), {{-1, -1}});
   // The first row is a hit, the second is not: of equal logits the first counts.
-  stream_->SoftmaxCrossEntropy({2, 3, logits.data(), labels.data(), nullptr, result.data()});
+  stream_->ComputeLoss({2, 3, logits.data(), labels.data(), nullptr, result.data()});
   EXPECT_EQ(result.Values()[0].correct, 1);
   // A NaN is no hit; it and infinity show in the loss.
   for (const int64_t row : {2, 3}) {
-    stream_->SoftmaxCrossEntropy(
+    stream_->ComputeLoss(
         {1, 3, logits.data() + 3 * row, labels.data() + row, nullptr, result.data()});
     EXPECT_TRUE(std::isnan(result.Values()[0].loss_sum)) << row;
   }
-  stream_->SoftmaxCrossEntropy(
-      {1, 3, logits.data() + 6, labels.data() + 2, nullptr, result.data()});
+  stream_->ComputeLoss({1, 3, logits.data() + 6, labels.data() + 2, nullptr, result.data()});
   EXPECT_EQ(result.Values()[0].correct, 0);
   // Large logits do not overflow.
-  stream_->SoftmaxCrossEntropy(
-      {1, 3, logits.data() + 12, labels.data() + 4, nullptr, result.data()});
+  stream_->ComputeLoss({1, 3, logits.data() + 12, labels.data() + 4, nullptr, result.data()});
   EXPECT_EQ(result.Values()[0].loss_sum, 0);
 }
 
@@ -255,10 +253,10 @@ TEST_F(StreamParity, ARowWithoutLabelCountsForNothing) {
   const OnDevice<float> logits(stream_.get(), {0, 2, 2, kQuietNan, 0, 1, 0, 1, 0});
   const OnDevice<uint32_t> labels(stream_.get(), {1, kNoLabel, 1});
   const OnDevice<float> dz(stream_.get(), std::vector<float>(9, kQuietNan));
-  const OnDevice<int64_t> labelled(stream_.get(), {2});
+  const OnDevice<double> divisor(stream_.get(), {2});
   const OnDevice<LossResult> result(stream_.get(), {{-1, -1}});
-  stream_->SoftmaxCrossEntropy(
-      {3, 3, logits.data(), labels.data(), dz.data(), result.data(), labelled.data()});
+  stream_->ComputeLoss(
+      {3, 3, logits.data(), labels.data(), dz.data(), result.data(), divisor.data()});
   Values gradient;
   const double loss = PlainLoss({0, 2, 2, 0, 1, 0}, {1, 1}, &gradient);
   EXPECT_NEAR(result.Values()[0].loss_sum, loss, 1e-6);

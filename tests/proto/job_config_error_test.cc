@@ -455,6 +455,20 @@ TEST(JobConfigErrorTest, ImpossibleCombinationsAreExplained) {
                 R"( "batch_policy": "by_speed"})"),
        "job.json:2:53: train.local_steps_by_speed and train.batch_policy by_speed both make steps "
        "equally long; allowed: one of the two"},
+      {Replaced(R"({"name": "mlp"})", R"({"layers": [{"kind": "mse"}]})"),
+       "job.json:3:33: model.layers[0].kind is mse, which learns numbers, and data of format idx "
+       "have classes; allowed: softmax_cross_entropy, or data.format csv, tsv or npy"},
+      {Replaced(
+           R"({"directory": "."})", R"({"directory": ".", "format": "csv", "labels": ["a", "b"]})"),
+       "job.json:4:57: data.labels is for numbers and labels of which a sample has several; "
+       "allowed: data.label for classes, or a loss at the end of model.layers: mse, mae, huber or "
+       "bce"},
+      {Replaced(
+           R"({"name": "mlp"})",
+           R"({"layers": [{"kind": "softmax_cross_entropy", "class_weights": [0, 0]}]})"),
+       "job.json:3:75: model.layers[0].class_weights are all 0, so nothing is learnt; allowed: "
+       "some "
+       "above 0"},
       {WithLine(R"("optimizer": {"schedule": {"kind": "step"}})"),
        "job.json:2:27: optimizer.schedule.milestones is missing; allowed: at least one number "
        "above 0 below 1"},

@@ -208,6 +208,8 @@ TEST(JobConfigTest, EnumNamesAreTheEnumerators) {
       {"flatten", LayerKind::kFlatten},
       {"layer_norm", LayerKind::kLayerNorm},
       {"feed_forward", LayerKind::kFeedForward},
+      {"tanh", LayerKind::kTanh},
+      {"sigmoid", LayerKind::kSigmoid},
       {"softmax_cross_entropy", LayerKind::kSoftmaxCrossEntropy}};
   for (const auto& [name, kind] : layers) {
     EXPECT_EQ(

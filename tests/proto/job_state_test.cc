@@ -86,6 +86,10 @@ JobState SampleState() {
   state.ledger.leases[LeaseId(81)] = {LeaseId(81), Incarnation(3), 0, 30, 40, 35};
   filler.Fill(state.evaluations.pending);
   filler.Fill(state.evaluations.results);
+  filler.Fill(state.evaluations.figures);
+  for (size_t i = 0; i < state.evaluations.figures.size(); ++i) {
+    state.evaluations.figures[i].epoch = state.evaluations.results[i].epoch;
+  }
   state.epochs_finished = 3;
   state.rounds.committed = 6;
   filler.Fill(state.rounds.entries[Incarnation(4)]);

@@ -93,6 +93,9 @@ TEST_F(ModelCommandTest, EachKindOfWorkerIsToldOnce) {
 TEST_F(ModelCommandTest, EveryExampleFitsItsModel) {
   WritePictures();
   WriteData("a.txt", std::string(50000, 'x'));
+  for (const char* const name : {"train.csv", "test.csv"}) {
+    WriteData(name, "area,rooms,age,price\n0.5,1,-1,0.25\n");
+  }
   size_t count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("configs")) {
     const std::string path = entry.path().string();

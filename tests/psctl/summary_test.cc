@@ -26,6 +26,25 @@ TEST(SummaryTest, SaysWhatTheRunCameTo) {
   EXPECT_EQ(run::RenderSummary(Done()), Golden("summary.txt"));
 }
 
+TEST(SummaryTest, AMetricIsCalledByItsName) {
+  proto::JobStatus status = Done();
+  status.metric = proto::Metric::kR2;
+  status.evaluations.back().accuracy = 0.8312;
+  status.figures = {{"grad", 1}, {"test_mae", 0.25}};
+  const std::string text = run::RenderSummary(status);
+  EXPECT_THAT(text, HasSubstr("test r2"));
+  EXPECT_THAT(text, HasSubstr("0.8312 (loss "));
+  EXPECT_THAT(text, HasSubstr("test_mae 0.25\n"));
+  EXPECT_THAT(text, Not(HasSubstr("accuracy")));
+  const std::string json = run::SummaryToJson(status, "");
+  EXPECT_THAT(json, HasSubstr("\"metric\":\"r2\""));
+  EXPECT_THAT(json, HasSubstr("\"test_r2\":0.8312"));
+  EXPECT_THAT(json, Not(HasSubstr("accuracy")));
+  const std::string told = RenderStatus(status, 100);
+  EXPECT_THAT(told, HasSubstr("r2 0.8312, loss "));
+  EXPECT_THAT(told, Not(HasSubstr("accuracy")));
+}
+
 TEST(SummaryTest, AFailureComesWithItsReason) {
   proto::JobStatus status;
   status.name = "mnist";

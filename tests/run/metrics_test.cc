@@ -44,6 +44,22 @@ TEST(MetricsTest, ALineSaysWhereTheRunIs) {
   EXPECT_THAT(line, Not(HasSubstr("\n")));
 }
 
+TEST(MetricsTest, AMetricHasItsOwnName) {
+  proto::JobStatus status = MakeStatus();
+  status.metric = proto::Metric::kR2;
+  status.evaluations.back().accuracy = -0.25;
+  status.figures = {{"test_mae", 1.5}};
+  const std::string line = LineOf(status);
+  EXPECT_THAT(line, HasSubstr(R"("train_loss":0.41234,"test_loss":0.3811,"test_r2":-0.25,)"));
+  EXPECT_THAT(line, HasSubstr(R"("metric":"r2","figures":{"test_mae":1.5})"));
+  EXPECT_THAT(line, Not(HasSubstr("accuracy")));
+  EXPECT_THAT(TagsOf(status), Contains("test/mae"));
+  EXPECT_THAT(TagsOf(status), Not(Contains("train/accuracy")));
+  status.metric = proto::Metric::kLabelAccuracy;
+  EXPECT_THAT(LineOf(status), HasSubstr(R"("train_label_accuracy":0.8523,)"));
+  EXPECT_THAT(TagsOf(status), Contains("train/label_accuracy"));
+}
+
 TEST(MetricsTest, WhatIsNotKnownYetIsNullAndNotZero) {
   EXPECT_THAT(
       LineOf({}),

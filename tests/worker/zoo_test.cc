@@ -1,8 +1,10 @@
 // Every model that has a name learns from real data, at its depth, by its file in configs: as a
 // worker computes it, and as a server updates it.
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <span>
@@ -202,6 +204,38 @@ TEST(TableTrainingTest, AnMlpLearnsASmallCsv) {
   config.train.minibatch = 32;
   const std::vector<double> losses = Learn(config, 256, 32, 12);
   EXPECT_LT(losses.back(), 0.5 * losses.front()) << testing::PrintToString(losses);
+}
+
+/// y and z are smooth functions of a and b.
+void WriteSurface(const DataFolder& folder) {
+  Random random(5);
+  for (const std::string which : {"train", "test"}) {
+    std::string text = "a,b,y,z\n";
+    for (int i = 0; i < 256; ++i) {
+      const double a = 2 * random.Unit() - 1;
+      const double b = 2 * random.Unit() - 1;
+      text += fmt::format("{},{},{},{}\n", a, b, a * b + 0.5 * a, std::sin(2 * b));
+    }
+    folder.Write(which + ".csv", Bytes(text.begin(), text.end()));
+  }
+}
+
+TEST(TableTrainingTest, EveryLossOfNumbersLearnsTwoAtOnce) {
+  const DataFolder folder;
+  WriteSurface(folder);
+  for (const proto::LayerConfig& loss :
+       {Simple(proto::LayerKind::kMse), Simple(proto::LayerKind::kMae), Huber(0.5F)}) {
+    proto::JobConfig config;
+    config.data.format = proto::DatasetFormat::kCsv;
+    config.data.directory = folder.path();
+    config.data.labels = {"y", "z"};
+    config.model.layers = {Linear(32), Tanh(), Linear(32), Tanh(), Linear(2), loss};
+    config.optimizer.kind = proto::OptimizerKind::kAdam;
+    config.optimizer.lr = 0.005F;
+    config.train.minibatch = 32;
+    const std::vector<double> losses = Learn(config, 256, 32, 12);
+    EXPECT_LT(losses.back(), 0.5 * losses.front()) << testing::PrintToString(losses);
+  }
 }
 
 TEST(TableTrainingTest, GroupNormLearnsByRmsprop) {

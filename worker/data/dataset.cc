@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -11,15 +12,30 @@
 namespace ps::worker {
 namespace {
 
-Result<LoadedData> LoadFiles(const proto::DataConfig& config, LoadProgress* progress) {
+bool HasNumbers(proto::DatasetFormat format) {
+  return format == proto::DatasetFormat::kNpy || format == proto::DatasetFormat::kCsv ||
+         format == proto::DatasetFormat::kTsv;
+}
+
+Status CheckTask(const proto::DataConfig& config, proto::Task task) {
+  return task == proto::Task::kClasses || HasNumbers(config.format)
+             ? Status::Ok()
+             : Status::InvalidArgument(
+                   "data.format has classes, and the model's loss learns numbers; allowed: csv, "
+                   "tsv or npy");
+}
+
+Result<LoadedData> LoadFiles(
+    const proto::DataConfig& config, proto::Task task, LoadProgress* progress) {
+  PS_TRY(CheckTask(config, task));
   switch (config.format) {
     case proto::DatasetFormat::kText:
       return LoadText(config, progress);
     case proto::DatasetFormat::kNpy:
-      return LoadNpy(config, progress);
+      return LoadNpy(config, task, progress);
     case proto::DatasetFormat::kCsv:
     case proto::DatasetFormat::kTsv:
-      return LoadTable(config, progress);
+      return LoadTable(config, task, progress);
     default:
       return LoadImages(config, progress);
   }
@@ -31,13 +47,15 @@ bool IsReadInFull(proto::DatasetFormat format) {
          format == proto::DatasetFormat::kTsv;
 }
 
-Result<DatasetInfo> InspectFiles(const proto::DataConfig& config) {
+Result<DatasetInfo> InspectFiles(const proto::DataConfig& config, proto::Task task) {
   if (IsReadInFull(config.format)) {
     LoadProgress unasked;
-    PS_ASSIGN(const LoadedData data, LoadFiles(config, &unasked));
+    PS_ASSIGN(const LoadedData data, LoadFiles(config, task, &unasked));
     return data.info;
   }
-  return config.format == proto::DatasetFormat::kNpy ? InspectNpy(config) : InspectImages(config);
+  PS_TRY(CheckTask(config, task));
+  return config.format == proto::DatasetFormat::kNpy ? InspectNpy(config, task)
+                                                     : InspectImages(config);
 }
 
 }  // namespace
@@ -57,6 +75,17 @@ Status ApplyLimits(
   };
   PS_TRY(apply("data.train_samples", config.train_samples, train_count, &info->train_count));
   return apply("data.test_samples", config.test_samples, test_count, &info->test_count);
+}
+
+std::string WrongTarget(proto::Task task, float target) {
+  if (!std::isfinite(target)) {
+    return fmt::format("is {}; allowed: finite numbers", target);
+  }
+  if (task == proto::Task::kLabels && target != 0 && target != 1) {
+    return fmt::format(
+        "is {}; bce learns labels that are 0 or 1 (mse, mae and huber learn any numbers)", target);
+  }
+  return {};
 }
 
 proto::DatasetFingerprint FingerprintOf(const DatasetInfo& info) {
@@ -107,24 +136,25 @@ bool BatchLayout::Fits(const BatchMemory& memory, uint64_t samples) const {
          memory.bytes.size() == samples * bytes_ && memory.moves.size() == samples * moves_;
 }
 
-Result<Dataset> Dataset::Load(const proto::DataConfig& config, LoadProgress* progress) {
+Result<Dataset> Dataset::Load(
+    const proto::DataConfig& config, LoadProgress* progress, proto::Task task) {
   LoadProgress unasked;
-  Result<LoadedData> data = LoadFiles(config, progress == nullptr ? &unasked : progress);
+  Result<LoadedData> data = LoadFiles(config, task, progress == nullptr ? &unasked : progress);
   PS_TRY(data.status());
   PS_TRY(Augment(config.augment, &*data));
   return Dataset(std::move(data).value());
 }
 
-Result<DatasetInfo> Dataset::Inspect(const proto::DataConfig& config) {
-  PS_ASSIGN(const DatasetInfo info, InspectFiles(config));
+Result<DatasetInfo> Dataset::Inspect(const proto::DataConfig& config, proto::Task task) {
+  PS_ASSIGN(const DatasetInfo info, InspectFiles(config, task));
   PS_TRY(CheckAugment(config.augment, info.shape));
   return info;
 }
 
 Result<DatasetInfo> Dataset::InspectKnown(
-    const proto::DataConfig& config, const proto::DatasetFingerprint& known) {
+    const proto::DataConfig& config, const proto::DatasetFingerprint& known, proto::Task task) {
   if (!IsReadInFull(config.format)) {
-    return Inspect(config);
+    return Inspect(config, task);
   }
   DatasetInfo info;
   info.shape = {known.channels, known.height, known.width};
@@ -133,6 +163,8 @@ Result<DatasetInfo> Dataset::InspectKnown(
     info.shape.kind = ShapeKind::kTokens;
     info.shape.vocabulary = known.classes;
     info.labels = known.height;
+  } else if (task != proto::Task::kClasses) {
+    info.labels = known.classes;
   }
   info.train_count = known.train_count;
   info.test_count = known.test_count;

@@ -8,6 +8,7 @@
 
 #include "ps/base/status.h"
 #include "ps/proto/job/job_config.h"
+#include "ps/proto/job/task.h"
 #include "ps/proto/messages.h"
 #include "worker/data/order.h"
 #include "worker/data/samples.h"
@@ -70,21 +71,31 @@ class Dataset {
   /// value = (byte - mean) / deviation. Training pictures are changed as config.augment says.
   /// Other threads may ask `progress`, if any, how far it is, and cancel it.
   /// Errors: kCancelled; kNotFound that says how to get the data; else as ReadIdx, ReadCifar,
-  /// ReadText, Bpe::Load, NpyFile::Open and AppendTable.
-  static Result<Dataset> Load(const proto::DataConfig& config, LoadProgress* progress = nullptr);
+  /// ReadText, Bpe::Load, NpyFile::Open and AppendTable. kInvalidArgument: the task needs numbers,
+  /// and the format has classes.
+  static Result<Dataset> Load(
+      const proto::DataConfig& config,
+      LoadProgress* progress = nullptr,
+      proto::Task task = proto::Task::kClasses);
 
   /// The same info; of IDX files without reading the pixels. Same errors, as far as it reads.
-  static Result<DatasetInfo> Inspect(const proto::DataConfig& config);
+  static Result<DatasetInfo> Inspect(
+      const proto::DataConfig& config, proto::Task task = proto::Task::kClasses);
 
   /// The same for data whose fingerprint is known, and without reading what Inspect reads in full:
   /// text and tables, then without the names of classes and of files.
   static Result<DatasetInfo> InspectKnown(
-      const proto::DataConfig& config, const proto::DatasetFingerprint& known);
+      const proto::DataConfig& config,
+      const proto::DatasetFingerprint& known,
+      proto::Task task = proto::Task::kClasses);
 
   const DatasetInfo& info() const { return data_.info; }
 
   /// The fingerprint of what was read, as far as the config's limits go.
   const proto::DatasetFingerprint& fingerprint() const { return data_.fingerprint; }
+
+  /// Where numbers are learnt, the mean of each over the training samples; else nothing.
+  std::span<const double> target_means() const { return data_.target_means; }
 
   /// How the bytes of pictures become values, of training and test samples alike. nullptr: these
   /// are no pictures of bytes.

@@ -113,6 +113,8 @@ class HeaderReader {
         "elements of type '" + Printable(descr.substr(0, 20)) + "'; " +
         (use_ == NpyFile::Use::kLabels
              ? "labels are whole numbers, so save labels.astype(numpy.int64)"
+         : use_ == NpyFile::Use::kTargets
+             ? "numbers to learn are float32, so save labels.astype(numpy.float32)"
              : "allowed: uint8 for bytes of images, float32 for other values, int64 for tokens, so "
                "save inputs.astype(numpy.float32) or another of them"));
   }

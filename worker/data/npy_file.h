@@ -32,6 +32,7 @@ class NpyFile {
   enum class Use : uint8_t {
     kInputs,
     kLabels,
+    kTargets,  // numbers that are learnt
   };
 
   /// Reads the header and compares the size of the file with it.

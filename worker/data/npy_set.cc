@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -69,10 +70,29 @@ Result<std::map<std::string, std::string>> FilesOf(
   return files;
 }
 
-Status LabelsFit(const NpyFile& inputs, const NpyFile& labels) {
+/// Numbers to learn: one or several a sample.
+Status TargetsFit(const NpyFile& inputs, const NpyFile& labels) {
+  return labels.rows() == inputs.rows() && labels.shape().size() <= 2
+             ? Status::Ok()
+             : Status::Corruption(fmt::format(
+                   "{}: byte 0: {} x {} numbers for {} samples of {}; the shape (samples,) or "
+                   "(samples, numbers) is needed",
+                   labels.path(),
+                   labels.rows(),
+                   labels.row_size(),
+                   inputs.rows(),
+                   inputs.path()));
+}
+
+Status LabelsFit(const NpyFile& inputs, const NpyFile& labels, proto::Task task) {
+  if (task != proto::Task::kClasses) {
+    return TargetsFit(inputs, labels);
+  }
   if (labels.type() == ElementType::kF32) {
     return Status::Corruption(fmt::format(
-        "{}: byte 0: labels of type float32; save labels.astype(numpy.int64)", labels.path()));
+        "{}: byte 0: labels of type float32; for classes, save labels.astype(numpy.int64); to "
+        "predict numbers (regression), end model.layers with the loss mse, mae or huber",
+        labels.path()));
   }
   const bool is_each_token = KindOf(inputs) == InputKind::kTokens && labels.shape().size() == 2;
   if (labels.rows() == inputs.rows() &&
@@ -89,7 +109,7 @@ Status LabelsFit(const NpyFile& inputs, const NpyFile& labels) {
       KindOf(inputs) == InputKind::kTokens ? ", or one a token" : ""));
 }
 
-Result<Parts> OpenParts(const std::string& directory, const std::string& which) {
+Result<Parts> OpenParts(const std::string& directory, const std::string& which, proto::Task task) {
   PS_ASSIGN(const auto inputs, FilesOf(directory, which + "-inputs"));
   PS_ASSIGN(auto labels, FilesOf(directory, which + "-labels"));
   const bool has_labels = !labels.empty();
@@ -112,8 +132,12 @@ Result<Parts> OpenParts(const std::string& directory, const std::string& which) 
             number,
             path));
       }
-      PS_ASSIGN(NpyFile own, NpyFile::Open(found->second, NpyFile::Use::kLabels));
-      PS_TRY(LabelsFit(part.inputs, own));
+      PS_ASSIGN(
+          NpyFile own,
+          NpyFile::Open(
+              found->second,
+              task == proto::Task::kClasses ? NpyFile::Use::kLabels : NpyFile::Use::kTargets));
+      PS_TRY(LabelsFit(part.inputs, own, task));
       part.labels.push_back(std::move(own));
       labels.erase(found);
     }
@@ -219,6 +243,21 @@ Status CheckBelow(
   return Status::Ok();
 }
 
+float NumberAt(const NpyFile& file, uint64_t i) {
+  return file.type() == ElementType::kF32 ? file.FloatAt(i) : static_cast<float>(file.WholeAt(i));
+}
+
+Status CheckTargets(const NpyFile& file, const ElementRange& range, proto::Task task) {
+  for (uint64_t i = range.begin; i < range.end; ++i) {
+    if (const std::string wrong = WrongTarget(task, NumberAt(file, i)); !wrong.empty()) {
+      return file.BadElement(
+          i,
+          fmt::format("label {} of sample {} {}", i % file.row_size(), i / file.row_size(), wrong));
+    }
+  }
+  return Status::Ok();
+}
+
 Status CheckFinite(const NpyFile& file, const ElementRange& range) {
   for (uint64_t i = range.begin; i < range.end; ++i) {
     if (!std::isfinite(file.FloatAt(i))) {
@@ -283,7 +322,11 @@ struct Checksums {
 
 /// The whole of a set: values that fit, and its checksums.
 Result<Checksums> CheckValues(
-    const Parts& set, const DatasetInfo& info, uint32_t vocabulary, LoadProgress* progress) {
+    const Parts& set,
+    const DatasetInfo& info,
+    uint32_t vocabulary,
+    proto::Task task,
+    LoadProgress* progress) {
   Checksums sums;
   for (const Part& part : set.parts) {
     const NpyFile& inputs = part.inputs;
@@ -301,6 +344,9 @@ Result<Checksums> CheckValues(
     PS_TRY(GoOver(inputs, check_inputs, progress, &sums.inputs));
     for (const NpyFile& file : part.labels) {
       const auto check_labels = [&](const ElementRange& range) {
+        if (task != proto::Task::kClasses) {
+          return CheckTargets(file, range, task);
+        }
         return CheckBelow(file, range, info.classes, "label", "; the training labels say so");
       };
       PS_TRY(GoOver(file, check_labels, progress, &sums.labels));
@@ -311,7 +357,7 @@ Result<Checksums> CheckValues(
 
 class NpySamples final : public Samples {
  public:
-  NpySamples(Parts set, const Shape& shape) : set_(std::move(set)) {
+  NpySamples(Parts set, const Shape& shape, proto::Task task) : set_(std::move(set)), task_(task) {
     // What is flat may as well lie in a row of one channel.
     format_ = shape.is_flat() ? PictureFormat{1, 1, shape.channels}
                               : PictureFormat{shape.channels, shape.height, shape.width};
@@ -374,40 +420,66 @@ class NpySamples final : public Samples {
     return *(behind - 1);
   }
 
-  static void ReadLabels(uint64_t sample, const Part& part, std::span<uint32_t> labels) {
+  void ReadLabels(uint64_t sample, const Part& part, std::span<uint32_t> labels) const {
     const bool has_labels = !part.labels.empty();
     const NpyFile& source = has_labels ? part.labels[0] : part.inputs;
     const uint64_t at = (sample - part.first) * (has_labels ? labels.size() : source.row_size()) +
                         (has_labels ? 0 : 1);
     for (size_t i = 0; i < labels.size(); ++i) {
-      labels[i] = static_cast<uint32_t>(source.WholeAt(at + i));
+      labels[i] = task_ == proto::Task::kClasses
+                      ? static_cast<uint32_t>(source.WholeAt(at + i))
+                      : std::bit_cast<uint32_t>(NumberAt(source, at + i));
     }
   }
 
   const Parts set_;
+  const proto::Task task_;
   bool has_bytes_ = false;
   PictureFormat format_;  // with bytes
 };
 
-Result<NpyData> OpenNpy(const proto::DataConfig& config, DatasetInfo* info) {
+/// The numbers are one after the other; the first `rows` samples count.
+std::vector<double> MeansOf(const Parts& set, size_t numbers, uint64_t rows) {
+  std::vector<double> means(numbers);
+  for (const Part& part : set.parts) {
+    const uint64_t count = std::min(part.inputs.rows(), rows - std::min(rows, part.first));
+    for (uint64_t i = 0; i < count * numbers; ++i) {
+      means[i % numbers] +=
+          static_cast<double>(NumberAt(part.labels[0], i)) / static_cast<double>(rows);
+    }
+  }
+  return means;
+}
+
+Result<NpyData> OpenNpy(const proto::DataConfig& config, proto::Task task, DatasetInfo* info) {
   NpyData data;
-  PS_ASSIGN(data.train, OpenParts(config.directory, "train"));
-  PS_ASSIGN(data.test, OpenParts(config.directory, "test"));
+  PS_ASSIGN(data.train, OpenParts(config.directory, "train", task));
+  PS_ASSIGN(data.test, OpenParts(config.directory, "test", task));
   PS_TRY(PartsAgree(data));
   const Part& model = data.train.parts.front();
   PS_ASSIGN(info->shape, ShapeOf(model, config.vocabulary));
   info->labels =
       model.labels.empty() ? info->shape.height : static_cast<int64_t>(model.labels[0].row_size());
-  PS_ASSIGN(info->classes, CountClasses(config, data, info->labels));
+  if (task == proto::Task::kClasses) {
+    PS_ASSIGN(info->classes, CountClasses(config, data, info->labels));
+  } else if (model.labels.empty()) {
+    return Status::NotFound(fmt::format(
+        "data.directory \"{}\" has no train-labels*.npy, and the model's loss learns numbers of "
+        "them",
+        config.directory));
+  } else {
+    info->classes = info->labels;
+  }
   PS_TRY(ApplyLimits(config, data.train.count, data.test.count, info));
   return data;
 }
 
 }  // namespace
 
-Result<LoadedData> LoadNpy(const proto::DataConfig& config, LoadProgress* progress) {
+Result<LoadedData> LoadNpy(
+    const proto::DataConfig& config, proto::Task task, LoadProgress* progress) {
   LoadedData loaded;
-  PS_ASSIGN(NpyData data, OpenNpy(config, &loaded.info));
+  PS_ASSIGN(NpyData data, OpenNpy(config, task, &loaded.info));
   for (const Parts* const set : {&data.train, &data.test}) {
     for (const Part& part : set->parts) {
       progress->Expect(part.inputs.data().size());
@@ -415,21 +487,27 @@ Result<LoadedData> LoadNpy(const proto::DataConfig& config, LoadProgress* progre
     }
   }
   PS_ASSIGN(
-      const Checksums train, CheckValues(data.train, loaded.info, config.vocabulary, progress));
-  PS_ASSIGN(const Checksums test, CheckValues(data.test, loaded.info, config.vocabulary, progress));
+      const Checksums train,
+      CheckValues(data.train, loaded.info, config.vocabulary, task, progress));
+  PS_ASSIGN(
+      const Checksums test, CheckValues(data.test, loaded.info, config.vocabulary, task, progress));
   loaded.fingerprint = FingerprintOf(loaded.info);
   loaded.fingerprint.train_images_crc = train.inputs;
   loaded.fingerprint.train_labels_crc = train.labels;
   loaded.fingerprint.test_images_crc = test.inputs;
   loaded.fingerprint.test_labels_crc = test.labels;
-  loaded.train = std::make_unique<NpySamples>(std::move(data.train), loaded.info.shape);
-  loaded.test = std::make_unique<NpySamples>(std::move(data.test), loaded.info.shape);
+  if (task != proto::Task::kClasses) {
+    const auto numbers = static_cast<size_t>(loaded.info.labels);
+    loaded.target_means = MeansOf(data.train, numbers, loaded.info.train_count);
+  }
+  loaded.train = std::make_unique<NpySamples>(std::move(data.train), loaded.info.shape, task);
+  loaded.test = std::make_unique<NpySamples>(std::move(data.test), loaded.info.shape, task);
   return loaded;
 }
 
-Result<DatasetInfo> InspectNpy(const proto::DataConfig& config) {
+Result<DatasetInfo> InspectNpy(const proto::DataConfig& config, proto::Task task) {
   DatasetInfo info;
-  PS_TRY(OpenNpy(config, &info).status());
+  PS_TRY(OpenNpy(config, task, &info).status());
   return info;
 }
 

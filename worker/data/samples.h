@@ -9,6 +9,7 @@
 #include "ps/base/picture_move.h"
 #include "ps/base/status.h"
 #include "ps/proto/job/job_config.h"
+#include "ps/proto/job/task.h"
 #include "ps/proto/messages.h"
 #include "worker/data/load_progress.h"
 #include "worker/model/model.h"
@@ -24,8 +25,8 @@ struct LabeledImages;
 /// What a job needs to know of its data to make a model and to count samples.
 struct DatasetInfo {
   Shape shape;
-  int64_t classes = 0;
-  int64_t labels = 1;        // a sample's: one, or one for each of its tokens
+  int64_t classes = 0;       // where numbers are learnt, how many a sample has
+  int64_t labels = 1;        // a sample's: one, or one for each of its tokens, or for each number
   uint64_t train_count = 0;  // after DataConfig::train_samples
   uint64_t test_count = 0;
   /// Name of each class, by number; only for tables whose labels are not numbers from 0.
@@ -41,7 +42,8 @@ class Samples {
  public:
   virtual ~Samples() = default;
 
-  /// Writes a sample as it enters the model, and its labels; a label may be kNoLabel. What is drawn
+  /// Writes a sample as it enters the model, and its labels; a label may be kNoLabel. A number that
+  /// is learnt is written as the bits of its float. What is drawn
   /// by chance follows from (sample, draw). Requires: spans of the info's sizes.
   virtual void Read(
       uint64_t sample, uint64_t draw, std::span<float> input, std::span<uint32_t> labels) const = 0;
@@ -66,6 +68,7 @@ struct LoadedData {
   std::unique_ptr<const Samples> test;
   std::vector<float> black;              // of each channel of a picture; zeroes when empty
   std::vector<ByteNormal> normals = {};  // of idx and CIFAR, by channel
+  std::vector<double> target_means;  // where numbers are learnt: of each, over the training samples
 };
 
 // Each Load reads and checks all that the config's limits leave, and tells `progress` how far it
@@ -78,16 +81,21 @@ Result<DatasetInfo> InspectImages(const proto::DataConfig& config);
 std::unique_ptr<const Samples> MakeImageSamples(
     LabeledImages images, const std::vector<ByteNormal>& normals, uint32_t pad);
 Result<LoadedData> LoadText(const proto::DataConfig& config, LoadProgress* progress);
-Result<LoadedData> LoadNpy(const proto::DataConfig& config, LoadProgress* progress);
+Result<LoadedData> LoadNpy(
+    const proto::DataConfig& config, proto::Task task, LoadProgress* progress);
 /// csv, tsv.
-Result<LoadedData> LoadTable(const proto::DataConfig& config, LoadProgress* progress);
-Result<DatasetInfo> InspectNpy(const proto::DataConfig& config);
+Result<LoadedData> LoadTable(
+    const proto::DataConfig& config, proto::Task task, LoadProgress* progress);
+Result<DatasetInfo> InspectNpy(const proto::DataConfig& config, proto::Task task);
 
 /// Moves and mirrors the training samples as the config says; the tests stay. Errors:
 /// kInvalidArgument when they are no pictures, or smaller than the moves.
 Status Augment(const proto::AugmentConfig& config, LoadedData* data);
 /// Whether it can. The same errors.
 Status CheckAugment(const proto::AugmentConfig& config, const Shape& shape);
+
+/// "" when a number may be learnt, else what is wrong with it: "is 0.5, ...".
+std::string WrongTarget(proto::Task task, float target);
 
 /// The samples that the config asks for must be there. Puts their numbers into `info`.
 Status ApplyLimits(

@@ -10,6 +10,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "worker/data/samples.h"
+
 namespace ps::worker {
 namespace {
 
@@ -46,12 +48,13 @@ std::string ReadNumber(std::string_view cell, float* value) {
   return {};
 }
 
-/// Which column data.label names: the last when empty, a name of the header, or a number from 0.
+/// Which column a text of data.label or data.labels names: a name of the header, or a number from
+/// 0.
 Result<size_t> FindLabel(
-    const std::string& label, const TableColumns& columns, const TableFile& file) {
-  if (label.empty()) {
-    return columns.count - 1;
-  }
+    const std::string& label,
+    const char* field,
+    const TableColumns& columns,
+    const TableFile& file) {
   const auto named = std::ranges::find(columns.names, label);
   if (named != columns.names.end()) {
     return static_cast<size_t>(named - columns.names.begin());
@@ -62,8 +65,9 @@ Result<size_t> FindLabel(
     return number;
   }
   return file.Bad(fmt::format(
-      "no column {}, which data.label asks for; allowed: {}a number from 0 to {}",
+      "no column {}, which {} asks for; allowed: {}a number from 0 to {}",
       Shown(label),
+      field,
       columns.names.empty() ? "" : "a name of the header, or ",
       columns.count - 1));
 }
@@ -81,11 +85,13 @@ bool AreNumberedColumns(const std::vector<double>& numbers) {
 
 /// A first row that was taken for the names of the columns would be lost in silence.
 Status CheckIsHeader(
-    const std::vector<std::string_view>& cells, size_t label, const TableFile& file) {
+    const std::vector<std::string_view>& cells,
+    const std::vector<bool>& is_label,
+    const TableFile& file) {
   std::vector<double> numbers;
   for (size_t i = 0; i < cells.size(); ++i) {
-    const std::optional<double> number = i == label ? std::nullopt : NumberIn(cells[i]);
-    if (i != label && !number) {
+    const std::optional<double> number = is_label[i] ? std::nullopt : NumberIn(cells[i]);
+    if (!is_label[i] && !number) {
       return Status::Ok();
     }
     if (number) {
@@ -98,6 +104,31 @@ Status CheckIsHeader(
                    "the header has numbers where names of columns belong, so it may be a row; "
                    "set data.header to false if the files have no header, else give the columns "
                    "names such as x0");
+}
+
+/// data.labels, else data.label, else the last column.
+Status SetLabels(const proto::DataConfig& config, const TableFile& file, TableColumns* columns) {
+  for (const std::string& label : config.labels) {
+    PS_ASSIGN(const size_t column, FindLabel(label, "data.labels", *columns, file));
+    columns->labels.push_back(column);
+  }
+  if (config.labels.empty() && config.label.empty()) {
+    columns->labels.push_back(columns->count - 1);
+  } else if (config.labels.empty()) {
+    PS_ASSIGN(const size_t column, FindLabel(config.label, "data.label", *columns, file));
+    columns->labels.push_back(column);
+  }
+  columns->is_label.assign(columns->count, false);
+  for (const size_t column : columns->labels) {
+    if (columns->is_label[column]) {
+      return file.Bad(fmt::format(
+          "data.labels names {} twice, by name and by number", ColumnName(*columns, column)));
+    }
+    columns->is_label[column] = true;
+  }
+  return columns->features() > 0
+             ? Status::Ok()
+             : file.Bad("data.labels names all columns; at least one is left to learn from");
 }
 
 Status SetColumns(
@@ -114,8 +145,7 @@ Status SetColumns(
       columns->names.emplace_back(TrimmedCell(cell));
     }
   }
-  PS_ASSIGN(columns->label, FindLabel(config.label, *columns, file));
-  return Status::Ok();
+  return SetLabels(config, file, columns);
 }
 
 Status SameHeader(
@@ -289,7 +319,7 @@ Status AppendValues(
     TableRows* rows) {
   for (size_t i = 0; i < cells.size(); ++i) {
     float value = 0;
-    if (i == columns.label) {
+    if (columns.is_label[i]) {
       continue;
     }
     if (const std::string wrong = ReadNumber(cells[i], &value); !wrong.empty()) {
@@ -304,17 +334,72 @@ Status AppendValues(
   return Status::Ok();
 }
 
+using KnownNames = std::unordered_map<std::string, uint32_t>;
+
+/// The name of the row's class.
+Status AppendName(
+    std::string_view cell,
+    const TableColumns& columns,
+    const TableFile& file,
+    KnownNames* known,
+    TableRows* rows) {
+  const std::string column = ColumnName(columns, columns.labels[0]);
+  const std::string label(TrimmedCell(cell));
+  if (label.empty()) {
+    return file.Bad(column + " is empty; every row needs a label");
+  }
+  const auto [found, is_new] =
+      known->emplace(label, static_cast<uint32_t>(rows->label_names.size()));
+  if (is_new) {
+    if (rows->label_names.size() == kTableClassesMax) {
+      return file.Bad(fmt::format(
+          "more than {} different labels in {}; is it what data.label means? If it has numbers to "
+          "predict, end model.layers with the loss mse",
+          kTableClassesMax,
+          column));
+    }
+    rows->label_names.push_back(label);
+    rows->first_places.push_back(std::string(file.Bad("").message()));
+  }
+  rows->labels.push_back(found->second);
+  return Status::Ok();
+}
+
+/// The row's numbers that are learnt.
+Status AppendTargets(
+    const std::vector<std::string_view>& cells,
+    const TableColumns& columns,
+    const TableFile& file,
+    proto::Task task,
+    TableRows* rows) {
+  for (const size_t column : columns.labels) {
+    float target = 0;
+    std::string wrong = ReadNumber(cells[column], &target);
+    if (!wrong.empty()) {
+      wrong += "; the model's loss learns numbers from it (classes: softmax_cross_entropy)";
+    } else {
+      wrong = WrongTarget(task, target);
+    }
+    if (!wrong.empty()) {
+      return file.Bad(ColumnName(columns, column) + " " + wrong);
+    }
+    rows->targets.push_back(target);
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 Status AppendTable(
     const std::string& path,
     const proto::DataConfig& config,
+    proto::Task task,
     TableColumns* columns,
     TableRows* rows,
     LoadProgress* progress) {
   const bool is_tsv = config.format == proto::DatasetFormat::kTsv;
   PS_ASSIGN(TableFile file, TableFile::Open(path, is_tsv ? '\t' : ',', progress));
-  std::unordered_map<std::string, uint32_t> known;
+  KnownNames known;
   for (uint32_t i = 0; i < rows->label_names.size(); ++i) {
     known[rows->label_names[i]] = i;
   }
@@ -330,7 +415,7 @@ Status AppendTable(
       PS_TRY(SetColumns(config, cells, file, columns));
     }
     if (std::exchange(is_header, false)) {
-      PS_TRY(CheckIsHeader(cells, columns->label, file));
+      PS_TRY(CheckIsHeader(cells, columns->is_label, file));
       PS_TRY(is_first ? Status::Ok() : SameHeader(cells, file, *columns));
       continue;
     }
@@ -339,23 +424,11 @@ Status AppendTable(
           fmt::format("{} columns; the first line has {}", cells.size(), columns->count));
     }
     PS_TRY(AppendValues(cells, *columns, file, !config.header, rows));
-    const std::string label(TrimmedCell(cells[columns->label]));
-    if (label.empty()) {
-      return file.Bad(ColumnName(*columns, columns->label) + " is empty; every row needs a label");
-    }
-    const auto [found, is_new] =
-        known.emplace(label, static_cast<uint32_t>(rows->label_names.size()));
-    if (is_new) {
-      if (rows->label_names.size() == kTableClassesMax) {
-        return file.Bad(fmt::format(
-            "more than {} different labels in {}; is it what data.label means?",
-            kTableClassesMax,
-            ColumnName(*columns, columns->label)));
-      }
-      rows->label_names.push_back(label);
-      rows->first_places.push_back(std::string(file.Bad("").message()));
-    }
-    rows->labels.push_back(found->second);
+    PS_TRY(
+        task == proto::Task::kClasses
+            ? AppendName(cells[columns->labels[0]], *columns, file, &known, rows)
+            : AppendTargets(cells, *columns, file, task, rows));
+    ++rows->count;
     if (rows->values.size() * sizeof(float) > kTableBytesMax) {
       return file.Bad(fmt::format("more than {} bytes of numbers", kTableBytesMax));
     }

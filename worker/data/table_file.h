@@ -9,6 +9,7 @@
 
 #include "ps/base/status.h"
 #include "ps/proto/job/job_config.h"
+#include "ps/proto/job/task.h"
 #include "worker/data/data_file.h"
 
 namespace ps::worker {
@@ -59,17 +60,21 @@ class TableFile {
 struct TableColumns {
   std::vector<std::string> names;  // empty without a header
   size_t count = 0;                // 0: no file has been read
-  size_t label = 0;                // the column of the labels
+  std::vector<size_t> labels;      // the columns of the labels: one, or several of numbers
+  std::vector<bool> is_label;      // of each column
+
+  size_t features() const { return count - labels.size(); }
 };
 
-/// Rows: all columns but the label's, in the order of the file.
+/// Rows: all columns but those of labels, in the order of the file.
 struct TableRows {
   std::vector<float> values;
+  uint64_t count = 0;
+  /// Where numbers are learnt: [rows, label columns]. Else the rest.
+  std::vector<float> targets;
   std::vector<std::string> label_names;   // each distinct one, in the order of their first rows
   std::vector<uint32_t> labels;           // of each row: a place in label_names
   std::vector<std::string> first_places;  // "file: line 3: ", where each name is first
-
-  uint64_t count() const { return labels.size(); }
 };
 
 /// The columns that AppendTable sets by a first file. Errors: the same, as far as it reads.
@@ -80,11 +85,12 @@ std::string_view TrimmedCell(std::string_view cell);
 
 /// Appends a file to rows. The first file sets the columns, which later ones have to share. Errors:
 /// kCorruption with file, line and column: another number of columns, a cell that is empty or no
-/// finite number, another header, a header that looks like a row, no such label column; kCancelled
-/// by `progress`, if any; as TableFile.
+/// finite number, another header, a header that looks like a row, no such label column, a label
+/// that the task can't learn; kCancelled by `progress`, if any; as TableFile.
 Status AppendTable(
     const std::string& path,
     const proto::DataConfig& config,
+    proto::Task task,
     TableColumns* columns,
     TableRows* rows,
     LoadProgress* progress = nullptr);

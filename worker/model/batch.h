@@ -11,7 +11,8 @@ namespace ps::worker {
 struct Batch {
   std::span<const float> images;     // [n, c, h, w], of the model's input shape; or [n, tokens]
   std::span<const uint32_t> labels;  // [n, labels of a sample], each below the model's class count,
-                                     // or kNoLabel where a sample has several
+                                     // or kNoLabel where a sample has several; where the loss is
+                                     // of numbers, the bits of a float each
   // Instead of images, for a network that takes pictures:
   std::span<const uint8_t> bytes = {};      // [n, c, h, w] of the PictureFormat
   std::span<const PictureMove> moves = {};  // [n]
@@ -23,6 +24,10 @@ struct BatchLoss {
   double loss_sum = 0;  // over the batch's samples
   int64_t correct = 0;
   int64_t samples = 0;
+  // As kernels::LossResult, of samples as the loss is.
+  int64_t near = 0;
+  double squared_error = 0;
+  double absolute_error = 0;
 };
 
 }  // namespace ps::worker

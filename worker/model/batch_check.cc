@@ -2,7 +2,10 @@
 
 #include <fmt/core.h>
 
-#include "kernels/backend.h"
+#include <bit>
+#include <cmath>
+
+#include "kernels/loss.h"
 
 namespace ps::worker {
 namespace {
@@ -24,6 +27,21 @@ Status CheckPictures(const PictureFormat& format, const Batch& batch, int64_t n)
       format.byte_count()));
 }
 
+Status CheckLabels(const Model& model, std::span<const uint32_t> labels) {
+  for (const uint32_t label : labels) {
+    if (!HasClasses(model.loss.kind)) {
+      const auto target = std::bit_cast<float>(label);
+      const bool is_label = target >= 0 && target <= 1;
+      if (!std::isfinite(target) || (model.loss.kind == kernels::LossKind::kBce && !is_label)) {
+        return Status::InvalidArgument(fmt::format("target {}", target));
+      }
+    } else if (label >= model.classes && !(label == kNoLabel && model.labels > 1)) {
+      return Status::InvalidArgument(fmt::format("label {} of {} classes", label, model.classes));
+    }
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 Status CheckBatch(
@@ -40,11 +58,7 @@ Status CheckBatch(
   if (pictures != nullptr) {
     PS_TRY(CheckPictures(*pictures, batch, n));
   }
-  for (const uint32_t label : batch.labels) {
-    if (label >= model.classes && !(label == kNoLabel && model.labels > 1)) {
-      return Status::InvalidArgument(fmt::format("label {} of {} classes", label, model.classes));
-    }
-  }
+  PS_TRY(CheckLabels(model, batch.labels));
   if (model.input.kind != ShapeKind::kTokens) {
     return Status::Ok();
   }

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "kernels/loss.h"
 #include "kernels/op_spec.h"
 #include "ps/base/status.h"
 #include "ps/base/tensor_spec.h"
@@ -57,6 +59,8 @@ struct LayerRule {
   /// op rounds them on their way.
   int64_t (*factor_values)(const Layer& layer, int64_t samples) = nullptr;
   LayerTraits traits = {};
+  /// It is no layer but the loss at the end of them.
+  std::optional<kernels::LossKind> loss = std::nullopt;
 };
 
 const LayerRule& LayerRuleOf(proto::LayerKind kind);

@@ -13,6 +13,10 @@ const LayerRule& LayerRuleOf(proto::LayerKind kind) {
   return *kLayerRules[static_cast<size_t>(kind)];
 }
 
+Status RefuseInnerLoss(Layer* /*layer*/, std::vector<TensorSpec>* /*tensors*/) {
+  return Misfit("the loss can stand only at the end of model.layers; take it out here");
+}
+
 Status CheckShape(const Shape& shape) {
   for (const int64_t d : {shape.channels, shape.height, shape.width}) {
     if (d < 1 || d > kWidthMax) {

@@ -33,6 +33,9 @@ Status CheckCount(const char* field, int64_t value, int64_t low, int64_t high);
 Status CheckRange(const char* field, double value, double low, double high);
 Status CheckImage(const Shape& in);
 Status CheckSequence(const Shape& in);
+/// The rule of a loss: at the end of the layers it is taken out, so anywhere else it is one too
+/// many.
+Status RefuseInnerLoss(Layer* layer, std::vector<TensorSpec>* tensors);
 /// Sets the output of a square window over the input; keeps the channels.
 Status ApplyWindow(Layer* layer);
 

@@ -117,7 +117,51 @@ class Builder {
   size_t layer_count_ = 0;
 };
 
+/// The rule of the loss that stands at the end of the config's layers, which is taken out there.
+Result<kernels::LossRule> TakeLoss(
+    std::vector<LayerConfig>* configs, int64_t classes, const std::string& path) {
+  kernels::LossRule rule;
+  if (configs->size() < 2 || !LayerRuleOf(configs->back().kind).loss) {
+    return rule;
+  }
+  const LayerConfig loss = configs->back();
+  const std::string at =
+      fmt::format("{}[{}] ({})", path, configs->size() - 1, LayerKindName(loss.kind));
+  configs->pop_back();
+  rule.kind = *LayerRuleOf(loss.kind).loss;
+  rule.delta = loss.delta;
+  rule.smoothing = loss.label_smoothing;
+  rule.class_weights = loss.class_weights;
+  if (!rule.class_weights.empty() && static_cast<int64_t>(rule.class_weights.size()) != classes) {
+    return Misfit(fmt::format(
+        "{}: class_weights has {} weights, and the data has {} classes; give one for each, in the "
+        "order of the classes",
+        at,
+        rule.class_weights.size(),
+        classes));
+  }
+  return rule;
+}
+
+/// The loss is of numbers.
+Status CheckTargets(const Model& model, const std::string& path) {
+  const Shape& out = model.layers.back().out;
+  const std::string targets = std::to_string(model.classes);
+  return out == Shape{model.classes, 1, 1}
+             ? Status::Ok()
+             : Misfit(
+                   path + " (" + std::string(LayerKindName(model.layers.back().kind)) +
+                   "): the model ends in " + out.ToString() + ", and the data has " + targets +
+                   (model.classes == 1 ? " number" : " numbers") +
+                   " a sample to learn; end with a linear layer with out " + targets +
+                   " in front of the loss" +
+                   (out.kind == ShapeKind::kSequence ? ", behind global_avg_pool" : ""));
+}
+
 Status CheckEnd(const Model& model, const std::string& path) {
+  if (!HasClasses(model.loss.kind)) {
+    return CheckTargets(model, path);
+  }
   const Shape& out = model.layers.back().out;
   const Shape expected = model.labels == 1
                              ? Shape{model.classes, 1, 1}
@@ -172,17 +216,20 @@ int64_t Model::parameter_count() const {
 Result<Model> MakeModel(
     const proto::ModelConfig& config, const Shape& input, int64_t classes, int64_t labels) {
   PS_TRY(CheckShape(input).Annotate("model input"));
-  PS_TRY(CheckCount("the number of classes", classes, 2, kWidthMax));
   std::vector<LayerConfig> configs = config.layers;
   std::string path = "model.layers";
+  Model model;
+  model.input = input;
+  PS_ASSIGN(model.loss, TakeLoss(&configs, classes, path));
+  if (HasClasses(model.loss.kind)) {
+    PS_TRY(CheckCount("the number of classes", classes, 2, kWidthMax));
+  } else {
+    PS_TRY(CheckCount("the number of targets", classes, 1, kWidthMax));
+  }
   if (configs.empty()) {
     path = "model.name " + config.name + ": layers";
     PS_ASSIGN(configs, ZooLayers(config, input, classes));
-  } else if (configs.size() > 1 && configs.back().kind == LayerKind::kSoftmaxCrossEntropy) {
-    configs.pop_back();  // every model is trained for it, so nothing is left to make of it
   }
-  Model model;
-  model.input = input;
   model.classes = classes;
   model.labels = labels;
   Builder builder;

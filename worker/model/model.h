@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/loss.h"
 #include "ps/base/status.h"
 #include "ps/base/tensor_spec.h"
 #include "ps/proto/job/job_config.h"
@@ -58,8 +59,10 @@ struct Layer {
 /// What a job trains: layers for the worker's arithmetic, tensors for the servers.
 struct Model {
   Shape input;
-  int64_t classes = 0;
-  int64_t labels = 1;  // of a sample: one, or one for each of its tokens
+  kernels::LossRule loss;
+  int64_t classes = 0;  // outputs, of a sample or of each of its labelled tokens
+  int64_t labels = 1;   // of a sample: one class, or one for each of its tokens; numbers: one for
+                        // each output
   std::vector<Layer> layers;
   /// In layer order; the index is the tensor number of chunk keys. Names are
   /// "<layer>.<kind>.<what>", e.g. "0.conv2d.weight", "4.residual.body.1.batch_norm.gamma" or
@@ -75,11 +78,29 @@ struct Model {
                ? proto::TensorTreatment{.has_weight_decay = tensors[tensor].has_weight_decay}
                : treatments[tensor];
   }
+
+  /// Outputs of a sample in all.
+  int64_t output_count() const { return HasClasses(loss.kind) ? labels * classes : classes; }
+
+  /// Whether an evaluation counts near hits (kernels::LossResult): of more than ten classes, and of
+  /// samples with several labels.
+  bool counts_near() const {
+    constexpr int64_t kManyClasses = 10;
+    return loss.kind == kernels::LossKind::kBce
+               ? classes > 1
+               : HasClasses(loss.kind) && labels == 1 && classes > kManyClasses;
+  }
+
+  /// Rows of outputs that the loss sees of so many labels.
+  int64_t RowsOf(int64_t label_count) const {
+    return HasClasses(loss.kind) ? label_count : label_count / labels;
+  }
 };
 
 /// Infers shapes and tensors. config.layers decides; when it is empty, config.name must be in the
 /// zoo. Weights are drawn He-normal (standard deviation sqrt(2 / fan-in)), those of layers on
-/// sequences with 0.02; biases start at 0. `labels` is how many a sample has.
+/// sequences with 0.02; biases start at 0. `labels` is how many a sample has; where the loss is of
+/// numbers, as many as `classes`.
 /// Errors: kInvalidArgument that names the layer and says what does not fit, e.g.
 /// "layer 3 (conv2d): kernel 5 does not fit input 16x3x3 with padding 0".
 Result<Model> MakeModel(

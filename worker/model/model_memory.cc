@@ -98,7 +98,7 @@ DeviceMemory MemoryOf(const Model& model, const MemoryUse& use) {
   const bool is_reordered = model.input.channels > 1 && !model.input.is_flat();
   const SampleFloats floats = FloatsOf(model.layers, is_reordered ? input : 0, use.has_own_memory);
   const int64_t copied = use.has_own_memory ? input + model.labels : 0;
-  const int64_t logits = model.labels * model.classes;
+  const int64_t logits = model.output_count();
   const int64_t ops = use.has_own_memory ? floats.ops : 0;
   memory.activations = Bytes(use.samples * (copied + logits + ops + floats.kept));
   if (use.has_own_memory) {

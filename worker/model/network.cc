@@ -27,16 +27,24 @@ namespace {
 
 using kernels::Backend;
 
-/// `labelled` labels of n samples.
-BatchLoss LossOf(const kernels::LossResult& loss, int64_t n, int64_t labelled) {
-  if (labelled == n || labelled == 0) {
-    return {loss.loss_sum, loss.correct, n};
+/// The loss of n samples that have `labelled` labels, a mean by `divisor`.
+BatchLoss LossOf(const kernels::LossResult& loss, int64_t n, int64_t labelled, double divisor) {
+  BatchLoss batch{
+      loss.loss_sum, loss.correct, n, loss.near, loss.squared_error, loss.absolute_error};
+  if (divisor != static_cast<double>(n) && divisor != 0) {
+    batch.loss_sum *= static_cast<double>(n) / divisor;
   }
-  const double samples_a_label = static_cast<double>(n) / static_cast<double>(labelled);
-  return {
-      loss.loss_sum * samples_a_label,
-      std::llround(static_cast<double>(loss.correct) * samples_a_label),
-      n};
+  if (labelled != n && labelled != 0) {
+    const double samples_a_label = static_cast<double>(n) / static_cast<double>(labelled);
+    batch.correct = std::llround(static_cast<double>(loss.correct) * samples_a_label);
+    batch.squared_error *= samples_a_label;
+    batch.absolute_error *= samples_a_label;
+  }
+  return batch;
+}
+
+int64_t LabelledOf(const Batch& batch) {
+  return static_cast<int64_t>(batch.labels.size()) - std::ranges::count(batch.labels, kNoLabel);
 }
 
 }  // namespace
@@ -46,7 +54,7 @@ struct Network::Step {
   const StepOptions& options;
   const Batch& batch;
   Division division;
-  int64_t labelled = 0;
+  double divisor = 0;
 };
 
 Status Network::Build(
@@ -126,7 +134,7 @@ Result<BatchLoss> Network::TrainStep(
       batch,
       Division::Of(
           SamplesOf(batch), replicas_.size(), options.micro_batch, LeastTrainBatch(model_) > 1),
-      LabelledOf(batch)};
+      DivisorOf(model_.loss, batch)};
   const Division& division = step.division;
   PS_TRY(Prepare(parameters, batch, division, true));
   for (size_t i = 0; i < division.devices(); ++i) {
@@ -149,7 +157,7 @@ Result<BatchLoss> Network::TrainStep(
   PS_TRY(gradient_return_->Finish());
   PS_TRY(sent);
   PS_ASSIGN(const kernels::LossResult loss, AddLosses(division));
-  return LossOf(loss, division.n, step.labelled);
+  return LossOf(loss, division.n, LabelledOf(batch), step.divisor);
 }
 
 Result<BatchLoss> Network::Evaluate(Parameters parameters, const Batch& batch) {
@@ -160,7 +168,7 @@ Result<BatchLoss> Network::Evaluate(Parameters parameters, const Batch& batch) {
     replicas_[i]->Evaluate(PieceOf(batch, division.RangeOf(i, 0)));
   }
   PS_ASSIGN(const kernels::LossResult loss, AddLosses(division));
-  return LossOf(loss, division.n, LabelledOf(batch));
+  return LossOf(loss, division.n, LabelledOf(batch), DivisorOf(model_.loss, batch));
 }
 
 Status Network::Apply(Parameters parameters, const Batch& batch, std::span<float> outputs) {
@@ -256,12 +264,14 @@ Replica::Piece Network::MakePiece(const Step& step, size_t device, const PieceRa
 }
 
 float Network::WeightOf(const Step& step, const Batch& piece) const {
-  if (step.labelled == 0) {
+  if (step.divisor == 0) {
     return static_cast<float>(
         static_cast<double>(SamplesOf(piece)) / static_cast<double>(step.division.n));
   }
-  return static_cast<float>(
-      static_cast<double>(LabelledOf(piece)) / static_cast<double>(step.labelled));
+  // A piece of labels that weigh nothing is a mean over its rows: smoothing leaves it a gradient.
+  const double own = DivisorOf(model_.loss, piece);
+  const auto rows = static_cast<double>(model_.RowsOf(static_cast<int64_t>(piece.labels.size())));
+  return static_cast<float>((own == 0 ? rows : own) / step.divisor);
 }
 
 Result<kernels::LossResult> Network::AddLosses(const Division& division) {
@@ -271,6 +281,9 @@ Result<kernels::LossResult> Network::AddLosses(const Division& division) {
     for (const kernels::LossResult& loss : replicas_[i]->losses()) {
       sum.loss_sum += loss.loss_sum;
       sum.correct += loss.correct;
+      sum.near += loss.near;
+      sum.squared_error += loss.squared_error;
+      sum.absolute_error += loss.absolute_error;
     }
   }
   return sum;

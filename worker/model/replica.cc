@@ -16,9 +16,17 @@ namespace ps::worker {
 
 using kernels::Backend;
 
-int64_t LabelledOf(const Batch& batch) {
-  return static_cast<int64_t>(batch.labels.size()) -
-         std::count(batch.labels.begin(), batch.labels.end(), kNoLabel);
+double DivisorOf(const kernels::LossRule& loss, const Batch& batch) {
+  if (!HasClasses(loss.kind)) {
+    return static_cast<double>(batch.labels.size());
+  }
+  double sum = 0;
+  for (const uint32_t label : batch.labels) {
+    if (label != kNoLabel) {
+      sum += loss.class_weights.empty() ? 1.0 : static_cast<double>(loss.class_weights[label]);
+    }
+  }
+  return sum;
 }
 
 Status TensorMemory::Reserve(
@@ -49,6 +57,7 @@ Status Replica::Build() {
   PS_ASSIGN(uploaded_, backend->MakeEvent());
   PS_TRY(loss_.Reserve(backend, 1));
   PS_TRY(numbers_.Reserve(backend, 1));
+  PS_TRY(PutClassWeights());
   recorder_.emplace(compute_.get(), &model_.tensors);
   PS_TRY(MakeLayers());
   std::vector<int64_t> elements;
@@ -95,6 +104,19 @@ Status Replica::ReserveTensors() {
   return Status::Ok();
 }
 
+Status Replica::PutClassWeights() {
+  const std::vector<float>& weights = model_.loss.class_weights;
+  if (weights.empty()) {
+    return Status::Ok();
+  }
+  const size_t size_bytes = weights.size() * sizeof(float);
+  PS_ASSIGN(host_class_weights_, options_.backend->AllocatePinned(size_bytes));
+  PS_ASSIGN(class_weights_, options_.backend->AllocateDevice(size_bytes));
+  std::ranges::copy(weights, host_class_weights_->floats());
+  compute_->Upload(host_class_weights_->data(), class_weights_->data(), size_bytes);
+  return Status::Ok();
+}
+
 Status Replica::MakeLayers() {
   PS_ASSIGN(
       Sequence layers,
@@ -137,7 +159,7 @@ Status Replica::Reserve(int64_t n, bool training, size_t pieces) {
                 : images_.Reserve(backend, count * elements * sizeof(float)));
   const size_t labels = count * static_cast<size_t>(model_.labels);
   PS_TRY(labels_.Reserve(backend, labels * sizeof(uint32_t)));
-  const size_t logit_bytes = labels * static_cast<size_t>(model_.classes) * sizeof(float);
+  const size_t logit_bytes = count * static_cast<size_t>(model_.output_count()) * sizeof(float);
   if (training && (logit_gradient_ == nullptr || logit_bytes > logit_gradient_->size())) {
     logit_gradient_.reset();
     PS_ASSIGN(logit_gradient_, backend->AllocateDevice(logit_bytes));
@@ -170,7 +192,7 @@ void Replica::Begin(kernels::ConstSpans parameters, kernels::Spans gradients) {
 
 /// Puts a piece on the way, and has the pass wait for the parameters.
 Replica::Input Replica::PutInput(const Batch& batch, uint64_t step, float weight) {
-  numbers_.host()[pieces_begun_] = {step, LabelledOf(batch), weight};
+  numbers_.host()[pieces_begun_] = {step, DivisorOf(model_.loss, batch), weight};
   numbers_.Upload(compute_.get(), pieces_begun_);
   const Input input{
       pictures_ ? pictures_->Run(compute_.get(), batch.bytes, batch.moves)
@@ -247,7 +269,7 @@ void Replica::TrainPass(
     }
   };
   TellForward(piece, false);
-  Forward(pass, input, logit_gradient_->floats());
+  Forward(pass, input, logit_gradient_->floats(), false);
   TellForward(piece, true);
   layers_->Backward(pass, input.images, logit_gradient_->floats(), nullptr);
 }
@@ -261,7 +283,7 @@ void Replica::TellForward(const Piece& piece, bool is_done) {
 }
 
 void Replica::Evaluate(const Batch& batch) {
-  Forward(MakePass(batch), PutInput(batch, 0, 1), nullptr);
+  Forward(MakePass(batch), PutInput(batch, 0, 1), nullptr, model_.counts_near());
   EndPiece();
 }
 
@@ -278,16 +300,21 @@ void Replica::EndPiece() {
 }
 
 /// Up to the loss; `dz` may be nullptr.
-void Replica::Forward(const Pass& pass, const Input& input, float* dz) {
+void Replica::Forward(const Pass& pass, const Input& input, float* dz, bool counts_near) {
   const float* const logits = layers_->Forward(pass, input.images);
-  compute_->SoftmaxCrossEntropy(
-      {.n = input.label_count,
+  compute_->ComputeLoss(
+      {.n = model_.RowsOf(input.label_count),
        .classes = model_.classes,
        .logits = logits,
        .labels = input.labels,
        .dz = dz,
        .result = loss_.device(),
-       .labelled = &numbers_.device()->labelled});
+       .divisor = &numbers_.device()->divisor,
+       .kind = model_.loss.kind,
+       .delta = model_.loss.delta,
+       .smoothing = model_.loss.smoothing,
+       .class_weights = class_weights_ == nullptr ? nullptr : class_weights_->floats(),
+       .counts_near = counts_near});
 }
 
 /// Adds these tensors' `parts` to the sums.

@@ -19,8 +19,9 @@
 
 namespace ps::worker {
 
-/// Labels that there are, without those of kNoLabel.
-int64_t LabelledOf(const Batch& batch);
+/// What the sum of a batch's losses becomes a mean by: its labels without those of kNoLabel, or
+/// their classes' weights.
+double DivisorOf(const kernels::LossRule& loss, const Batch& batch);
 
 /// A value that the device writes and the host reads, or the other way round. The device has one,
 /// at an address that stays. The host has one for each piece of a minibatch, and so it need not
@@ -62,7 +63,7 @@ class Exchanged {
 /// What a pass is told by numbers: in memory, so that a recording of it finds other ones there.
 struct PassNumbers {
   uint64_t step = 0;
-  int64_t labelled = 0;
+  double divisor = 0;
   float weight = 1;
 };
 
@@ -178,9 +179,10 @@ class Replica {
   Status Build();
   Status ReserveTensors();
   Status MakeLayers();
+  Status PutClassWeights();
   Input PutInput(const Batch& batch, uint64_t step, float weight);
   Pass MakePass(const Batch& batch) const;
-  void Forward(const Pass& pass, const Input& input, float* dz);
+  void Forward(const Pass& pass, const Input& input, float* dz, bool counts_near);
   void TrainPass(const Piece& piece, const Input& input, const StepRecorder::OnTensors& on_final);
   void AddUp(kernels::Spans parts, uint32_t first_tensor, uint32_t count);
   void SendTo(const Replica& ahead, uint32_t first_tensor, uint32_t count);
@@ -196,6 +198,8 @@ class Replica {
   std::vector<uint32_t> hop_of_;              // by tensor
   Exchanged<kernels::LossResult> loss_;
   Exchanged<PassNumbers> numbers_;
+  std::unique_ptr<kernels::Memory> class_weights_;       // of the loss, if it has any
+  std::unique_ptr<kernels::Memory> host_class_weights_;  // stays until it has been copied
   std::optional<StepRecorder> recorder_;
   std::optional<Sequence> layers_;
   DeviceCopy images_;

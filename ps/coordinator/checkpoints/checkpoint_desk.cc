@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "checkpoint/storage/failure.h"
+#include "ps/proto/job/task.h"
 
 namespace ps::coordinator {
 namespace {
@@ -187,7 +188,9 @@ void CheckpointDesk::Commit(const Call& call) {
   manifest.progress.steps = open_->steps;
   manifest.progress.samples = open_->samples;
   manifest.progress.loss = meter.has_step ? meter.loss : std::numeric_limits<double>::quiet_NaN();
-  manifest.progress.accuracy = meter.accuracy;
+  const bool has_share = proto::IsShare(proto::MetricOf(proto::TaskOf(job_->options.config.model)));
+  manifest.progress.accuracy =
+      has_share ? meter.accuracy : std::numeric_limits<double>::quiet_NaN();
   if (const Status status = checkpoint::CheckManifest(manifest); !status.ok()) {
     GiveUp(std::string(status.message()));
     return;

@@ -25,6 +25,7 @@ void Evaluations::Begin(uint32_t epoch, uint64_t samples, uint64_t parts) {
     evaluation.parts.push_back(part);
     MarkPart(evaluation, evaluation.parts.back());
   }
+  evaluation.sums.resize(evaluation.parts.size());
   state_->pending.push_back(std::move(evaluation));
 }
 
@@ -81,6 +82,8 @@ const EvaluationPart* Evaluations::Find(LeaseId lease) const {
 void Evaluations::Report(const proto::EvaluateReport& report, Duration since_begin) {
   for (size_t i = 0; i < state_->pending.size(); ++i) {
     std::vector<EvaluationPart>& parts = state_->pending[i].parts;
+    std::vector<proto::MetricSums>& sums = state_->pending[i].sums;
+    sums.resize(parts.size());  // that of an older program has none
     for (EvaluationPart& part : parts) {
       if (part.is_done || part.lease != report.lease) {
         continue;
@@ -88,6 +91,7 @@ void Evaluations::Report(const proto::EvaluateReport& report, Duration since_beg
       part.is_done = true;
       part.loss_sum = report.loss_sum;
       part.correct = report.correct;
+      sums[static_cast<size_t>(&part - parts.data())] = report.sums;
       MarkPart(state_->pending[i], part);
       if (std::all_of(parts.begin(), parts.end(), [](const auto& p) { return p.is_done; })) {
         Complete(i, since_begin);
@@ -101,16 +105,15 @@ void Evaluations::Report(const proto::EvaluateReport& report, Duration since_beg
 void Evaluations::Complete(size_t index, Duration since_begin) {
   proto::EvaluationRow row;
   row.epoch = state_->pending[index].epoch;
-  uint64_t correct = 0;
-  double loss_sum = 0;
-  for (const EvaluationPart& part : state_->pending[index].parts) {
-    MarkPart(state_->pending[index], part);
-    row.samples += part.end - part.begin;
-    correct += part.correct;
-    loss_sum += part.loss_sum;
+  const std::vector<EvaluationPart>& parts = state_->pending[index].parts;
+  EvaluationSums sums;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    MarkPart(state_->pending[index], parts[i]);
+    row.samples += parts[i].end - parts[i].begin;
+    sums.Add(parts[i].loss_sum, parts[i].correct, state_->pending[index].sums[i]);
   }
-  row.accuracy = static_cast<double>(correct) / static_cast<double>(row.samples);
-  row.loss = loss_sum / static_cast<double>(row.samples);
+  row.accuracy = kind_.MetricValue(sums, row.samples);
+  row.loss = sums.loss_sum / static_cast<double>(row.samples);
   row.at_s = Seconds(since_begin);
   touched_->Mark(RowKind::kResult, row.epoch);
   state_->pending.erase(state_->pending.begin() + static_cast<std::ptrdiff_t>(index));
@@ -119,6 +122,18 @@ void Evaluations::Complete(size_t index, Duration since_begin) {
         return r.epoch > row.epoch;
       });
   state_->results.insert(after, row);
+  std::vector<proto::Figure> told = kind_.Figures(sums, row.samples);
+  if (!told.empty()) {
+    const auto behind = std::ranges::find_if(
+        state_->figures, [&](const auto& figures) { return figures.epoch > row.epoch; });
+    state_->figures.insert(behind, {row.epoch, std::move(told)});
+  }
+}
+
+std::vector<proto::Figure> Evaluations::NewestFigures() const {
+  const bool has_any = !state_->results.empty() && !state_->figures.empty() &&
+                       state_->figures.back().epoch == state_->results.back().epoch;
+  return has_any ? state_->figures.back().figures : std::vector<proto::Figure>();
 }
 
 void Evaluations::Return(Incarnation holder) {

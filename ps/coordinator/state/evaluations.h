@@ -6,6 +6,7 @@
 #include "ps/base/ids.h"
 #include "ps/base/status.h"
 #include "ps/base/time.h"
+#include "ps/coordinator/meters/evaluation_metrics.h"
 #include "ps/coordinator/state/touched_rows.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/state/job_state.h"
@@ -23,7 +24,8 @@ using proto::EvaluationsState;
 class Evaluations {
  public:
   /// Works on `state` and marks what it changes; both outlive it.
-  Evaluations(EvaluationsState* state, TouchedRows* touched) : state_(state), touched_(touched) {}
+  Evaluations(EvaluationsState* state, TouchedRows* touched, const EvaluationKind& kind = {})
+      : state_(state), touched_(touched), kind_(kind) {}
 
   /// Requires: samples > 0, parts > 0.
   void Begin(uint32_t epoch, uint64_t samples, uint64_t parts);
@@ -51,6 +53,9 @@ class Evaluations {
 
   const std::vector<proto::EvaluationRow>& results() const { return state_->results; }
 
+  /// What the last of the results tells besides loss and metric.
+  std::vector<proto::Figure> NewestFigures() const;
+
  private:
   void DropUnbegun();
   void Complete(size_t index, Duration since_begin);
@@ -58,6 +63,7 @@ class Evaluations {
 
   EvaluationsState* const state_;
   TouchedRows* const touched_;
+  const EvaluationKind kind_;
 };
 
 /// Whether evaluations of `samples` test samples can be made of a loaded state. Errors:

@@ -60,7 +60,7 @@ Job::Job(
       edit(&state_),
       events(&state_.events, log, &touched_),
       ledger(&state_.ledger, options.train_samples, options.config.train.epochs, &touched_),
-      evaluations(&state_.evaluations, &touched_),
+      evaluations(&state_.evaluations, &touched_, EvaluationKind::Of(options.config)),
       rounds(&state_.rounds, &touched_),
       membership(&state_.membership, static_cast<uint32_t>(state_.shards.size()), &touched_),
       faults(options.config.faults, &state_.faults_fired),

@@ -419,6 +419,10 @@ void LeaseDesk::On(const Call& call, const proto::EvaluateReport& message) {
           fmt::format("the lease has {} samples, and at most that many correct", samples));
       return;
     }
+    if (const Status checked = CheckMetricSums(message.sums, samples); !checked.ok()) {
+      job_->Refuse(call, checked.code(), std::string(checked.message()));
+      return;
+    }
     const size_t results = job_->evaluations.results().size();
     job_->evaluations.Report(message, call.now - job_->training_began.value_or(call.now));
     if (job_->evaluations.results().size() > results) {

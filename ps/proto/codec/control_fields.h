@@ -229,7 +229,8 @@ auto ListFields(M& m, auto&& list) {
       Field<"modes">(m.modes),
       Field<"has_diverged">(m.has_diverged),
       Field<"steps">(m.steps),
-      First<"figures", kFiguresMax>(m.figures));
+      First<"figures", kFiguresMax>(m.figures),
+      Field<"metric">(m.metric));
 }
 
 template <MaybeConst<StatusRequest> M>

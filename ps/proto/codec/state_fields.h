@@ -97,12 +97,18 @@ auto ListFields(M& m, auto&& list) {
 
 template <MaybeConst<Evaluation> M>
 auto ListFields(M& m, auto&& list) {
-  return list(Field<"epoch">(m.epoch), Field<"parts">(m.parts));
+  return list(Field<"epoch">(m.epoch), Field<"parts">(m.parts), Field<"sums">(m.sums));
+}
+
+template <MaybeConst<ResultFigures> M>
+auto ListFields(M& m, auto&& list) {
+  return list(Field<"epoch">(m.epoch), First<"figures", kFiguresMax>(m.figures));
 }
 
 template <MaybeConst<EvaluationsState> M>
 auto ListFields(M& m, auto&& list) {
-  return list(Field<"pending">(m.pending), Field<"results">(m.results));
+  return list(
+      Field<"pending">(m.pending), Field<"results">(m.results), Field<"figures">(m.figures));
 }
 
 template <MaybeConst<OpenEntry> M>

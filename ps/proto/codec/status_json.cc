@@ -29,6 +29,8 @@ template <typename T>
 void PrintValue(const T& value, JsonWriter* json) {
   if constexpr (std::is_same_v<T, Mode>) {
     json->Value(ModeName(value));
+  } else if constexpr (std::is_same_v<T, Metric>) {
+    json->Value(MetricName(value));
   } else if constexpr (requires { StateName(value); }) {
     json->Value(StateName(value));
   } else if constexpr (std::is_same_v<T, EventCode>) {

@@ -192,6 +192,17 @@ auto ListFields(M& m, auto&& list) {
   return list(Field<"incarnation">(m.incarnation), Field<"last_step">(m.last_step));
 }
 
+template <MaybeConst<MetricSums> M>
+auto ListFields(M& m, auto&& list) {
+  return list(
+      Field<"squared_error">(m.squared_error),
+      Field<"absolute_error">(m.absolute_error),
+      Field<"target">(m.target),
+      Field<"target_square">(m.target_square),
+      Field<"near_hits">(m.near_hits),
+      Field<"near_samples">(m.near_samples));
+}
+
 template <MaybeConst<EvaluateReport> M>
 auto ListFields(M& m, auto&& list) {
   return list(
@@ -199,7 +210,8 @@ auto ListFields(M& m, auto&& list) {
       Field<"lease">(m.lease),
       Field<"samples">(m.samples),
       Field<"loss_sum">(m.loss_sum),
-      Field<"correct">(m.correct));
+      Field<"correct">(m.correct),
+      Field<"sums">(m.sums));
 }
 
 template <MaybeConst<EvaluateAck> M>

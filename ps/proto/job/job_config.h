@@ -69,7 +69,8 @@ struct DataConfig {
   float test_share = 0.1F;  // text: the last part of it, which is not trained on
   bool header = true;       // csv, tsv: the first line names the columns
   std::string label;        // csv, tsv: name or number of the labels' column; empty: the last
-  AugmentConfig augment;    // of pictures
+  std::vector<std::string> labels;  // csv, tsv: of several columns; empty: one
+  AugmentConfig augment;            // of pictures
 
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };

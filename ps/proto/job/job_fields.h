@@ -49,6 +49,7 @@ void VisitFields(C& c, V&& visit) {
   visit("test_share", c.test_share);
   visit("header", c.header);
   visit("label", c.label);
+  visit("labels", c.labels);
   visit("augment", c.augment);
 }
 

@@ -5,6 +5,7 @@
 #include "ps/proto/exchange.h"
 #include "ps/proto/job/job_rules.h"
 #include "ps/proto/job/optimizer_rules.h"
+#include "ps/proto/job/task.h"
 #include "ps/proto/limits.h"
 
 namespace ps::proto {
@@ -29,6 +30,65 @@ Status Layers(
     PS_TRY(Layers(job, layer.shortcut, at + ".shortcut"));
   }
   return Status::Ok();
+}
+
+std::string_view NameOf(LayerKind kind) {
+  return config::kLayerKindNames[static_cast<size_t>(kind)];
+}
+
+/// The columns that data.labels names.
+Status LabelColumns(const JobInFile& job) {
+  const DataConfig& data = job.config.data;
+  if (data.labels.empty()) {
+    return Status::Ok();
+  }
+  if (TaskOf(job.config.model) == Task::kClasses) {
+    return job.Error(
+        "data.labels",
+        "data.labels is for numbers and labels of which a sample has several; allowed: data.label "
+        "for classes, or a loss at the end of model.layers: mse, mae, huber or bce");
+  }
+  if (!data.label.empty()) {
+    return job.Error("data.labels", "data.labels stands beside data.label; allowed: one of them");
+  }
+  for (size_t i = 0; i < data.labels.size(); ++i) {
+    const std::string at = fmt::format("data.labels[{}]", i);
+    if (data.labels[i].empty()) {
+      return job.Error(at, at + " is empty; allowed: a column's name, or its number from 0");
+    }
+    if (std::find(
+            data.labels.begin(), data.labels.begin() + static_cast<int64_t>(i), data.labels[i]) !=
+        data.labels.begin() + static_cast<int64_t>(i)) {
+      return job.Error(at, at + " names a column again; allowed: each once");
+    }
+  }
+  return Status::Ok();
+}
+
+/// The loss, and the data that it can learn from.
+Status Losses(const JobInFile& job) {
+  const ModelConfig& model = job.config.model;
+  const DatasetFormat format = job.config.data.format;
+  const bool has_numbers = format == DatasetFormat::kCsv || format == DatasetFormat::kTsv ||
+                           format == DatasetFormat::kNpy;
+  const LayerKind loss = LossOf(model);
+  const size_t last = model.layers.size() - 1;
+  if (TaskOf(model) != Task::kClasses && !has_numbers && job.config.worker.program.empty()) {
+    return job.Error(
+        fmt::format("model.layers[{}].kind", last),
+        fmt::format(
+            "model.layers[{}].kind is {}, which learns numbers, and data of format {} have "
+            "classes; allowed: softmax_cross_entropy, or data.format csv, tsv or npy",
+            last,
+            NameOf(loss),
+            config::kDatasetFormatNames[static_cast<size_t>(format)]));
+  }
+  if (!model.layers.empty() && !model.layers.back().class_weights.empty() &&
+      std::ranges::all_of(model.layers.back().class_weights, [](float w) { return w == 0; })) {
+    const std::string at = fmt::format("model.layers[{}].class_weights", last);
+    return job.Error(at, at + " are all 0, so nothing is learnt; allowed: some above 0");
+  }
+  return LabelColumns(job);
 }
 
 /// What gpt and bert ask for beyond each field's range.
@@ -117,6 +177,7 @@ Status Model(const JobInFile& job) {
         "for example \"name\": \"mlp\"");
   }
   PS_TRY(Transformer(job));
+  PS_TRY(Losses(job));
   return Layers(job, model.layers, "model.layers");
 }
 

@@ -23,6 +23,7 @@ constexpr std::array<std::string_view, 41> kHarmless = {
     "exchange.pull",
     "data.tokenizer",
     "data.label",
+    "data.labels",
     "workers.type",
     "workers.device",
     "workers.zones",

@@ -62,11 +62,20 @@ struct EvaluationPart {
 struct Evaluation {
   uint32_t epoch = 0;  // after this many epochs
   std::vector<EvaluationPart> parts;
+  std::vector<MetricSums>
+      sums;  // of each part, once it is done; states of older programs have none
+};
+
+/// What a result tells besides loss and metric.
+struct ResultFigures {
+  uint32_t epoch = 0;
+  std::vector<Figure> figures;
 };
 
 struct EvaluationsState {
   std::vector<Evaluation> pending;  // oldest first
   std::vector<EvaluationRow> results;
+  std::vector<ResultFigures> figures;  // of those that have any, in their order
 };
 
 /// An incarnation's part in the open round of bsp.

@@ -218,7 +218,9 @@ constexpr RowKindInfo kPartRows = {
       if (it == from.end() || place >= it->parts.size()) {
         return false;
       }
-      piece->evaluations.pending.push_back({epoch, {it->parts[place]}});
+      const bool has_sums = place < it->sums.size();
+      piece->evaluations.pending.push_back(
+          {epoch, {it->parts[place]}, {has_sums ? it->sums[place] : MetricSums()}});
       return true;
     },
     [](JobState* piece, uint64_t number, JobState* state) {
@@ -228,11 +230,12 @@ constexpr RowKindInfo kPartRows = {
         return false;
       }
       if (to.empty() || to.back().epoch != from[0].epoch) {
-        to.push_back({from[0].epoch, {}});
+        to.push_back({from[0].epoch, {}, {}});
       }
       std::vector<EvaluationPart>& parts = to.back().parts;
       const bool is_it = number == PartNumber(from[0].epoch, parts.size());
       parts.push_back(from[0].parts[0]);
+      to.back().sums.push_back(from[0].sums.empty() ? MetricSums() : from[0].sums[0]);
       return is_it;
     }};
 
@@ -252,6 +255,11 @@ constexpr RowKindInfo kResultRows = {
         return false;
       }
       piece->evaluations.results.push_back(*it);
+      const std::vector<ResultFigures>& figures = state.evaluations.figures;
+      if (const auto own = std::ranges::find(figures, number, &ResultFigures::epoch);
+          own != figures.end()) {
+        piece->evaluations.figures.push_back(*own);
+      }
       return true;
     },
     [](JobState* piece, uint64_t number, JobState* state) {
@@ -260,7 +268,11 @@ constexpr RowKindInfo kResultRows = {
         return false;
       }
       state->evaluations.results.push_back(from[0]);
-      return true;
+      std::vector<ResultFigures>& figures = piece->evaluations.figures;
+      if (figures.size() == 1 && figures[0].epoch == number) {
+        state->evaluations.figures.push_back(std::move(figures[0]));
+      }
+      return figures.size() <= 1;
     }};
 
 constexpr RowKindInfo kCommitRows = {

@@ -79,6 +79,8 @@ function duration(s) {
   return h > 0 ? h + 'h ' + m + 'm' : m > 0 ? m + 'm ' + (s % 60) + 's' : s + 's';
 }
 
+// A run's metric: a share, or r2, which may be below 0.
+const metricText = (run, x, digits = 1) => run && run.metric === 'r2' ? fixed(x, 4) : percent(x, digits);
 const percent = (x, digits = 1) => isNumber(x) ? (100 * x).toFixed(digits) + '%' : '–';
 const usd = (x) => isNumber(x) ? x.toFixed(x < 10 ? 3 : 2) + ' USD' : '–';
 
@@ -162,7 +164,7 @@ class Chart {
     this.options = options;
     this.figure = document.createElement('figure');
     const caption = document.createElement('figcaption');
-    const name = document.createElement('b');
+    const name = this.name = document.createElement('b');
     name.textContent = title;
     this.legend = document.createElement('span');
     this.legend.className = 'quiet';
@@ -263,7 +265,7 @@ class Chart {
 
 const charts = {
   loss: new Chart('Loss', short),
-  accuracy: new Chart('Accuracy', (x) => percent(x), {max: 1}),
+  accuracy: new Chart('Accuracy', (x) => metricText(focus && focus.state ? focus.state.run : null, x), {max: 1}),
   speed: new Chart('Samples a second', short, {fromZero: true}),
   workers: new Chart('Workers', short, {fromZero: true}),
   cost: new Chart('Cost, USD', short, {fromZero: true}),
@@ -324,6 +326,8 @@ function drawCharts() {
   const testColor = areMany ? {} : {color: 1};
   charts.loss.draw(each((run) => areMany ? [seriesOf(run, 'train_loss', label(run, ''))]
     : [seriesOf(run, 'train_loss', 'train'), testSeries(run, 'test_loss', 'test', testColor)]));
+  const metric = focus && focus.state && focus.state.run.metric || 'accuracy';
+  setText(charts.accuracy.name, metric[0].toUpperCase() + metric.slice(1));
   charts.accuracy.draw(each((run) => areMany ? [testSeries(run, 'test_accuracy', run.id)]
     : [seriesOf(run, 'train_accuracy', 'train'), testSeries(run, 'test_accuracy', 'test', testColor)]));
   charts.speed.draw(each((run) => [seriesOf(run, 'samples_per_s', label(run, ''))]));
@@ -349,7 +353,7 @@ function showTiles(run) {
   const tiles = [
     tile('training loss', run.train_loss === undefined ? '–' : fixed(run.train_loss, 4),
       isNumber(run.test_loss) ? 'test ' + fixed(run.test_loss, 4) : ''),
-    tile('test accuracy', percent(run.test_accuracy, 2),
+    tile('test ' + (run.metric || 'accuracy'), metricText(run, run.test_accuracy, 2),
       isNumber(run.test_epoch) ? 'after epoch ' + run.test_epoch : isNumber(run.train_accuracy) ? 'training ' + percent(run.train_accuracy) : ''),
     tile('samples a second', short(run.samples_per_s), 'epoch ' + run.epoch + ' of ' + run.epochs),
     tile('workers', count(run.fleet.alive), (run.is_ended ? '' : `of ${count(run.fleet.wanted)}; `) +
@@ -507,7 +511,7 @@ function showRuns() {
   byId('runs').hidden = runs.length < 2;
   if (runs.length < 2) return;
   fillTable(byId('runs-table'), [{title: 'plot'}, {title: 'run', left: true}, {title: 'state', left: true},
-    {title: 'loss'}, {title: 'test accuracy'}, {title: 'samples', wide: true}, {title: 'time'}, {title: 'cost', wide: true}],
+    {title: 'loss'}, {title: 'test'}, {title: 'samples', wide: true}, {title: 'time'}, {title: 'cost', wide: true}],
   runs.map((run) => {
     if (!run.box) {
       run.box = document.createElement('input');
@@ -525,7 +529,7 @@ function showRuns() {
     run.box.checked = run.isShown;
     const s = run.state ? run.state.run : null;
     return {cells: [{node: run.box}, {node: run.button}, s ? {text: s.state, className: s.state} : '…',
-      s ? fixed(s.train_loss, 4) : '', s ? percent(s.test_accuracy, 2) : '', s ? count(s.samples_counted) : '',
+      s ? fixed(s.train_loss, 4) : '', s ? (s.metric === 'r2' ? 'r2 ' : '') + metricText(s, s.test_accuracy, 2) : '', s ? count(s.samples_counted) : '',
       s ? duration(s.elapsed_s) : '', s && s.usd_spent > 0 ? usd(s.usd_spent) : '–']};
   }));
 }

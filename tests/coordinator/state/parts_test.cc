@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -60,7 +61,7 @@ TEST(EvaluationsTest, PartsTileTheTestSetAndAddUp) {
     EXPECT_EQ(granted.begin, covered);
     covered = granted.end;
     evaluations.Report(
-        {Incarnation(1), LeaseId(lease), granted.end - granted.begin, 2.0, 1},
+        {Incarnation(1), LeaseId(lease), granted.end - granted.begin, 2.0, 1, {}},
         std::chrono::seconds(9));
   }
   EXPECT_EQ(covered, 10U);
@@ -69,6 +70,85 @@ TEST(EvaluationsTest, PartsTileTheTestSetAndAddUp) {
   EXPECT_DOUBLE_EQ(evaluations.results()[0].loss, 0.6);
   EXPECT_DOUBLE_EQ(evaluations.results()[0].at_s, 9);
   EXPECT_FALSE(evaluations.is_pending());
+}
+
+proto::EvaluationsState EvaluatedAs(
+    const EvaluationKind& kind, const std::vector<proto::EvaluateReport>& reports) {
+  proto::EvaluationsState state;
+  TouchedRows touched;
+  Evaluations evaluations(&state, &touched, kind);
+  uint64_t samples = 0;
+  for (const proto::EvaluateReport& report : reports) {
+    samples += report.samples;
+  }
+  evaluations.Begin(1, samples, reports.size());
+  LeaseId lease;
+  for (proto::EvaluateReport report : reports) {
+    ++lease.value;
+    report.lease = lease;
+    evaluations.Grant(Incarnation(1), lease);
+    evaluations.Report(report, std::chrono::seconds(1));
+  }
+  return state;
+}
+
+TEST(EvaluationsTest, R2IsThatOfAllPartsTogether) {
+  // Targets 1, 2, 3 and 6, less 2; of predictions 1, 2, 4 and 5.
+  proto::EvaluateReport first{Incarnation(1), LeaseId(), 2, 0, 0, {}};
+  first.sums = {0, 0, -1, 1, 0, 0};
+  proto::EvaluateReport second{Incarnation(1), LeaseId(), 2, 2, 0, {}};
+  second.sums = {2, 2, 5, 17, 0, 0};
+  const proto::EvaluationsState state =
+      EvaluatedAs({proto::Task::kNumbers, false}, {first, second});
+  ASSERT_EQ(state.results.size(), 1U);
+  EXPECT_DOUBLE_EQ(state.results[0].accuracy, 1 - 2.0 / 14) << "squares about the mean 3";
+  EXPECT_DOUBLE_EQ(state.results[0].loss, 0.5);
+  ASSERT_EQ(state.figures.size(), 1U);
+  const std::vector<proto::Figure> expected = {{"test_mae", 0.5}, {"test_rmse", std::sqrt(0.5)}};
+  EXPECT_EQ(state.figures[0].figures, expected);
+}
+
+TEST(EvaluationsTest, R2OfTargetsThatAreAllOneNumberIsOneOrNothing) {
+  const EvaluationKind kind{proto::Task::kNumbers, false};
+  EvaluationSums sums;
+  sums.metrics.target = 0.3 * 7;
+  sums.metrics.target_square = 0.3 * 0.3 * 7;
+  EXPECT_EQ(kind.MetricValue(sums, 7), 1);
+  sums.metrics.squared_error = 0.1;
+  EXPECT_EQ(kind.MetricValue(sums, 7), 0);
+}
+
+TEST(EvaluationsTest, FiguresFollowFromWhatIsLearnt) {
+  EvaluationSums sums;
+  sums.Add(std::log(3.0) * 10, 4, {0, 0, 0, 0, 8, 10});
+  const auto names = [&](const EvaluationKind& kind) {
+    std::string text;
+    for (const proto::Figure& figure : kind.Figures(sums, 10)) {
+      text += fmt::format("{} {:.2f} ", figure.name, figure.value);
+    }
+    return text;
+  };
+  EXPECT_EQ(names({proto::Task::kClasses, false}), "test_top5 0.80 ");
+  EXPECT_EQ(names({proto::Task::kLabels, false}), "test_exact_match 0.80 ");
+  const EvaluationKind labels{proto::Task::kLabels, false};
+  EXPECT_DOUBLE_EQ(labels.MetricValue(sums, 10), 0.4);
+  sums.metrics.near_samples = 0;
+  EXPECT_EQ(names({proto::Task::kClasses, true}), "test_perplexity 3.00 ");
+  sums.loss_sum = 1e9;
+  EXPECT_EQ(names({proto::Task::kClasses, true}), "") << "not finite";
+}
+
+TEST(EvaluationsTest, SumsThatNoSamplesMakeAreFound) {
+  EXPECT_TRUE(CheckMetricSums({1, 1, -1, 1, 3, 4}, 4).ok());
+  EXPECT_TRUE(CheckMetricSums({std::nan(""), 0, 0, 0, 0, 0}, 4).ok()) << "it has diverged";
+  for (const proto::MetricSums& sums :
+       {proto::MetricSums{-1, 0, 0, 0, 0, 0},
+        proto::MetricSums{0, -1, 0, 0, 0, 0},
+        proto::MetricSums{0, 0, 0, -1, 0, 0},
+        proto::MetricSums{0, 0, 0, 0, 2, 1},
+        proto::MetricSums{0, 0, 0, 0, 1, 5}}) {
+    EXPECT_EQ(CheckMetricSums(sums, 4).code(), StatusCode::kInvalidArgument);
+  }
 }
 
 TEST(EvaluationsTest, APartWhoseHolderIsGoneIsDoneAgainByAnother) {

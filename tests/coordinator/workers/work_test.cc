@@ -381,9 +381,10 @@ TEST(WorkTest, AWrongEvaluationReportIsRefused) {
   ASSERT_TRUE(grant.has_value());
   const Incarnation me = worker.incarnation;
   for (const auto& report :
-       {proto::EvaluateReport{me, grant->lease, 99, 1, 1},
-        proto::EvaluateReport{me, grant->lease, 100, 1, 101},
-        proto::EvaluateReport{me, LeaseId(grant->lease.value + 1), 100, 1, 1}}) {
+       {proto::EvaluateReport{me, grant->lease, 99, 1, 1, {}},
+        proto::EvaluateReport{me, grant->lease, 100, 1, 101, {}},
+        proto::EvaluateReport{me, LeaseId(grant->lease.value + 1), 100, 1, 1, {}},
+        proto::EvaluateReport{me, grant->lease, 100, 1, 1, {.near_hits = 2, .near_samples = 1}}}) {
     harness.Give(worker.peer, report);
     EXPECT_EQ(harness.Take<proto::Refusal>(worker.peer)->code, StatusCode::kInvalidArgument);
   }

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cstring>
 #include <filesystem>
 #include <limits>
@@ -83,6 +84,33 @@ TEST_F(NpyTest, OnlyPicturesAreMovedOrMirrored) {
       "data.augment changes pictures, and these samples are 2; allowed: leave it out";
   EXPECT_THAT(LoadError(), HasSubstr(expected));
   EXPECT_THAT(Dataset::Inspect(config_).status().ToString(), HasSubstr(expected));
+}
+
+TEST_F(NpyTest, NumbersToLearnAreFloatsOneOrSeveralASample) {
+  WriteFloats();
+  folder_.Write("train-labels-0.npy", Floats("2, 2", {0.5F, 1, -2, 3}));
+  folder_.Write("train-labels-1.npy", Floats("1, 2", {4, 5}));
+  folder_.Write("test-labels.npy", Floats("1, 2", {6, 7.5F}));
+  EXPECT_THAT(LoadError(), HasSubstr("to predict numbers (regression), end model.layers with the"));
+  const Result<Dataset> dataset = Dataset::Load(config_, nullptr, proto::Task::kNumbers);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  const DatasetInfo expected{
+      .shape = {2, 1, 1}, .classes = 2, .labels = 2, .train_count = 3, .test_count = 1};
+  EXPECT_EQ(dataset->info(), expected);
+  EXPECT_EQ(*Dataset::Inspect(config_, proto::Task::kNumbers), expected);
+  EXPECT_NEAR(dataset->target_means()[0], 2.5 / 3, 1e-12);
+  EXPECT_NEAR(dataset->target_means()[1], 3, 1e-12);
+  std::vector<float> input(2);
+  std::vector<uint32_t> labels(2);
+  ASSERT_TRUE(dataset->FetchTest({0, 1}, {input, labels}).ok());
+  EXPECT_EQ(std::bit_cast<float>(labels[1]), 7.5F);
+  EXPECT_THAT(
+      Dataset::Load(config_, nullptr, proto::Task::kLabels).status().ToString(),
+      HasSubstr("label 0 of sample 0 is 0.5; bce learns labels that are 0 or 1"));
+  folder_.Write("train-labels-1.npy", Floats("1, 2", {4, std::numeric_limits<float>::infinity()}));
+  EXPECT_THAT(
+      Dataset::Load(config_, nullptr, proto::Task::kNumbers).status().ToString(),
+      HasSubstr("label 1 of sample 0 is inf; allowed: finite numbers"));
 }
 
 TEST_F(NpyTest, PartsAreOneSetInTheOrderOfTheirNames) {

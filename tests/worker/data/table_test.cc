@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 namespace ps::worker::test {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
@@ -121,10 +123,82 @@ TEST_F(TableTest, LabelsThatAreNumbersAreOrderedAsNumbersHoweverTheyAreWritten) 
       LoadAll().labels, ElementsAre(11U, 10U, 9U, 8U, 7U, 6U, 5U, 4U, 3U, 2U, 1U, 0U, 3U, 3U));
   EXPECT_EQ(Dataset::Load(config_)->info().classes, 12);
   EXPECT_THAT(Dataset::Load(config_)->info().class_names, IsEmpty()) << "a class is its number";
-  // Not from 0, or no whole ones: in their order, which is not that of their texts.
-  Write("train.csv", "a,b\n0,10\n0,-1\n0,9.5\n0,1e1\n");
+  // Not from 0: in their order, which is not that of their texts.
+  Write("train.csv", "a,b\n0,10\n0,-1\n0,9\n0,1e1\n");
   EXPECT_THAT(LoadAll().labels, ElementsAre(2U, 0U, 1U, 2U));
-  EXPECT_THAT(Dataset::Load(config_)->info().class_names, ElementsAre("-1", "9.5", "10"));
+  EXPECT_THAT(Dataset::Load(config_)->info().class_names, ElementsAre("-1", "9", "10"));
+}
+
+TEST_F(TableTest, NumbersThatAreNoClassesSayHowTheyAreLearnt) {
+  EXPECT_THAT(
+      ErrorOf("a,b\n1,0.5\n2,2\n3,2\n"),
+      AllOf(
+          HasSubstr("line 2: the labels are numbers and no classes: 2 different ones in 3 rows, "
+                    "from 0.5 to 2"),
+          HasSubstr("end model.layers with the loss mse, mae or huber")));
+  std::string text = "a,b\n";
+  for (int i = 0; i < 60; ++i) {
+    text += "0," + std::to_string(100 + 3 * i) + "\n";
+  }
+  EXPECT_THAT(ErrorOf(text), HasSubstr("60 different ones in 60 rows, from 100 to 277"));
+  EXPECT_THAT(ErrorOf("a,b\n1,1\n1,90000\n"), HasSubstr("end model.layers with the loss mse"));
+}
+
+TEST_F(TableTest, ColumnsOfNumbersAreLearntInTheOrderInWhichTheyAreNamed) {
+  config_.labels = {"z", "1"};
+  Write("train.csv", "x,y,z\n1,0.5,7\n2,-1.5,8\n3,1,9\n");
+  Write("test.csv", "x,y,z\n4,5.5,6.5\n");
+  const Result<Dataset> dataset = Dataset::Load(config_, nullptr, proto::Task::kNumbers);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  const DatasetInfo expected{
+      .shape = {1, 1, 1}, .classes = 2, .labels = 2, .train_count = 3, .test_count = 1};
+  EXPECT_EQ(dataset->info(), expected);
+  EXPECT_EQ(*Dataset::Inspect(config_, proto::Task::kNumbers), expected);
+  EXPECT_EQ(
+      *Dataset::InspectKnown(config_, dataset->fingerprint(), proto::Task::kNumbers), expected);
+  ASSERT_EQ(dataset->target_means().size(), 2U);
+  EXPECT_NEAR(dataset->target_means()[0], 8, 1e-12);
+  EXPECT_NEAR(dataset->target_means()[1], 0, 1e-12);
+  std::vector<float> input(1);
+  std::vector<uint32_t> labels(2);
+  ASSERT_TRUE(dataset->FetchTest({0, 1}, {input, labels}).ok());
+  EXPECT_EQ(input[0], 4);
+  EXPECT_EQ(std::bit_cast<float>(labels[0]), 6.5F);
+  EXPECT_EQ(std::bit_cast<float>(labels[1]), 5.5F);
+  const proto::DatasetFingerprint before = dataset->fingerprint();
+  Write("train.csv", "x,y,z\n1,0.5,7\n2,-1.5,8\n3,1,9.25\n");
+  proto::DatasetFingerprint after =
+      Dataset::Load(config_, nullptr, proto::Task::kNumbers)->fingerprint();
+  EXPECT_NE(after.train_labels_crc, before.train_labels_crc);
+  after.train_labels_crc = before.train_labels_crc;
+  EXPECT_EQ(after, before);
+}
+
+TEST_F(TableTest, TargetsThatCannotBeLearntAreNamed) {
+  const auto error = [&](const std::string& rows, proto::Task task) {
+    Write("train.csv", "x,y\n" + rows);
+    Write("test.csv", "x,y\n1,1\n");
+    return std::string(Dataset::Load(config_, nullptr, task).status().message());
+  };
+  EXPECT_EQ(error("1,1\n2,0\n", proto::Task::kLabels), "");
+  EXPECT_THAT(
+      error("1,1\n2,0.5\n", proto::Task::kLabels),
+      EndsWith(
+          "train.csv: line 3: column \"y\" is 0.5; bce learns labels that are 0 or 1 (mse, mae "
+          "and huber learn any numbers)"));
+  EXPECT_THAT(
+      error("1,rose\n", proto::Task::kNumbers),
+      EndsWith("line 2: column \"y\" is \"rose\", which is no number; the model's loss learns "
+               "numbers from it (classes: softmax_cross_entropy)"));
+  config_.labels = {"y", "1"};
+  EXPECT_THAT(
+      error("1,1\n", proto::Task::kNumbers),
+      EndsWith("line 1: data.labels names column \"y\" twice, by name and by number"));
+  config_.labels = {"x", "y"};
+  EXPECT_THAT(error("1,1\n", proto::Task::kNumbers), HasSubstr("at least one is left"));
+  config_.labels = {"w"};
+  EXPECT_THAT(
+      error("1,1\n", proto::Task::kNumbers), HasSubstr("no column \"w\", which data.labels asks"));
 }
 
 TEST_F(TableTest, ARowIsNotTakenForTheNamesOfTheColumns) {

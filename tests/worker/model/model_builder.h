@@ -98,4 +98,17 @@ inline proto::LayerConfig Residual(Layers body, Layers shortcut) {
   return layer;
 }
 
+inline proto::LayerConfig Huber(float delta) {
+  proto::LayerConfig layer = Simple(proto::LayerKind::kHuber);
+  layer.delta = delta;
+  return layer;
+}
+
+inline proto::LayerConfig CrossEntropy(float smoothing, std::vector<float> weights) {
+  proto::LayerConfig layer = Simple(proto::LayerKind::kSoftmaxCrossEntropy);
+  layer.label_smoothing = smoothing;
+  layer.class_weights = std::move(weights);
+  return layer;
+}
+
 }  // namespace ps::worker::test

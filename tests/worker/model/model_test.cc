@@ -143,6 +143,37 @@ TEST(ModelErrorTest, TheLossStandsNowhereButAtTheEnd) {
   EXPECT_THAT(ErrorOf({loss}), HasSubstr("model.layers[0] (softmax_cross_entropy)"));
 }
 
+TEST(ModelTest, TheLastLayerSaysWhatIsLearnt) {
+  proto::ModelConfig config;
+  config.layers = {Flatten(), Linear(2), Huber(0.5F)};
+  const Model numbers = MakeModel(config, kImage, 2, 2).value();
+  EXPECT_EQ(numbers.loss.kind, kernels::LossKind::kHuber);
+  EXPECT_EQ(numbers.loss.delta, 0.5F);
+  EXPECT_EQ(numbers.output_count(), 2);
+  EXPECT_EQ(numbers.layers.size(), 2U);
+  config.layers = {Flatten(), Linear(1), Simple(proto::LayerKind::kMse)};
+  EXPECT_TRUE(MakeModel(config, kImage, 1, 1).ok()) << "one number is enough";
+  config.layers = {Flatten(), Linear(3), CrossEntropy(0.1F, {1, 2, 3})};
+  const Model classes = MakeModel(config, kImage, 3).value();
+  EXPECT_EQ(classes.loss.smoothing, 0.1F);
+  EXPECT_EQ(classes.loss.class_weights, (std::vector<float>{1, 2, 3}));
+}
+
+TEST(ModelErrorTest, OutputsAndTargetsAreAsMany) {
+  proto::ModelConfig config;
+  config.layers = {Flatten(), Linear(3), Simple(proto::LayerKind::kMse)};
+  EXPECT_EQ(
+      MakeModel(config, kImage, 2, 2).status().message(),
+      "model.layers[1] (linear): the model ends in 3, and the data has 2 numbers a sample to "
+      "learn; "
+      "end with a linear layer with out 2 in front of the loss");
+  config.layers = {Flatten(), Linear(3), CrossEntropy(0, {1, 2})};
+  EXPECT_EQ(
+      MakeModel(config, kImage, 3).status().message(),
+      "model.layers[2] (softmax_cross_entropy): class_weights has 2 weights, and the data has 3 "
+      "classes; give one for each, in the order of the classes");
+}
+
 TEST(ModelErrorTest, AWindowLargerThanItsInputNamesTheLayer) {
   EXPECT_EQ(
       ErrorOf({Conv2d(4, 3), MaxPool(14), MaxPool(2), Conv2d(8, 5, 1, 0), Flatten(), Linear(10)}),

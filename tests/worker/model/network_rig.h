@@ -12,6 +12,7 @@
 
 #include "kernels/backend.h"
 #include "ps/base/check.h"
+#include "ps/proto/job/task.h"
 #include "tests/worker/model/model_builder.h"
 #include "worker/model/network.h"
 
@@ -52,8 +53,8 @@ inline std::vector<float> UnpackedBf16(std::span<const float> place) {
 }
 
 /// A network on a backend with parameters, gradients and one minibatch: normal noise, or tokens in
-/// turn, each with a label. The members are what a test looks at and changes; the network works on
-/// pinned copies of them.
+/// turn, each with a label, or with `classes` numbers to learn. The members are what a test looks
+/// at and changes; the network works on pinned copies of them.
 struct NetworkRig {
   NetworkRig(
       const std::vector<kernels::Backend*>& on,
@@ -62,7 +63,8 @@ struct NetworkRig {
       int64_t n,
       int64_t classes,
       kernels::Precision precision = kernels::Precision::kF32)
-      : backend(on[0]), model(MakeModel(config, input, classes, LabelsOf(input)).value()) {
+      : backend(on[0]),
+        model(MakeModel(config, input, classes, LabelsOf(config, input, classes)).value()) {
     for (uint32_t i = 0; i < model.tensors.size(); ++i) {
       const int64_t size = model.tensors[i].element_count();
       parameters.emplace_back(static_cast<size_t>(size));
@@ -77,8 +79,13 @@ struct NetworkRig {
     for (size_t i = 0; i < images.size() && input.kind == ShapeKind::kTokens; ++i) {
       images[i] = static_cast<float>(static_cast<int64_t>(i) * 5 % input.vocabulary);
     }
-    for (int64_t i = 0; i < n * LabelsOf(input); ++i) {
-      labels.push_back(static_cast<uint32_t>(i * 7 % classes));
+    for (int64_t i = 0; i < n * model.labels; ++i) {
+      const float target = model.loss.kind == kernels::LossKind::kBce
+                               ? static_cast<float>(i * 7 % 5 % 2)
+                               : 0.25F * static_cast<float>(i * 7 % 5);
+      labels.push_back(
+          HasClasses(model.loss.kind) ? static_cast<uint32_t>(i * 7 % classes)
+                                      : std::bit_cast<uint32_t>(target));
     }
     network = Network::Make(model, on, 5, precision).value();
   }
@@ -186,7 +193,10 @@ struct NetworkRig {
   std::unique_ptr<Network> network;
 
  private:
-  static int64_t LabelsOf(const Shape& input) {
+  static int64_t LabelsOf(const proto::ModelConfig& config, const Shape& input, int64_t classes) {
+    if (proto::TaskOf(config) != proto::Task::kClasses) {
+      return classes;
+    }
     return input.kind == ShapeKind::kTokens ? input.element_count() : 1;
   }
 

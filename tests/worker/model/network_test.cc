@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -155,6 +156,65 @@ TEST(NetworkTest, AFrozenShortcutBesideABodyThatLearnsIsSkipped) {
     EXPECT_EQ(gradients[i], is_skipped ? std::vector<float>(gradients[i].size()) : rig.gradients[i])
         << model.tensors[i].name;
   }
+}
+
+/// Each loss, with three outputs.
+std::vector<proto::LayerConfig> AllLosses() {
+  return {
+      Simple(proto::LayerKind::kMse),
+      Simple(proto::LayerKind::kMae),
+      Huber(0.4F),
+      Simple(proto::LayerKind::kBce),
+      CrossEntropy(0.1F, {}),
+      CrossEntropy(0, {0.5F, 2, 1}),
+      CrossEntropy(0.2F, {0, 2, 1})};
+}
+
+TEST(NetworkTest, GradientsAreTheSlopeOfEveryLoss) {
+  for (const proto::LayerConfig& loss : AllLosses()) {
+    Rig rig({Flatten(), Linear(6), Tanh(), Linear(3), loss}, {1, 3, 3}, 7, 3);
+    for (size_t i = 0; i < rig.model.tensors.size(); ++i) {
+      ExpectGradientIsTheSlope(&rig, i);
+    }
+  }
+}
+
+TEST(NetworkTest, PiecesOfEveryLossMakeTheWhole) {
+  for (const proto::LayerConfig& loss : AllLosses()) {
+    const Layers layers = {Flatten(), Linear(6), Tanh(), Linear(3), loss};
+    Rig whole(layers, {1, 3, 3}, 7, 3);
+    Rig pieces(layers, {1, 3, 3}, 7, 3);
+    const BatchLoss a = whole.Step({.step = 1}).value();
+    const BatchLoss b = pieces.Step({.step = 1, .micro_batch = 2}).value();
+    EXPECT_NEAR(a.loss_sum, b.loss_sum, 1e-5);
+    EXPECT_EQ(a.correct, b.correct);
+    for (size_t i = 0; i < whole.gradients.size(); ++i) {
+      for (size_t k = 0; k < whole.gradients[i].size(); ++k) {
+        EXPECT_NEAR(whole.gradients[i][k], pieces.gradients[i][k], 1e-6)
+            << static_cast<int>(loss.kind) << " " << i;
+      }
+    }
+  }
+}
+
+TEST(NetworkTest, ALossOfNumbersIsTheMeanOverOutputsOfEachSample) {
+  Rig rig({Flatten(), Linear(3), Simple(proto::LayerKind::kMse)}, {1, 3, 3}, 5, 3);
+  const BatchLoss loss = rig.Evaluate().value();
+  EXPECT_EQ(loss.samples, 5);
+  EXPECT_EQ(loss.correct, 0);
+  EXPECT_NEAR(loss.loss_sum, loss.squared_error, 1e-9);
+  EXPECT_GT(loss.absolute_error, 0);
+  rig.labels[4] = std::bit_cast<uint32_t>(std::numeric_limits<float>::infinity());
+  EXPECT_EQ(rig.Evaluate().status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(NetworkTest, OfManyClassesTheFiveLargestCountAsNear) {
+  Rig rig({Flatten(), Linear(11)}, {1, 3, 3}, 64, 11);
+  const BatchLoss loss = rig.Evaluate().value();
+  EXPECT_GT(loss.near, loss.correct);
+  EXPECT_LT(loss.near, 64);
+  Rig few({Flatten(), Linear(10)}, {1, 3, 3}, 64, 10);
+  EXPECT_EQ(few.Evaluate()->near, 0) << "nobody asks";
 }
 
 TEST(NetworkTest, ReluAndMaxPoolAreCoveredToo) {
