@@ -89,6 +89,32 @@ TEST(TrainerTest, ClipNormScalesTheWholeGradient) {
   EXPECT_EQ(TakeStep(folder, static_cast<float>(whole.norm() * 2)).gradient, whole.gradient);
 }
 
+TEST(TrainerTest, AnEvaluationOfNumbersAddsUpWhatR2Needs) {
+  const DataFolder folder;
+  const auto write = [&](const std::string& name, const std::string& text) {
+    folder.Write(name, Bytes(text.begin(), text.end()));
+  };
+  write("train.csv", "a,y,z\n1,2,10\n2,4,30\n");
+  write("test.csv", "a,y,z\n1,1,-2\n2,5,4\n3,-3,0\n");
+  proto::JobConfig config;
+  config.data.format = proto::DatasetFormat::kCsv;
+  config.data.directory = folder.path();
+  config.data.labels = {"y", "z"};
+  config.model.layers = {Linear(2), Simple(proto::LayerKind::kMae)};
+  const auto trainer = Trainer::Make(config, {kernels::MakeCpuBackend()}).value();
+  const int64_t elements = proto::TensorLayout(trainer->TensorElements()).element_count();
+  const std::vector<float> zeros(static_cast<size_t>(elements), 0.0F);
+  const client::ComputeResult result = trainer->Evaluate(zeros, 0, 3).value();
+  // Predictions are 0; y is 3 less than its mean in training, z 20. Of two numbers a sample.
+  EXPECT_DOUBLE_EQ(result.loss_sum, 15 / 2.0);
+  EXPECT_DOUBLE_EQ(result.sums.absolute_error, 15 / 2.0);
+  EXPECT_DOUBLE_EQ(result.sums.squared_error, (1 + 25 + 9 + 4 + 16) / 2.0);
+  EXPECT_DOUBLE_EQ(result.sums.target, (-2 + 2 - 6 - 22 - 16 - 20) / 2.0);
+  EXPECT_DOUBLE_EQ(result.sums.target_square, (4 + 4 + 36 + 484 + 256 + 400) / 2.0);
+  EXPECT_EQ(result.correct, 0U);
+  EXPECT_EQ(result.sums.near_samples, 0U);
+}
+
 TEST(TrainerTest, AMinibatchInPiecesHasTheGradientOfTheWhole) {
   const DataFolder folder;
   WriteIdxSet(folder, 20, 7);
