@@ -16,6 +16,7 @@
 #include "kernels/cpu/vector.h"
 #include "ps/base/random.h"
 #include "ps/proto/chunks.h"
+#include "ps/proto/job/task.h"
 #include "tests/worker/data/data_files.h"
 #include "tests/worker/data/fashion.h"
 #include "tests/worker/model/model_builder.h"
@@ -39,7 +40,7 @@ proto::JobConfig ConfigNamed(const std::string& name, const Overrides& overrides
 std::vector<double> Learn(
     const proto::JobConfig& config, uint64_t samples, uint64_t batch, int epochs) {
   kernels::SetComputeThreads(1);
-  const DatasetInfo info = Dataset::Inspect(config.data).value();
+  const DatasetInfo info = Dataset::Inspect(config.data, proto::TaskOf(config.model)).value();
   const Model model = MakeModel(config.model, info.shape, info.classes, info.labels).value();
   ModelServer server(config, model);
   const auto trainer = Trainer::Make(config, {kernels::MakeCpuBackend()}).value();
