@@ -13,7 +13,7 @@ namespace {
 
 /// Texts that start nothing and write nowhere: names, addresses that are bound, files that are read
 /// as what they are said to be, and what psctl resume replaces in any case. Without indices.
-constexpr std::array<std::string_view, 41> kHarmless = {
+constexpr auto kHarmless = std::to_array<std::string_view>({
     "name",
     "model.name",
     "model.from",        // a checkpoint has the values
@@ -58,7 +58,7 @@ constexpr std::array<std::string_view, 41> kHarmless = {
     "servers.kubernetes.programs",
     "servers.kubernetes.memory",
     "servers.kubernetes.gpu_resource",
-};
+});
 
 constexpr std::array<std::string_view, 6> kLauncherNames = {
     "local", "ssh", "slurm", "kubernetes", "ec2", "gce"};
