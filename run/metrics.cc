@@ -162,9 +162,19 @@ Result<MetricsFiles> MetricsFiles::Open(
   return files;
 }
 
+namespace {
+
+/// The row of the model that is left is one more.
+uint32_t EpochOf(const proto::JobStatus& status, size_t row) {
+  const bool is_last = status.has_last_evaluation && row + 1 == status.evaluations.size();
+  return is_last ? UINT32_MAX : status.evaluations[row].epoch;
+}
+
+}  // namespace
+
 void MetricsFiles::SkipEvaluations(const proto::JobStatus& status) {
-  for (const proto::EvaluationRow& row : status.evaluations) {
-    evaluations_told_.insert(row.epoch);
+  for (size_t i = 0; i < status.evaluations.size(); ++i) {
+    evaluations_told_.insert(EpochOf(status, i));
   }
 }
 
@@ -177,13 +187,15 @@ std::optional<std::string> MetricsFiles::Write(
   }
   std::string events =
       EncodeEvent(UnixSeconds(unix_micros), status.steps_counted, ScalarsOf(status, point));
-  for (const proto::EvaluationRow& row : status.evaluations) {
-    if (evaluations_told_.insert(row.epoch).second) {
+  for (size_t i = 0; i < status.evaluations.size(); ++i) {
+    const proto::EvaluationRow& row = status.evaluations[i];
+    const std::string samples(EvaluatedOn(status, i));
+    if (evaluations_told_.insert(EpochOf(status, i)).second) {
       events += EncodeEvent(
           UnixSeconds(unix_micros),
           status.steps_counted,
-          {{"test/loss", static_cast<float>(row.loss)},
-           {fmt::format("test/{}", proto::MetricName(status.metric)),
+          {{samples + "/loss", static_cast<float>(row.loss)},
+           {fmt::format("{}/{}", samples, proto::MetricName(status.metric)),
             static_cast<float>(row.accuracy)}});
     }
   }

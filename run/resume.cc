@@ -227,6 +227,7 @@ int ResumeFromCheckpoint(
   options.tensors = job->parts.model.tensors;
   options.train_samples = job->parts.data.train_count;
   options.test_samples = job->parts.data.test_count;
+  options.validation_samples = job->parts.data.validation_count;
   options.resume = coordinator::ResumeFrom{found->state, found->manifest.id};
   const Status fits = coordinator::CheckJobState(coordinator::MakeJobState(options), options);
   if (!fits.ok()) {

@@ -74,6 +74,7 @@ coordinator::CoordinatorHost::Options HostOptionsOf(
   options.job.tensors = start->job.parts.model.tensors;
   options.job.train_samples = start->job.parts.data.train_count;
   options.job.test_samples = start->job.parts.data.test_count;
+  options.job.validation_samples = start->job.parts.data.validation_count;
   options.job.classes = GuessedClasses(start->job);
   options.job.run_directory = directory.paths().root;
   options.job.software = "spotps " PS_VERSION;
@@ -355,11 +356,23 @@ void TrainRun::RescueModel() {
   }
   if (!is_aborted_ && config_.checkpoint.enabled) {
     const std::string file = directory_.paths().model();
+    proto::CheckpointStatus& known = final_status_.checkpoints;
+    const uint64_t best = known.is_best_left ? known.best : 0;
     const Result<checkpoint::Manifest> newest = ExportNewestModel(
         config_.checkpoint.path,
         {.path = file,
          .frozen_path = FrozenTensorsOf(directory_.paths().described()),
-         .card = describer_.Take()});
+         .card = describer_.Take()},
+        best);
+    known.is_best_left = newest.ok() && best != 0 && newest->id == best;
+    if (known.is_best_left) {
+      final_status_.model_file = file;
+      problem.clear();
+      log_.Info("model_of_checkpoint", {{"path", file}, {"checkpoint", best}});
+      progress_.Say(fmt::format(
+          "the model is that of checkpoint {}, of the best epoch, {}", best, known.best_epoch));
+      return;
+    }
     if (newest.ok() && newest->progress.steps == final_status_.steps_counted) {
       final_status_.model_file = file;
       problem.clear();

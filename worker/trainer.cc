@@ -305,7 +305,9 @@ Result<std::unique_ptr<Trainer>> Trainer::Make(
     const proto::JobConfig& config,
     std::vector<std::shared_ptr<kernels::Backend>> backends,
     LoadProgress* progress) {
-  PS_ASSIGN(Dataset dataset, Dataset::Load(config.data, progress, proto::TaskOf(config.model)));
+  PS_ASSIGN(
+      Dataset dataset,
+      Dataset::Load(config.data, progress, proto::TaskOf(config.model), config.train.seed));
   const DatasetInfo& info = dataset.info();
   PS_ASSIGN(Model model, MakeModel(config.model, info.shape, info.classes, info.labels));
   PS_TRY(TreatTensors(config, &model));

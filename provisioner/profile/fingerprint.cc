@@ -43,6 +43,7 @@ std::string TrainingFingerprint(const proto::JobConfig& config) {
   same.train.lease_steps = usual.lease_steps;
   same.train.evaluate_every_epochs = usual.evaluate_every_epochs;
   same.train.on_divergence = usual.on_divergence;
+  same.train.stop_early = usual.stop_early;
   if (config.train.local_steps > 1) {
     // As it is where single minibatches are exchanged, unless it is told not to overlap.
     same.train.local_steps = usual.local_steps;

@@ -56,6 +56,11 @@ proto::JobConfig ShortJob(
   config.workers = std::move(workers);
   config.faults.clear();
   config.train.evaluate_every_epochs = 0;
+  config.train.stop_early = {};
+  config.checkpoint.best = {};
+  if (config.worker.program.empty()) {
+    config.data.test_samples = 1;  // a run that is stopped is evaluated
+  }
   config.checkpoint.enabled = false;  // what is measured is the training
   config.run.seconds_max = static_cast<float>(seconds);
   config.run.stop_at_loss = 0;

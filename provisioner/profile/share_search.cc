@@ -62,6 +62,8 @@ proto::JobConfig ShareRun(const proto::JobConfig& job, double share, uint32_t re
   proto::JobConfig config = WithShare(job, share);
   config.train.seed += repeat;
   config.train.evaluate_every_epochs = 0;
+  config.train.stop_early = {};
+  config.checkpoint.best = {};
   config.faults.clear();
   config.checkpoint.enabled = false;
   config.run.stop_at_loss = 0;

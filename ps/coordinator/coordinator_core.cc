@@ -53,6 +53,7 @@ CoordinatorCore::Parts::Parts(
       shards(&job, &servers),
       initial_values(job.options, job.state.placement, &job.peers, &job.shards),
       checkpoints(&job),
+      best(&job, &checkpoints),
       handovers(&job, &servers, &checkpoints),
       moves(&job, &checkpoints),
       servers_desk(&job, &checkpoints, &moves),
@@ -63,9 +64,10 @@ CoordinatorCore::Parts::Parts(
       notices(&job, &handovers),
       prewarm(&job, &checkpoints),
       fleet_desk(&job, &notices, &servers_desk, &prewarm, &park),
-      model(&job),
-      phases(&job, {&leases, &joins, &notices, &model, &checkpoints}),
-      report(&job, &leases, &checkpoints) {}
+      model(&job, &best),
+      finish(&job, &leases, &checkpoints, &best),
+      phases(&job, {&leases, &joins, &notices, &model, &checkpoints, &finish}),
+      report(&job, &leases, &checkpoints, &best) {}
 
 Result<std::unique_ptr<CoordinatorCore>> CoordinatorCore::Load(
     proto::JobState state,
@@ -539,6 +541,7 @@ void CoordinatorCore::Settle(const Call& call) {
     parts_->phases.AdvanceStart(call);
     parts_->joins.Answer(call);
     parts_->leases.FinishEpochs();
+    parts_->finish.CheckEarly();
     parts_->servers_desk.GoOn(call);
     ChangeShardsIfWanted(call);
     parts_->modes.Advance(call);
@@ -551,9 +554,11 @@ void CoordinatorCore::Settle(const Call& call) {
       parts_->leases.FinishEpochs();
       parts_->leases.Serve(call);
     }
+    parts_->best.Follow(call);
     parts_->phases.FireFaults(call);
     parts_->shards.Broadcast(call);
     parts_->phases.AdvanceEnd(call);
+    TakeBestIfWanted();
   }
   if (parts_->job.state.phase == JobPhase::kLeaving) {
     parts_->phases.AdvanceLeaving(call);

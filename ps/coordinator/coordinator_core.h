@@ -8,9 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "ps/coordinator/checkpoints/best_desk.h"
 #include "ps/coordinator/checkpoints/checkpoint_desk.h"
 #include "ps/coordinator/checkpoints/initial_values.h"
 #include "ps/coordinator/checkpoints/model_desk.h"
+#include "ps/coordinator/finish_desk.h"
 #include "ps/coordinator/fleet/fleet_desk.h"
 #include "ps/coordinator/fleet/notice_desk.h"
 #include "ps/coordinator/fleet/prewarm_desk.h"
@@ -191,7 +193,10 @@ class CoordinatorCore {
   bool IsGoingBack() const;
   void LimitGoingBack(const Call& call);
   void AdvanceGoingBack(const Call& call);
-  void BeginAgain(JobState state, const Call& call);
+  void GoBackTo(JobState state, const Call& call);
+  void TakeBestIfWanted();
+  void OnBestRead(const Result<checkpoint::Manifest>& manifest, const Call& call);
+  void BeginAgain(JobState state, const std::string& why, const Call& call);
   void ChangeShardsIfWanted(const Call& call);
   Peers CloseConnections(const JobState& next, const std::string& why, const Call& call);
   /// Does all that follows from what has just changed; the end of every event.
@@ -211,6 +216,7 @@ class CoordinatorCore {
     ShardDesk shards;
     InitialValues initial_values;
     CheckpointDesk checkpoints;
+    BestDesk best;
     HandoverDesk handovers;
     MoveDesk moves;
     ServersDesk servers_desk;
@@ -222,12 +228,14 @@ class CoordinatorCore {
     PrewarmDesk prewarm;
     FleetDesk fleet_desk;
     ModelDesk model;
+    FinishDesk finish;
     JobPhases phases;
     StatusReport report;
   };
 
   std::unique_ptr<Parts> parts_;  // never null
   uint64_t reading_ = 0;          // the checkpoint whose manifest was asked for
+  bool is_reading_best_ = false;  // not to go back to it, but to leave its model
   proto::CopyStatus copies_;
   double rented_usd_ = 0;
   double rented_usd_per_hour_ = 0;

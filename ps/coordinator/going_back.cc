@@ -1,5 +1,6 @@
 // How the core goes back to a checkpoint: it hears nobody until the manifest is read, and then
-// begins again as the job was then.
+// begins again as the job was then. And how it has the shards begin again with the best epoch's
+// model when training is over.
 
 #include <fmt/core.h>
 
@@ -7,6 +8,7 @@
 #include <utility>
 
 #include "ps/coordinator/coordinator_core.h"
+#include "ps/coordinator/state/epoch_score.h"
 #include "ps/coordinator/state/rollback.h"
 
 namespace ps::coordinator {
@@ -33,7 +35,7 @@ void CoordinatorCore::AdvanceGoingBack(const Call& call) {
         call);
   } else {
     const JobState present = StateAt(call.now);
-    BeginAgain(GoBack(present, nullptr, proto::KeptCheckpoint()), call);
+    GoBackTo(GoBack(present, nullptr, proto::KeptCheckpoint()), call);
   }
 }
 
@@ -67,15 +69,22 @@ void CoordinatorCore::OnManifestRead(
     return;
   }
   reading_ = 0;
+  const Call call{proto::PeerId(), 0, now, out};
+  if (std::exchange(is_reading_best_, false)) {
+    if (!IsGoingBack()) {
+      OnBestRead(manifest, call);
+    }
+    Settle(call);
+    return;
+  }
   if (!IsGoingBack()) {
     return;
   }
-  const Call call{proto::PeerId(), 0, now, out};
   Result<JobState> state = manifest.ok()
                                ? StateToGoBackTo(*manifest, StateAt(now), parts_->job.options)
                                : Result<JobState>(manifest.status());
   if (state.ok()) {
-    BeginAgain(std::move(state).value(), call);
+    GoBackTo(std::move(state).value(), call);
   } else if (state.status().code() == StatusCode::kIo) {
     parts_->phases.Fail(Status(state.status()).Annotate("go back to a checkpoint"), call);
   } else {
@@ -137,13 +146,25 @@ void CoordinatorCore::ChangeShardsIfWanted(const Call& call) {
       {{"servers", job.shards.server_count()}, {"shards", job.shards.size()}});
 }
 
-/// The job goes on from `state`. Everybody comes anew: what is on its way from the undone time
-/// would be taken for new otherwise.
-void CoordinatorCore::BeginAgain(JobState state, const Call& call) {
+/// The job goes on from `state`, an earlier one, since a server was lost.
+void CoordinatorCore::GoBackTo(JobState state, const Call& call) {
   going_back_since_.reset();
   const proto::CheckpointsState undone = parts_->job.state.checkpoints;
-  Peers staying = CloseConnections(
-      state, "the job went back to an earlier state, since a server was lost", call);
+  BeginAgain(
+      std::move(state), "the job went back to an earlier state, since a server was lost", call);
+  const proto::CheckpointsState& now = parts_->job.state.checkpoints;
+  parts_->job.events.Tell(
+      proto::EventCode::kWentBack,
+      {{"checkpoint", now.newest().checkpoint},
+       {"steps_undone", now.steps_undone - undone.steps_undone},
+       {"samples_undone", now.samples_undone - undone.samples_undone},
+       {"seconds_undone", now.seconds_undone - undone.seconds_undone}});
+}
+
+/// The job goes on from `state`. Everybody comes anew, for the reason `why`: what is on its way
+/// from the time before would be taken for new otherwise.
+void CoordinatorCore::BeginAgain(JobState state, const std::string& why, const Call& call) {
+  Peers staying = CloseConnections(state, why, call);
   const std::unique_ptr<Parts> before = std::exchange(
       parts_,
       std::make_unique<Parts>(
@@ -156,13 +177,41 @@ void CoordinatorCore::BeginAgain(JobState state, const Call& call) {
   parts_->fleet_desk.Resume();
   parts_->checkpoints.Remember(before->checkpoints);
   parts_->servers_desk.Remember(std::move(before->servers_desk));
-  const proto::CheckpointsState& now = job.state.checkpoints;
-  job.events.Tell(
-      proto::EventCode::kWentBack,
-      {{"checkpoint", now.newest().checkpoint},
-       {"steps_undone", now.steps_undone - undone.steps_undone},
-       {"samples_undone", now.samples_undone - undone.samples_undone},
-       {"seconds_undone", now.seconds_undone - undone.seconds_undone}});
+}
+
+/// Training is over, and an earlier epoch's model is to be left: its manifest says in which round
+/// the shards were.
+void CoordinatorCore::TakeBestIfWanted() {
+  const std::optional<proto::EpochCheckpoint> best = parts_->finish.WantsBest();
+  if (best && reading_ == 0) {
+    reading_ = best->checkpoint;
+    is_reading_best_ = true;
+    parts_->job.options.manifests->Read(reading_);
+  }
+}
+
+void CoordinatorCore::OnBestRead(const Result<checkpoint::Manifest>& manifest, const Call& call) {
+  const std::optional<proto::EpochCheckpoint> best = parts_->finish.WantsBest();
+  if (!best || (manifest.ok() && manifest->id != best->checkpoint)) {
+    return;  // the job ends meanwhile, or has gone back
+  }
+  if (!parts_->checkpoints.Cancel("the servers take the best epoch's model")) {
+    return;  // a manifest is being written: it is read again
+  }
+  Result<JobState> state = manifest.ok()
+                               ? StateWithBest(*manifest, StateAt(call.now), parts_->job.options)
+                               : Result<JobState>(manifest.status());
+  if (!state.ok()) {
+    parts_->checkpoints.GiveUpKept(best->checkpoint, state.status());
+    return;
+  }
+  BeginAgain(std::move(state).value(), "the servers take the best epoch's model", call);
+  parts_->job.events.Tell(
+      proto::EventCode::kBestTaken,
+      {{"epoch", best->epoch},
+       {"checkpoint", best->checkpoint},
+       {"metric", MetricName(parts_->job.options.config.checkpoint.best.metric)},
+       {"score", best->score}});
 }
 
 }  // namespace ps::coordinator

@@ -110,13 +110,15 @@ void JobPhases::AdvanceStart(const Call& call) {
   // Who was asked for since the start, by psctl scale, may come later.
   const bool is_awaited =
       is_back ? !job_->seats.expected().empty() : job_->seats.is_first_expected();
-  if (is_back && !job_->state.stop_reason.empty()) {
+  if (is_back && !job_->state.stop_reason.empty() && !finish_->is_on()) {
     BeginStop(call);
   } else if (!is_awaited && (workers > 0 || is_back)) {
     BeginTraining(call);
-    job_->events.Tell(
-        proto::EventCode::kTrainingBegins,
-        {{"workers", workers}, {"after_s", Seconds(call.now - job_->started_at)}});
+    if (!finish_->is_on()) {
+      job_->events.Tell(
+          proto::EventCode::kTrainingBegins,
+          {{"workers", workers}, {"after_s", Seconds(call.now - job_->started_at)}});
+    }
   }
 }
 
@@ -301,10 +303,21 @@ void JobPhases::OnTick(const Call& call) {
 void JobPhases::AdvanceEnd(const Call& call) {
   const Rounds& rounds = job_->rounds;
   const bool is_committed = rounds.is_empty() && rounds.is_commit_acknowledged();
-  if (job_->state.phase == JobPhase::kTraining &&
-      job_->state.epochs_finished == job_->ledger.epochs() && !job_->evaluations.is_pending() &&
-      is_committed) {
-    BeginLeaving(Status::Ok(), "the job is done", Haste::kNone, call);
+  if (job_->state.phase == JobPhase::kTraining) {
+    const bool is_trained = job_->state.epochs_finished == job_->ledger.epochs() &&
+                            !job_->evaluations.is_pending() && is_committed;
+    const bool is_finishing = finish_->is_on() || (is_trained && finish_->BeginTrained());
+    if (!is_finishing && !is_trained) {
+      return;
+    }
+    if (is_finishing && !finish_->Advance(call)) {
+      return;
+    }
+    if (job_->state.stop_reason.empty()) {
+      BeginLeaving(Status::Ok(), "the job is done", Haste::kNone, call);
+    } else {
+      BeginStop(call);
+    }
     return;
   }
   if (job_->state.phase != JobPhase::kStopping) {
@@ -344,7 +357,7 @@ void JobPhases::RequestStop(bool is_immediate, const std::string& why, const Cal
   const bool has_begun = job_->state.phase != JobPhase::kStarting || job_->training_began;
   if (is_immediate || !has_begun) {
     BeginLeaving(Status::Cancelled(why), "the run was stopped", Haste::kImmediate, call);
-  } else if (job_->state.phase == JobPhase::kTraining) {
+  } else if (job_->state.phase == JobPhase::kTraining && !finish_->BeginStop(why, call)) {
     BeginStop(call);
   }
 }

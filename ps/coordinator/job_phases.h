@@ -7,6 +7,7 @@
 #include "ps/base/retry.h"
 #include "ps/coordinator/checkpoints/checkpoint_desk.h"
 #include "ps/coordinator/checkpoints/model_desk.h"
+#include "ps/coordinator/finish_desk.h"
 #include "ps/coordinator/fleet/notice_desk.h"
 #include "ps/coordinator/state/job.h"
 #include "ps/coordinator/workers/join_desk.h"
@@ -17,7 +18,8 @@ namespace ps::coordinator {
 /// The phases of a job: how it starts, what is planned to disturb it, how it ends.
 ///
 /// starting -> training -> leaving -> finished; a stop goes through stopping, where workers hand
-/// over; a failure leaves at once. When it leaves, workers are told first, then the model is read,
+/// over; a failure leaves at once. What is to be done with the model before that (FinishDesk) is
+/// still training. When it leaves, workers are told first, then the model is read,
 /// and shards are told last, so that nobody sees a peer vanish that it still needs.
 class JobPhases {
  public:
@@ -28,6 +30,7 @@ class JobPhases {
     NoticeDesk* notices = nullptr;
     ModelDesk* model = nullptr;
     CheckpointDesk* checkpoints = nullptr;
+    FinishDesk* finish = nullptr;
   };
 
   JobPhases(Job* job, const Desks& desks)
@@ -37,6 +40,7 @@ class JobPhases {
         notices_(desks.notices),
         model_(desks.model),
         checkpoints_(desks.checkpoints),
+        finish_(desks.finish),
         leave_timer_(job->timing.retry_first, job->timing.retry_limit) {}
 
   /// Asks for the servers and workers of the config.
@@ -93,6 +97,7 @@ class JobPhases {
   NoticeDesk* const notices_;
   ModelDesk* const model_;
   CheckpointDesk* const checkpoints_;
+  FinishDesk* const finish_;
   bool is_divergence_told_ = false;
   std::optional<TimePoint> shards_back_at_;  // kStarting: all shards are ready since
   TimePoint leave_deadline_{};

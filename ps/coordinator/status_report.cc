@@ -143,6 +143,30 @@ std::string StatusReport::Pause() const {
   return (checkpoint.empty() ? "a checkpoint is being made" : checkpoint) + goes_on;
 }
 
+/// What is done before the run ends.
+std::string StatusReport::Finishing() const {
+  const bool is_stop = !job_->state.stop_reason.empty();
+  switch (job_->state.finish.step) {
+    case proto::FinishStep::kNone:
+    case proto::FinishStep::kDone:
+      break;
+    case proto::FinishStep::kSteps:
+      return std::string(is_stop ? "stopping" : "ending early") +
+             ": the steps in hand are waited for";
+    case proto::FinishStep::kEvaluation:
+      return "stopping: the model is evaluated before it is written; psctl stop once more leaves "
+             "it "
+             "without";
+    case proto::FinishStep::kCheckpoint:
+      return "ending: checkpoints are completed";
+    case proto::FinishStep::kBest:
+      return "ending: the servers take the best epoch's model";
+    case proto::FinishStep::kTest:
+      return "ending: the model is evaluated on the test samples";
+  }
+  return "ending";
+}
+
 /// Who sits out of the rounds, and why; empty: nobody does.
 std::string StatusReport::WhoSitsOut(TimePoint now) const {
   NameList out;
@@ -182,6 +206,9 @@ std::string StatusReport::Detail(TimePoint now) const {
                (job_->state.park.is_on ? ", and the servers are parked" : "") +
                "; training goes on as soon as one joins" + NextStart(now);
       }
+      if (job_->is_finishing()) {
+        return Finishing();
+      }
       if (job_->state.pause.is_on) {
         return Pause();
       }
@@ -198,6 +225,9 @@ std::string StatusReport::Detail(TimePoint now) const {
       return job_->evaluations.is_pending() && job_->ledger.is_complete() ? "last evaluation"
                                                                           : WhoSitsOut(now);
     case JobPhase::kStarting:
+      if (job_->is_finishing()) {
+        return Finishing();
+      }
       if (job_->training_began && job_->state.checkpoints.rollbacks > 0) {
         return GoingBack();
       }
@@ -384,7 +414,7 @@ proto::JobStatus StatusReport::TotalsAt(TimePoint now) const {
   if (job_->training_ended) {
     status.eta_s = 0;
   } else if (
-      status.samples_per_s > 0 && !job_->state.pause.is_on &&
+      status.samples_per_s > 0 && !job_->state.pause.is_on && !job_->is_finishing() &&
       job_->state.phase != JobPhase::kStopping) {
     status.eta_s = static_cast<double>(ledger.samples_total() - ledger.samples_counted()) /
                    status.samples_per_s;
@@ -409,9 +439,18 @@ proto::JobStatus StatusReport::TotalsAt(TimePoint now) const {
          record.samples_returned});
   }
   status.evaluations = job_->evaluations.results();
+  // Before that it may be of a model in whose place another one is left.
+  if (const std::optional<proto::EvaluationRow>& last = job_->evaluations.last();
+      last && job_->state.finish.step >= proto::FinishStep::kTest) {
+    status.evaluations.push_back(*last);
+    status.has_last_evaluation = true;
+  }
+  status.validation_samples = job_->options.validation_samples;
+  status.stopped_early = job_->state.finish.is_early ? job_->state.finish.why : "";
   status.usd_spent = job_->cost.usd();
   status.usd_per_hour = job_->is_working() ? job_->UsdPerHour() : 0;
   status.checkpoints = checkpoints_->StatusAt(now);
+  best_->AddTo(&status.checkpoints);
   status.journal.restarts = job_->state.restarts;
   if (const JobJournal* const journal = job_->options.journal; journal != nullptr) {
     status.journal.is_on = true;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ps/coordinator/checkpoints/best_desk.h"
 #include "ps/coordinator/checkpoints/checkpoint_desk.h"
 #include "ps/coordinator/state/job.h"
 #include "ps/coordinator/workers/lease_desk.h"
@@ -13,8 +14,12 @@ namespace ps::coordinator {
 /// What a person may want to know: the job's state in one structure. Changes nothing.
 class StatusReport {
  public:
-  StatusReport(const Job* job, const LeaseDesk* leases, const CheckpointDesk* checkpoints)
-      : job_(job), leases_(leases), checkpoints_(checkpoints) {}
+  StatusReport(
+      const Job* job,
+      const LeaseDesk* leases,
+      const CheckpointDesk* checkpoints,
+      const BestDesk* best)
+      : job_(job), leases_(leases), checkpoints_(checkpoints), best_(best) {}
 
   /// Everything. Cost: members x shards.
   proto::JobStatus At(TimePoint now) const;
@@ -42,11 +47,13 @@ class StatusReport {
   std::string GoingBack() const;
   std::string WhoSitsOut(TimePoint now) const;
   std::string Pause() const;
+  std::string Finishing() const;
   std::string PauseCheckpoint() const;
 
   const Job* const job_;
   const LeaseDesk* const leases_;
   const CheckpointDesk* const checkpoints_;
+  const BestDesk* const best_;
 };
 
 }  // namespace ps::coordinator

@@ -182,8 +182,21 @@ constexpr std::array kRows = {
     Warning("machine_lost", kRevocation, "worker {worker} has lost its machine: {why}"),
     Warning("budget_spent", kPlan, "the run ends: {why}"),
     Error("machines_left", kGiveUp, "{machines} machines may still cost: {why}"),
+    Info("stopped_early", kRun, "training ends before its last epoch: {why}"),
+    Info("best_epoch", kCheckpoint, "epoch {epoch} is the best so far: {metric} {score}"),
+    Info(
+        "best_taken",
+        kCheckpoint,
+        "the servers have the model of epoch {epoch} again, from checkpoint {checkpoint}: {metric} "
+        "{score}"),
+    Warning(
+        "best_lost",
+        kGiveUp,
+        "the model of epoch {epoch}, which was the best, can't be had from checkpoint "
+        "{checkpoint}: {why}"),
+    Warning("not_evaluated", kGiveUp, "the model is left without an evaluation of it: {why}"),
 };
-static_assert(kRows.size() == static_cast<size_t>(EventCode::kMachinesLeft) + 1);
+static_assert(kRows.size() == static_cast<size_t>(EventCode::kNotEvaluated) + 1);
 
 const Row& RowOf(EventCode code) {
   return kRows[static_cast<size_t>(code)];

@@ -115,6 +115,11 @@ enum class EventCode : uint8_t {
   kMachineLost,
   kBudgetSpent,
   kMachinesLeft,
+  kStoppedEarly,
+  kBestEpoch,
+  kBestTaken,
+  kBestLost,
+  kNotEvaluated,
 };
 
 /// An event of a run, as its journal and its status have it.

@@ -549,6 +549,11 @@ struct CheckpointStatus {
   double seconds_undone = 0;    // of training, by rollbacks
   uint64_t damaged = 0;         // checkpoints that could not be restored and were given up
   std::string damage;           // of the newest of them: what is broken
+  uint64_t best = 0;            // that of the best epoch; 0: there is none
+  uint32_t best_epoch = 0;
+  double best_score = 0;
+  std::string best_metric;    // what best_score is: accuracy or loss; empty: nothing decides
+  bool is_best_left = false;  // the model that is left is that of best_epoch
 };
 
 /// The coordinator's journal, from which another one goes on when this one is killed.
@@ -618,6 +623,10 @@ struct JobStatus {
   // what their programs tell.
   std::vector<Figure> figures;
   Metric metric = Metric::kAccuracy;  // what `accuracy` of evaluations and train_accuracy are
+  // Of the training samples, kept out of training: `evaluations` are of them; 0: of the tests.
+  uint64_t validation_samples = 0;
+  bool has_last_evaluation = false;  // the last row of `evaluations` is of the model that is left
+  std::string stopped_early;         // why training ended before its last epoch; empty: it did not
 };
 
 struct StatusRequest {};

@@ -14,13 +14,16 @@
 #include "checkpoint/reader.h"
 #include "checkpoint/remote/place.h"
 #include "checkpoint/storage/rocksdb_storage.h"
+#include "ps/base/file.h"
 #include "ps/base/text.h"
+#include "ps/json/json_value.h"
 #include "psctl/cli/arguments.h"
 #include "psctl/runs/checkpoint_source.h"
 #include "psctl/runs/chosen_run.h"
 #include "psctl/runs/remote_copies.h"
 #include "psctl/view/checkpoint_view.h"
 #include "run/directory/borrowed_job.h"
+#include "run/directory/control.h"
 #include "run/directory/files.h"
 #include "run/directory/model_card.h"
 #include "run/directory/model_export.h"
@@ -150,6 +153,7 @@ int RunCheckpoint(
     const CheckpointCommand& command,
     const std::string& path,
     const ExportParts& parts,
+    const std::optional<BestCheckpoint>& best,
     const run::Console& console) {
   using Action = CheckpointCommand::Action;
   const auto storage = checkpoint::MakeRocksDbStorage();
@@ -173,7 +177,9 @@ int RunCheckpoint(
     case Action::kExport:
       return Export(command, **reader, parts, console);
     default:
-      return ListCheckpoints(command, SourceOf(**reader), console);
+      CheckpointSource source = SourceOf(**reader);
+      source.best = best;
+      return ListCheckpoints(command, source, console);
   }
 }
 
@@ -269,6 +275,39 @@ void AddCopy(CheckpointCommand* command, Arguments* arguments) {
   AddWhere(command, arguments);
 }
 
+/// As the run's coordinator knows it, or its summary; nothing when neither does.
+std::optional<BestCheckpoint> BestOfRun(const run::RunPaths& run) {
+  if (run::FileLock::IsHeld(run.lock())) {
+    const Result<proto::JobStatus> status = run::FetchStatus(run);
+    if (!status.ok() || status->checkpoints.best == 0) {
+      return std::nullopt;
+    }
+    const proto::CheckpointStatus& known = status->checkpoints;
+    return BestCheckpoint{known.best, known.best_epoch, known.best_metric, known.best_score};
+  }
+  const Result<std::string> text = ReadFile(run.summary_json());
+  const Result<JsonValue> summary =
+      text.ok() ? ParseJson(*text, run.summary_json()) : Result<JsonValue>(text.status());
+  const JsonValue* const best = summary.ok() ? summary->Find("best") : nullptr;
+  if (best == nullptr) {
+    return std::nullopt;
+  }
+  const auto number = [best](const char* name) {
+    const JsonValue* const field = best->Find(name);
+    double value = 0;
+    if (field != nullptr) {
+      std::from_chars(field->text.data(), field->text.data() + field->text.size(), value);
+    }
+    return value;
+  };
+  const auto count = [&](const char* name) {
+    return static_cast<uint64_t>(std::clamp(number(name), 0.0, 1e15));
+  };
+  const JsonValue* const metric = best->Find("metric");
+  return BestCheckpoint{
+      count("checkpoint"), count("epoch"), metric == nullptr ? "" : metric->text, number("score")};
+}
+
 /// On the checkpoint path that was named, or on that of the run that was.
 int Run(const CheckpointCommand& command, const Session& session) {
   const run::Console& console = session.console;
@@ -282,6 +321,7 @@ int Run(const CheckpointCommand& command, const Session& session) {
         command,
         command.where,
         {.card_path = run::RunPaths{beside.string()}.model_card()},
+        std::nullopt,
         console);
   }
   const Result<run::RunPaths> run = ChooseRun(command.where, session.registry);
@@ -296,6 +336,7 @@ int Run(const CheckpointCommand& command, const Session& session) {
       command,
       run::CheckpointPathOf(*run),
       {.frozen_path = run::FrozenTensorsOf(run->described()), .card_path = run->model_card()},
+      BestOfRun(*run),
       console);
 }
 

@@ -2,9 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "psctl/cli/command.h"
+#include "psctl/view/checkpoint_view.h"
 #include "run/directory/run_directory.h"
 #include "run/report/console.h"
 
@@ -32,11 +34,12 @@ struct ExportParts {
   std::string card_path = {};    // of what the model's file says of itself
 };
 
-/// On the checkpoints in `path`. Returns the exit code.
+/// On the checkpoints in `path`. `best`: as the run knows it. Returns the exit code.
 int RunCheckpoint(
     const CheckpointCommand& command,
     const std::string& path,
     const ExportParts& parts,
+    const std::optional<BestCheckpoint>& best,
     const run::Console& console);
 
 extern const Command kCheckpoint;

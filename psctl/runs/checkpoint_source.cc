@@ -7,6 +7,7 @@
 
 #include "ps/base/text.h"
 #include "ps/proto/job/job_config.h"
+#include "ps/proto/state/job_state.h"
 #include "psctl/view/checkpoint_view.h"
 #include "run/directory/model_export.h"
 
@@ -43,6 +44,26 @@ std::string NumbersText(const std::vector<CheckpointId>& ids) {
   return texts.empty() ? "none" : Join(texts);
 }
 
+namespace {
+
+/// As the job knew it when the newest of them was begun; nothing when it can't be said.
+std::optional<BestCheckpoint> BestOf(const std::vector<Manifest>& manifests) {
+  if (manifests.empty()) {
+    return std::nullopt;
+  }
+  const Result<proto::JobState> state = proto::DecodeJobState(manifests.back().job_state);
+  const Result<proto::JobConfig> config =
+      proto::ParsePrintedJobConfig(manifests.back().config_json);
+  if (!state.ok() || !config.ok() || state->checkpoints.best.empty()) {
+    return std::nullopt;
+  }
+  const proto::EpochCheckpoint& best = state->checkpoints.best.front();
+  const bool is_loss = config->checkpoint.best.metric == proto::EpochMetric::kLoss;
+  return BestCheckpoint{best.checkpoint, best.epoch, is_loss ? "loss" : "accuracy", best.score};
+}
+
+}  // namespace
+
 int ListCheckpoints(
     const CheckpointCommand& command, const CheckpointSource& source, const run::Console& console) {
   std::vector<Manifest> manifests;
@@ -55,12 +76,13 @@ int ListCheckpoints(
       code = run::Fail(console, manifest.status());
     }
   }
+  const std::optional<BestCheckpoint> best = source.best ? source.best : BestOf(manifests);
   if (command.is_json) {
-    console.out(CheckpointsToJson(manifests));
+    console.out(CheckpointsToJson(manifests, best));
   } else if (source.ids.empty()) {
     console.err(source.name + " has no checkpoint\n");
   } else {
-    console.out(RenderCheckpoints(manifests, console.out_width));
+    console.out(RenderCheckpoints(manifests, best, console.out_width));
   }
   return code;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "checkpoint/reader.h"
 #include "ps/base/status.h"
 #include "psctl/runs/checkpoint_command.h"
+#include "psctl/view/checkpoint_view.h"
 #include "run/report/console.h"
 
 namespace ps::psctl {
@@ -18,6 +20,7 @@ struct CheckpointSource {
   std::vector<checkpoint::CheckpointId> ids;  // oldest first
   std::function<Result<checkpoint::Manifest>(checkpoint::CheckpointId)> read;
   std::function<std::vector<checkpoint::Damage>(checkpoint::CheckpointId)> verify;
+  std::optional<BestCheckpoint> best = {};  // as its run has it; else the newest manifest says it
 };
 
 /// The manifest of checkpoint `chosen`; of the newest for 0. Errors: kNotFound with the numbers

@@ -29,8 +29,9 @@ int Stop(const StopCommand& command, const Session& session) {
     return run::Fail(console, asked);
   }
   console.err(
-      name +
-      (command.is_immediate ? " is ending at once\n" : " is ending after the steps in hand\n"));
+      name + (command.is_immediate
+                  ? " is ending at once\n"
+                  : " is ending after the steps in hand and an evaluation of its model\n"));
   for (int i = 0; i < kStopPollsMax; ++i) {
     if (!run::FileLock::IsHeld(run->lock())) {
       console.out(name + " has ended\n");
@@ -40,13 +41,16 @@ int Stop(const StopCommand& command, const Session& session) {
   }
   return run::Fail(
       console,
-      Status::DeadlineExceeded(
-          fmt::format("{} is still running; psctl stop --now ends it at once", name)));
+      Status::DeadlineExceeded(fmt::format(
+          "{} is still running; psctl status shows what it does, psctl stop once more leaves its "
+          "model without an evaluation, psctl stop --now ends it at once, without a "
+          "model",
+          name)));
 }
 
 void AddArguments(StopCommand* command, Arguments* arguments) {
   arguments->AddRun(&command->job);
-  arguments->Add("--now", &command->is_immediate, "End it at once");
+  arguments->Add("--now", &command->is_immediate, "End it at once, without a model");
 }
 
 }  // namespace
@@ -55,7 +59,9 @@ constinit const Command kStop = {
     .path = "stop",
     .group = Group::kSteer,
     .help = "End a running job after the steps in hand",
-    .examples = {{{"psctl stop fashion-mnist-cnn", "end a job after the steps in hand"}}},
+    .examples =
+        {{{"psctl stop fashion-mnist-cnn",
+           "end a job after the steps in hand; its model is left"}}},
     .declare = Declare<StopCommand, AddArguments, Stop>};
 
 }  // namespace ps::psctl

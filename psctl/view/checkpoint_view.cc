@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 #include <map>
@@ -95,7 +96,10 @@ std::string RenderParts(const Manifest& manifest, size_t width_max) {
 
 }  // namespace
 
-std::string RenderCheckpoints(const std::vector<Manifest>& manifests, size_t width_max) {
+std::string RenderCheckpoints(
+    const std::vector<Manifest>& manifests,
+    const std::optional<BestCheckpoint>& best,
+    size_t width_max) {
   run::Table table(
       {{"checkpoint"},
        {"written, UTC", run::Align::kLeft, 4},
@@ -124,10 +128,20 @@ std::string RenderCheckpoints(const std::vector<Manifest>& manifests, size_t wid
              FormatCount(stats.chunks_written),
              FormatCount(stats.chunks_written + stats.chunks_shared))});
   }
-  return table.Render(width_max);
+  std::string text = table.Render(width_max);
+  if (best && std::ranges::find(manifests, best->id, &Manifest::id) != manifests.end()) {
+    text += fmt::format(
+        "best: checkpoint {}, of epoch {}, {} {:.4g}\n",
+        best->id,
+        best->epoch,
+        Printable(best->metric),
+        best->score);
+  }
+  return text;
 }
 
-std::string CheckpointsToJson(const std::vector<Manifest>& manifests) {
+std::string CheckpointsToJson(
+    const std::vector<Manifest>& manifests, const std::optional<BestCheckpoint>& best) {
   JsonWriter json;
   json.BeginList();
   for (const Manifest& manifest : manifests) {
@@ -141,6 +155,7 @@ std::string CheckpointsToJson(const std::vector<Manifest>& manifests) {
     json.Field("samples", manifest.progress.samples);
     json.Field("loss", manifest.progress.loss);
     json.Field("accuracy", manifest.progress.accuracy);
+    json.Field("is_best", best && best->id == manifest.id);
     PutStats(TotalStats(manifest), &json);
     json.EndObject();
   }

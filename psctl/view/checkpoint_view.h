@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,22 @@ struct Verified {
   std::vector<checkpoint::Damage> damages;
 };
 
-/// A table, a row a checkpoint. `width_max` 0: as wide as it is.
-std::string RenderCheckpoints(const std::vector<checkpoint::Manifest>& manifests, size_t width_max);
-std::string CheckpointsToJson(const std::vector<checkpoint::Manifest>& manifests);
+/// That of a run's best epoch (checkpoint.best).
+struct BestCheckpoint {
+  checkpoint::CheckpointId id = 0;
+  uint64_t epoch = 0;
+  std::string metric;
+  double score = 0;
+};
+
+/// A table, a row a checkpoint, and a line about the best one if it is among them. `width_max` 0:
+/// as wide as it is.
+std::string RenderCheckpoints(
+    const std::vector<checkpoint::Manifest>& manifests,
+    const std::optional<BestCheckpoint>& best,
+    size_t width_max);
+std::string CheckpointsToJson(
+    const std::vector<checkpoint::Manifest>& manifests, const std::optional<BestCheckpoint>& best);
 
 /// One of them with its shards and tensors. `job` is the name of the job.
 std::string RenderCheckpoint(

@@ -3,12 +3,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <span>
 
 #include "ps/base/text.h"
 #include "psctl/view/why_view.h"
 #include "run/report/exchange.h"
 #include "run/report/metric_text.h"
 #include "run/report/run_events.h"
+#include "run/report/summary.h"
 #include "run/report/tables.h"
 
 namespace ps::psctl {
@@ -122,7 +124,7 @@ std::string RenderHead(const proto::JobStatus& status) {
   if (!status.evaluations.empty()) {
     const proto::EvaluationRow& last = status.evaluations.back();
     pairs.emplace_back(
-        "test",
+        std::string(run::EvaluatedOn(status)),
         fmt::format(
             "{} {}, loss {} after epoch {}",
             run::MetricTitle(status.metric),
@@ -298,11 +300,15 @@ std::string RenderShards(const proto::JobStatus& status, size_t width_max) {
 }
 
 std::string RenderLedger(const proto::JobStatus& status, size_t width_max) {
-  const std::string metric = fmt::format("test {}", run::MetricTitle(status.metric));
+  const std::string metric = fmt::format(
+      "{} {}",
+      status.validation_samples > 0 ? "validation" : "test",
+      run::MetricTitle(status.metric));
   run::Table table({{"epoch"}, {"samples"}, {"counted"}, {"leased"}, {"returned"}, {metric}});
+  const size_t of_epochs = status.evaluations.size() - (status.has_last_evaluation ? 1 : 0);
   for (const proto::LedgerRow& row : status.ledger) {
     std::string accuracy = "-";
-    for (const proto::EvaluationRow& evaluation : status.evaluations) {
+    for (const proto::EvaluationRow& evaluation : std::span(status.evaluations).first(of_epochs)) {
       if (evaluation.epoch == row.epoch + 1) {
         accuracy = run::FormatMetric(status.metric, evaluation.accuracy, 2);
       }

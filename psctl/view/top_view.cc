@@ -14,6 +14,7 @@
 #include "run/report/exchange.h"
 #include "run/report/metric_text.h"
 #include "run/report/run_events.h"
+#include "run/report/summary.h"
 #include "run/report/tables.h"
 
 namespace ps::psctl {
@@ -113,7 +114,8 @@ Lines Head(const TopSnapshot& snapshot, size_t width) {
       status.evaluations.empty()
           ? ""
           : fmt::format(
-                "test {}{} (epoch {})",
+                "{} {}{} (epoch {})",
+                run::EvaluatedOn(status),
                 proto::IsShare(status.metric) ? "" : "r2 ",
                 run::FormatMetric(status.metric, status.evaluations.back().accuracy, 2),
                 status.evaluations.back().epoch);

@@ -57,13 +57,18 @@ Status ExportModel(Reader& reader, const Manifest& manifest, const ModelFile& fi
   return writer.Finish();
 }
 
-Result<Manifest> ExportNewestModel(const std::string& path, const ModelFile& file) {
+Result<Manifest> ExportNewestModel(
+    const std::string& path, const ModelFile& file, uint64_t first) {
   const auto storage = checkpoint::MakeRocksDbStorage();
   PS_ASSIGN(const std::unique_ptr<Reader> reader, Reader::Open(*storage, path));
   Status why = Status::NotFound(fmt::format("no checkpoint in {}", path));
-  for (auto id = reader->ids().rbegin(); id != reader->ids().rend(); ++id) {
+  std::vector<checkpoint::CheckpointId> ids(reader->ids().rbegin(), reader->ids().rend());
+  if (const auto it = std::ranges::find(ids, first); it != ids.end()) {
+    std::rotate(ids.begin(), it, it + 1);
+  }
+  for (const checkpoint::CheckpointId id : ids) {
     const auto exported = [&]() -> Result<Manifest> {
-      PS_ASSIGN(Manifest manifest, reader->ReadManifest(*id));
+      PS_ASSIGN(Manifest manifest, reader->ReadManifest(id));
       PS_TRY(ExportModel(*reader, manifest, file));
       return manifest;
     };
@@ -71,7 +76,7 @@ Result<Manifest> ExportNewestModel(const std::string& path, const ModelFile& fil
     if (manifest.ok()) {
       return manifest;
     }
-    why = id == reader->ids().rbegin() ? manifest.status() : why;
+    why = id == ids.front() ? manifest.status() : why;
   }
   return why;
 }

@@ -27,8 +27,10 @@ struct ModelFile {
 Status ExportModel(
     checkpoint::Reader& reader, const checkpoint::Manifest& manifest, const ModelFile& file);
 
-/// The same of the newest checkpoint in `path` that can be read, whose manifest is returned.
-/// Errors: kNotFound (there is none), of the newest one where none can be read.
-Result<checkpoint::Manifest> ExportNewestModel(const std::string& path, const ModelFile& file);
+/// The same of checkpoint `first` in `path`, or, where it is 0 or can't be read, of the newest one
+/// that can be. Returns its manifest. Errors: kNotFound (there is none), of the one tried first
+/// where none can be read.
+Result<checkpoint::Manifest> ExportNewestModel(
+    const std::string& path, const ModelFile& file, uint64_t first = 0);
 
 }  // namespace ps::run

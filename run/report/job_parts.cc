@@ -27,6 +27,19 @@ uint64_t LargestShardBytes(const proto::JobConfig& config, const worker::Model& 
   return *std::max_element(bytes.begin(), bytes.end());
 }
 
+/// What judges epochs needs samples to judge them by.
+Status CheckJudged(const proto::JobConfig& config, const worker::DatasetInfo& data) {
+  const bool is_early = config.train.stop_early.after_epochs > 0;
+  if ((!is_early && !config.checkpoint.best.is_on()) || data.test_count > 0 ||
+      data.validation_count > 0) {
+    return Status::Ok();
+  }
+  return Status::InvalidArgument(fmt::format(
+      "{} judges epochs by samples that training does not see, and there are none; allowed: with "
+      "test samples, or data.validation_share above 0",
+      is_early ? "train.stop_early" : "checkpoint.best"));
+}
+
 Status CheckLimits(const proto::JobConfig& config, const worker::Model& model) {
   PS_TRY(proto::CheckModelLimits(config, model.tensors));
   return proto::CheckRoundLimits(config, LargestShardBytes(config, model));
@@ -82,6 +95,7 @@ Result<JobParts> PartsOfScript(const proto::JobConfig& config) {
   parts.data.train_count = complete.data.train_samples;
   parts.data.test_count = complete.data.test_samples;
   parts.model.tensors = parts.script->description().tensors;
+  PS_TRY(CheckJudged(complete, parts.data));
   PS_TRY(CheckLimits(config, parts.model));
   return parts;
 }
@@ -101,6 +115,7 @@ Result<JobParts> PartsOf(
       parts.model,
       worker::MakeModel(config.model, parts.data.shape, parts.data.classes, parts.data.labels));
   PS_TRY(worker::TreatTensors(config, &parts.model));
+  PS_TRY(CheckJudged(config, parts.data));
   PS_TRY(worker::CheckTrainBatches(config, parts.model));
   PS_TRY(CheckLimits(config, parts.model));
   if (!config.model.from.empty()) {

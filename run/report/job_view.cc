@@ -272,8 +272,11 @@ std::vector<std::pair<std::string, std::string>> DescribeJob(
       {"job", Printable(config.name)},
       {"model", ModelText(parts)},
       {"data",
-       FormatCount(parts.data.train_count) + " training and " + FormatCount(parts.data.test_count) +
-           " test samples"},
+       FormatCount(parts.data.train_count) +
+           (parts.data.validation_count > 0
+                ? " training, " + FormatCount(parts.data.validation_count) + " validation"
+                : " training") +
+           " and " + FormatCount(parts.data.test_count) + " test samples"},
       {"fleet",
        Plural(config.servers.count, "server") + " of " +
            Plural(config.servers.shards_per_server, "shard") +

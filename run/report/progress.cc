@@ -9,6 +9,7 @@
 #include "ps/base/utf8.h"
 #include "run/report/metric_text.h"
 #include "run/report/run_events.h"
+#include "run/report/summary.h"
 #include "run/report/tables.h"
 
 namespace ps::run {
@@ -82,7 +83,8 @@ std::string TestText(const proto::JobStatus& status) {
   return status.evaluations.empty()
              ? ""
              : fmt::format(
-                   "test {}{}",
+                   "{} {}{}",
+                   EvaluatedOn(status),
                    proto::IsShare(status.metric) ? "" : "r2 ",
                    FormatMetric(status.metric, status.evaluations.back().accuracy));
 }

@@ -8,6 +8,7 @@
 
 #include "ps/base/text.h"
 #include "run/report/metric_text.h"
+#include "run/report/summary.h"
 #include "run/report/tables.h"
 
 namespace ps::run {
@@ -324,10 +325,14 @@ void RunEvents::AddStateEvents(const proto::JobStatus& status, std::vector<std::
   evaluations_ = std::min(evaluations_, status.evaluations.size());
   for (; evaluations_ < status.evaluations.size(); ++evaluations_) {
     const proto::EvaluationRow& row = status.evaluations[evaluations_];
+    const bool is_last =
+        status.has_last_evaluation && evaluations_ + 1 == status.evaluations.size();
     lines->push_back(fmt::format(
-        "epoch {} of {}: test {} {}, loss {}, after {}",
+        "{}epoch {} of {}: {} {} {}, loss {}, after {}",
+        is_last ? "the model that is left, after " : "",
         row.epoch,
         status.epochs,
+        EvaluatedOn(status, evaluations_),
         MetricTitle(status.metric),
         FormatMetric(status.metric, row.accuracy, 2),
         FormatLoss(row.loss),

@@ -146,6 +146,53 @@ void AddEvaluations(const proto::JobStatus& status, JsonWriter* json) {
   json->EndList();
 }
 
+/// "3: accuracy 0.931, checkpoint 7; the model that is left is of it".
+std::string BestText(const proto::CheckpointStatus& checkpoints) {
+  return fmt::format(
+      "{}: {} {:.4g}, checkpoint {}{}",
+      checkpoints.best_epoch,
+      Printable(checkpoints.best_metric),
+      checkpoints.best_score,
+      checkpoints.best,
+      checkpoints.is_best_left ? "; the model that is left is of it" : "");
+}
+
+/// The newest result that is of these samples.
+const proto::EvaluationRow* NewestOn(const proto::JobStatus& status, std::string_view samples) {
+  for (size_t i = status.evaluations.size(); i-- > 0;) {
+    if (EvaluatedOn(status, i) == samples) {
+      return &status.evaluations[i];
+    }
+  }
+  return nullptr;
+}
+
+void AddNewest(const proto::JobStatus& status, const std::string& samples, JsonWriter* json) {
+  const proto::EvaluationRow* const row = NewestOn(status, samples);
+  const std::string metric = fmt::format("{}_{}", samples, proto::MetricName(status.metric));
+  if (row == nullptr) {
+    json->Field(metric, nullptr);
+    json->Field(samples + "_loss", nullptr);
+  } else {
+    json->Field(metric, row->accuracy);
+    json->Field(samples + "_loss", row->loss);
+  }
+}
+
+void AddBest(const proto::CheckpointStatus& checkpoints, JsonWriter* json) {
+  if (checkpoints.best == 0) {
+    return;
+  }
+  json->Key("best");
+  json->BeginObject();
+  json->Field("epoch", checkpoints.best_epoch);
+  json->Field("checkpoint", checkpoints.best);
+  json->Field("metric", checkpoints.best_metric);
+  json->Field("score", checkpoints.best_score);
+  json->Field("is_left", checkpoints.is_best_left);
+  json->EndObject();
+}
+
 void AddLedger(const proto::JobStatus& status, JsonWriter* json) {
   json->BeginList("ledger");
   for (const proto::LedgerRow& row : status.ledger) {
@@ -234,6 +281,15 @@ std::string RenderOutcome(const proto::JobStatus& status) {
          (status.detail.empty() ? "" : ": " + Printable(status.detail));
 }
 
+std::string_view EvaluatedOn(const proto::JobStatus& status, size_t row) {
+  const bool is_last = status.has_last_evaluation && row + 1 == status.evaluations.size();
+  return status.validation_samples == 0 || is_last ? "test" : "validation";
+}
+
+std::string_view EvaluatedOn(const proto::JobStatus& status) {
+  return EvaluatedOn(status, status.evaluations.size() - 1);
+}
+
 std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
   std::string out = RenderOutcome(status) + "\n\n";
   if (status.steps_counted == 0) {
@@ -248,7 +304,7 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
   } else {
     const proto::EvaluationRow& last = status.evaluations.back();
     pairs.emplace_back(
-        fmt::format("test {}", MetricTitle(status.metric)),
+        fmt::format("{} {}", EvaluatedOn(status), MetricTitle(status.metric)),
         fmt::format(
             "{} (loss {}, {}, after epoch {})",
             FormatMetric(status.metric, last.accuracy, 2),
@@ -258,6 +314,12 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
   }
   if (const std::vector<proto::Figure> figures = TestFigures(status); !figures.empty()) {
     pairs.emplace_back("figures", FormatFigures(figures));
+  }
+  if (status.checkpoints.best != 0) {
+    pairs.emplace_back("best epoch", BestText(status.checkpoints));
+  }
+  if (!status.stopped_early.empty()) {
+    pairs.emplace_back("stopped early", Printable(status.stopped_early));
   }
   pairs.emplace_back("training time", FormatDuration(status.elapsed_s));
   if (status.usd_spent > 0) {
@@ -372,12 +434,13 @@ std::string SummaryToJson(const proto::JobStatus& status, std::string_view plan_
   json.Field("model_problem", status.model_problem);
   json.Field("epochs", status.epochs);
   json.Field("metric", proto::MetricName(status.metric));
-  if (status.evaluations.empty()) {
-    json.Field(TestMetricName(status.metric), nullptr);
-    json.Field("test_loss", nullptr);
-  } else {
-    json.Field(TestMetricName(status.metric), status.evaluations.back().accuracy);
-    json.Field("test_loss", status.evaluations.back().loss);
+  AddNewest(status, "test", &json);
+  if (status.validation_samples > 0) {
+    AddNewest(status, "validation", &json);
+  }
+  AddBest(status.checkpoints, &json);
+  if (!status.stopped_early.empty()) {
+    json.Field("stopped_early", status.stopped_early);
   }
   json.Field("train_loss", status.train_loss);
   if (proto::IsShare(status.metric)) {

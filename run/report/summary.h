@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,12 @@ namespace ps::run {
 
 /// "mnist: done after 1m 40s of training", with the reason when it was not done.
 std::string RenderOutcome(const proto::JobStatus& status);
+
+/// What a row of JobStatus::evaluations is of: "validation" or "test".
+std::string_view EvaluatedOn(const proto::JobStatus& status, size_t row);
+
+/// The newest of them: "validation" or "test". Requires: there is one.
+std::string_view EvaluatedOn(const proto::JobStatus& status);
 
 /// What a run came to, for people. `width_max` 0: not limited.
 std::string RenderSummary(const proto::JobStatus& status, size_t width_max = 0);

@@ -177,6 +177,47 @@ TEST_F(ModelTest, CtrlCLeavesTheModelToo) {
   EXPECT_TRUE(std::filesystem::exists(ModelOf(run)));
 }
 
+TEST_F(ModelTest, TrainingEndsEarlyAndTheBestEpochsModelIsLeft) {
+  // So few samples are learnt by heart, and others are guessed worse and worse.
+  job_.Set(
+          "data",
+          R"({"directory": ")" + std::string(kDataset) +
+              R"(", "train_samples": 150, "test_samples": 500, "validation_share": 0.4})")
+      .Set("optimizer", R"({"kind": "adam", "lr": 0.003})")
+      .Set("checkpoint", R"({"keep": 1, "best": {"metric": "loss"}})")
+      .Set(
+          "train",
+          R"({"epochs": 1000, "minibatch": 15, "mode": "bsp", )"
+          R"("stop_early": {"after_epochs": 3, "metric": "loss"}})");
+  TrainRun run(job_);
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
+  const Json summary = run.Summary();
+  EXPECT_EQ(summary["state"].text(), "done");
+  EXPECT_THAT(summary["stopped_early"].text(), HasSubstr("(train.stop_early)"));
+  const Json& evaluations = summary["evaluations"];
+  const Json& best = summary["best"];
+  ASSERT_GE(evaluations.size(), 5U);
+  const Json& newest = evaluations[evaluations.size() - 2];
+  EXPECT_EQ(newest["samples"].number(), 60);
+  EXPECT_EQ(best["epoch"].number(), newest["epoch"].number() - 3);
+  EXPECT_THAT(run.psctl().Out(), HasSubstr("the model that is left is of it"));
+  EXPECT_EQ(evaluations[evaluations.size() - 1]["samples"].number(), 500);
+  EXPECT_LT(summary["validation_loss"].number(), 100);
+
+  TemporaryFolder other;
+  Job again = job_.CopyIn(other.path());
+  again.Set("model", R"({"name": "mlp", "from": ")" + ModelOf(run) + R"("})")
+      .Drop("checkpoint")
+      .Set("train", R"({"epochs": 1, "minibatch": 15})")
+      .Set("optimizer", R"({"kind": "sgd", "lr": 1e-30})");
+  TrainRun same(again);
+  ASSERT_EQ(same.WaitForEnd(), ProcessEnd{});
+  const Json& of_best = evaluations[static_cast<size_t>(best["epoch"].number()) - 1];
+  EXPECT_EQ(same.Summary()["test_accuracy"].number(), summary["test_accuracy"].number());
+  EXPECT_NEAR(same.Summary()["validation_loss"].number(), of_best["loss"].number(), 1e-5)
+      << "the file has the best epoch's model";
+}
+
 TEST_F(ModelTest, AServerThatIsLostAtTheEndLeavesTheModelOfACheckpoint) {
   // Standing still, it keeps the run from ending before it is killed.
   job_.Set("train", R"({"epochs": 10000, "minibatch": 32, "evaluate_every_epochs": 0})")

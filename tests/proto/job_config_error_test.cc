@@ -56,6 +56,30 @@ TEST(JobConfigErrorTest, EncodingsAreNamedOrExplained) {
   EXPECT_THAT(error(R"("compression": "int8")"), HasSubstr("did you mean \"push\"?"));
 }
 
+TEST(JobConfigErrorTest, WhatJudgesEpochsIsWholeOrExplained) {
+  const auto error = [](const std::string& fields) { return ErrorOf(WithLine(fields)); };
+  EXPECT_EQ(
+      error(R"("train": {"stop_early": {"after_epochs": 5, "min_delta": 0.001}})"), "no error");
+  EXPECT_EQ(error(R"("checkpoint": {"best": {"metric": "loss", "keep": 2}})"), "no error");
+  EXPECT_THAT(
+      error(R"("train": {"stop_early": {"min_delta": 0.001}})"),
+      HasSubstr("train.stop_early has no after_epochs"));
+  EXPECT_THAT(
+      error(R"("train": {"stop_early": {"after_epochs": 5, "metric": "none"}})"),
+      HasSubstr("train.stop_early.metric is none"));
+  EXPECT_THAT(
+      error(R"("checkpoint": {"best": {"keep": 2}})"), HasSubstr("checkpoint.best has no metric"));
+  EXPECT_THAT(
+      error(R"("checkpoint": {"enabled": false, "best": {"metric": "loss"}})"),
+      HasSubstr("checkpoint.enabled is false"));
+  EXPECT_THAT(
+      error(R"("checkpoint": {"best": {"metric": "loss"}}, "train": {"evaluate_every_epochs": 0})"),
+      HasSubstr("train.evaluate_every_epochs is 0, so that checkpoint.best"));
+  EXPECT_THAT(
+      error(R"("train": {"stop_early": {"after_epochs": 5}, "evaluate_every_epochs": 0})"),
+      HasSubstr("so that train.stop_early has nothing to judge epochs by"));
+}
+
 TEST(JobConfigErrorTest, RoundedGradientsAreNotEncodedOnceMore) {
   const auto error = [](const std::string& push) {
     return ErrorOf(
@@ -75,7 +99,8 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
        "job.json:2:11: unknown field \"epoch\" in train; allowed: epochs, seed, mode, "
        "staleness_max, minibatch, micro_batch, precision, lease_steps, local_steps, "
        "local_steps_by_speed, overlap, "
-       "evaluate_every_epochs, on_divergence, lr_policy, lr_ramp_steps, batch_policy, mode_policy, "
+       "evaluate_every_epochs, stop_early, on_divergence, lr_policy, lr_ramp_steps, batch_policy, "
+       "mode_policy, "
        "switch_at, "
        "switch_lr_factor, "
        "switch_momentum_factor, gradient_dtype; did "

@@ -90,6 +90,7 @@ JobState SampleState() {
   for (size_t i = 0; i < state.evaluations.figures.size(); ++i) {
     state.evaluations.figures[i].epoch = state.evaluations.results[i].epoch;
   }
+  filler.Fill(state.evaluations.last.emplace());
   state.epochs_finished = 3;
   state.rounds.committed = 6;
   filler.Fill(state.rounds.entries[Incarnation(4)]);
@@ -116,6 +117,7 @@ JobState SampleState() {
   filler.Fill(state.policy);
   state.events.before = 4;
   filler.Fill(state.events.last.emplace_back());
+  state.finish = {FinishStep::kTest, true, "no better epoch"};
   return state;
 }
 
@@ -223,6 +225,19 @@ TEST(JobStateTest, StatesOfOlderProgramsAreRead) {
     again.push_back(EncodeJobState(*back));
   }
   EXPECT_EQ(again[0], again[1]) << "both had the same state";
+}
+
+TEST(JobStateTest, StatesOfThisVersionAreRead) {
+  const std::string path = "tests/data/job_state/v" + std::to_string(kJobStateVersion) + ".bin";
+  const std::vector<std::byte> sample = EncodeJobState(SampleState());
+  if (const Result<std::string> file = ReadFile(path); !file.ok()) {
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(sample.data()), std::ssize(sample));
+    FAIL() << file.status() << "; it has this program's state now";
+  }
+  const Result<JobState> back = DecodeJobState(SavedBy(kJobStateVersion));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(EncodeJobState(*back), sample);
 }
 
 TEST(JobStateTest, DamageInAnOlderStateIsFound) {

@@ -36,7 +36,7 @@ constexpr size_t MemberCount() {
 template <typename T>
 auto Members(T& v) {
   constexpr size_t kCount = MemberCount<std::remove_const_t<T>>();
-  static_assert(kCount <= 45, "add a line");
+  static_assert(kCount <= 48, "add a line");
 #define PS_TIE(count, ...)           \
   if constexpr (kCount == (count)) { \
     auto& [__VA_ARGS__] = v;         \
@@ -108,7 +108,13 @@ auto Members(T& v) {
   else PS_TIE(44, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y,
               z, A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P, Q, R, S)
   else PS_TIE(45, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y,
-              z, A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P, Q, R, S, U)
+              z, A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P, Q, R, S, T_)
+  else PS_TIE(46, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y,
+              z, A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P, Q, R, S, T_, U)
+  else PS_TIE(47, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y,
+              z, A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P, Q, R, S, T_, U, V)
+  else PS_TIE(48, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y,
+              z, A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P, Q, R, S, T_, U, V, W)
   // clang-format on
 #undef PS_TIE
 }

@@ -57,7 +57,7 @@ void Mirror(const Plane& plane) {
 class AugmentedSamples final : public Samples {
  public:
   AugmentedSamples(
-      std::unique_ptr<const Samples> inner,
+      std::shared_ptr<const Samples> inner,
       const proto::AugmentConfig& config,
       const Shape& shape,
       std::vector<float> black)
@@ -109,7 +109,7 @@ class AugmentedSamples final : public Samples {
         static_cast<int64_t>(Mix64(draw ^ Mix64(stream)) % places) - int64_t{config_.crop});
   }
 
-  const std::unique_ptr<const Samples> inner_;
+  const std::shared_ptr<const Samples> inner_;
   const proto::AugmentConfig config_;
   const Shape shape_;
   std::vector<float> black_;

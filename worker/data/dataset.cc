@@ -47,6 +47,30 @@ bool IsReadInFull(proto::DatasetFormat format) {
          format == proto::DatasetFormat::kTsv;
 }
 
+/// An epoch that no training has, so that the choice is no epoch's order.
+constexpr uint64_t kValidationEpoch = uint64_t{1} << 40;
+
+/// Takes the samples for validation out of those for training.
+Status KeepForValidation(const proto::DataConfig& config, DatasetInfo* info) {
+  if (config.validation_share <= 0) {
+    return Status::Ok();
+  }
+  const uint64_t count = info->train_count;
+  const auto kept = static_cast<uint64_t>(
+      static_cast<double>(count) * static_cast<double>(config.validation_share));
+  if (kept == 0 || kept >= count) {
+    return Status::InvalidArgument(fmt::format(
+        "data.validation_share is {:g}, which leaves {} of {} training samples for validation; "
+        "allowed: at least one of them for it, and one for training",
+        config.validation_share,
+        kept,
+        count));
+  }
+  info->validation_count = kept;
+  info->train_count = count - kept;
+  return Status::Ok();
+}
+
 Result<DatasetInfo> InspectFiles(const proto::DataConfig& config, proto::Task task) {
   if (IsReadInFull(config.format)) {
     LoadProgress unasked;
@@ -137,17 +161,25 @@ bool BatchLayout::Fits(const BatchMemory& memory, uint64_t samples) const {
 }
 
 Result<Dataset> Dataset::Load(
-    const proto::DataConfig& config, LoadProgress* progress, proto::Task task) {
+    const proto::DataConfig& config, LoadProgress* progress, proto::Task task, uint64_t seed) {
   LoadProgress unasked;
   Result<LoadedData> data = LoadFiles(config, task, progress == nullptr ? &unasked : progress);
   PS_TRY(data.status());
+  data->as_stored = data->train;
   PS_TRY(Augment(config.augment, &*data));
-  return Dataset(std::move(data).value());
+  const uint64_t count = data->info.train_count;
+  PS_TRY(KeepForValidation(config, &data->info));
+  std::optional<EpochOrder> split;
+  if (data->info.validation_count > 0 && config.format != proto::DatasetFormat::kText) {
+    split = EpochOrder(seed, kValidationEpoch, count);
+  }
+  return Dataset(std::move(data).value(), split);
 }
 
 Result<DatasetInfo> Dataset::Inspect(const proto::DataConfig& config, proto::Task task) {
-  PS_ASSIGN(const DatasetInfo info, InspectFiles(config, task));
+  PS_ASSIGN(DatasetInfo info, InspectFiles(config, task));
   PS_TRY(CheckAugment(config.augment, info.shape));
+  PS_TRY(KeepForValidation(config, &info));
   return info;
 }
 
@@ -168,6 +200,7 @@ Result<DatasetInfo> Dataset::InspectKnown(
   }
   info.train_count = known.train_count;
   info.test_count = known.test_count;
+  PS_TRY(KeepForValidation(config, &info));
   return info;
 }
 
@@ -179,16 +212,22 @@ Status Dataset::FetchTrain(
   }
   PS_TRY(CheckFetch(range, info().train_count, memory));
   for (uint64_t i = range.begin; i < range.end; ++i) {
-    const uint64_t sample = order.SampleAt(i);
+    const uint64_t sample = PlaceOf(order.SampleAt(i));
     Read(*data_.train, sample, Mix64(order.key() ^ sample), i - range.begin, memory);
   }
   return Status::Ok();
 }
 
 Status Dataset::FetchTest(const SampleRange& range, const BatchMemory& memory) const {
-  PS_TRY(CheckFetch(range, info().test_count, memory));
+  const uint64_t tests = info().test_count;
+  PS_TRY(CheckFetch(range, tests + info().validation_count, memory));
   for (uint64_t i = range.begin; i < range.end; ++i) {
-    Read(*data_.test, i, Mix64(i), i - range.begin, memory);
+    if (i < tests) {
+      Read(*data_.test, i, Mix64(i), i - range.begin, memory);
+    } else {
+      const uint64_t sample = PlaceOf(info().train_count + i - tests);
+      Read(*data_.as_stored, sample, Mix64(sample), i - range.begin, memory);
+    }
   }
   return Status::Ok();
 }

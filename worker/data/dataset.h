@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -69,6 +70,8 @@ class Dataset {
   /// Bytes of images become floats on the way out, normalised per channel with mean and standard
   /// deviation of the training images (exact sums, so the same on every machine):
   /// value = (byte - mean) / deviation. Training pictures are changed as config.augment says.
+  /// Which of the training samples are for validation follows from `seed`, train.seed of the job:
+  /// config.validation_share of them; of a text the last ones.
   /// Other threads may ask `progress`, if any, how far it is, and cancel it.
   /// Errors: kCancelled; kNotFound that says how to get the data; else as ReadIdx, ReadCifar,
   /// ReadText, Bpe::Load, NpyFile::Open and AppendTable. kInvalidArgument: the task needs numbers,
@@ -76,7 +79,8 @@ class Dataset {
   static Result<Dataset> Load(
       const proto::DataConfig& config,
       LoadProgress* progress = nullptr,
-      proto::Task task = proto::Task::kClasses);
+      proto::Task task = proto::Task::kClasses,
+      uint64_t seed = 1);
 
   /// The same info; of IDX files without reading the pixels. Same errors, as far as it reads.
   static Result<DatasetInfo> Inspect(
@@ -91,7 +95,8 @@ class Dataset {
 
   const DatasetInfo& info() const { return data_.info; }
 
-  /// The fingerprint of what was read, as far as the config's limits go.
+  /// The fingerprint of what was read, as far as the config's limits go: samples for validation are
+  /// training samples to it.
   const proto::DatasetFingerprint& fingerprint() const { return data_.fingerprint; }
 
   /// Where numbers are learnt, the mean of each over the training samples; else nothing.
@@ -112,11 +117,16 @@ class Dataset {
   Status FetchTrain(
       const EpochOrder& order, const SampleRange& range, const BatchMemory& memory) const;
 
-  /// Writes these test samples, in the order of the file. Same errors.
+  /// Writes these samples, which training does not see: the test samples in the order of the file,
+  /// and behind them those for validation. Same errors.
   Status FetchTest(const SampleRange& range, const BatchMemory& memory) const;
 
  private:
-  explicit Dataset(LoadedData data) : data_(std::move(data)) {}
+  Dataset(LoadedData data, std::optional<EpochOrder> split)
+      : data_(std::move(data)), split_(split) {}
+
+  /// The place in the files of a training sample, or, from train_count on, of one for validation.
+  uint64_t PlaceOf(uint64_t sample) const { return split_ ? split_->SampleAt(sample) : sample; }
 
   Status CheckFetch(const SampleRange& range, uint64_t count, const BatchMemory& memory) const;
   /// Puts one sample at place `slot` of the memory.
@@ -128,6 +138,7 @@ class Dataset {
       const BatchMemory& memory) const;
 
   LoadedData data_;
+  std::optional<EpochOrder> split_;  // none: samples for validation are the last ones, or none
 };
 
 }  // namespace ps::worker

@@ -29,6 +29,7 @@ struct DatasetInfo {
   int64_t labels = 1;        // a sample's: one, or one for each of its tokens, or for each number
   uint64_t train_count = 0;  // after DataConfig::train_samples
   uint64_t test_count = 0;
+  uint64_t validation_count = 0;  // of those for training, which has the others: train_count
   /// Name of each class, by number; only for tables whose labels are not numbers from 0.
   std::vector<std::string> class_names = {};
   /// Names of files in data.directory that are called like data and were taken for none.
@@ -64,9 +65,10 @@ class Samples {
 struct LoadedData {
   DatasetInfo info;
   proto::DatasetFingerprint fingerprint;
-  std::unique_ptr<const Samples> train;
+  std::shared_ptr<const Samples> train;
   std::unique_ptr<const Samples> test;
-  std::vector<float> black;              // of each channel of a picture; zeroes when empty
+  std::shared_ptr<const Samples> as_stored;  // `train` before it was augmented
+  std::vector<float> black;                  // of each channel of a picture; zeroes when empty
   std::vector<ByteNormal> normals = {};  // of idx and CIFAR, by channel
   std::vector<double> target_means;  // where numbers are learnt: of each, over the training samples
 };

@@ -46,7 +46,8 @@ Duration CheckpointDesk::Every() const {
 }
 
 void CheckpointDesk::OpenIfDue(const Call& call) {
-  if (!is_on() || job_->state.phase != JobPhase::kTraining || !job_->training_began) {
+  if (!is_on() || job_->state.phase != JobPhase::kTraining || !job_->training_began ||
+      job_->is_finishing()) {
     return;
   }
   if (!next_due_) {
@@ -73,8 +74,10 @@ void CheckpointDesk::OpenIfDue(const Call& call) {
 }
 
 uint64_t CheckpointDesk::OpenNow(const Call& call) {
+  // Never of the best epoch's model, which is older than what is counted.
   if (open_ || !late_.empty() || job_->state.phase != JobPhase::kTraining ||
-      !job_->training_began || !job_->shards.are_all_ready() || job_->state.servers.chunks ||
+      job_->state.checkpoints.is_best_taken || !job_->training_began ||
+      !job_->shards.are_all_ready() || job_->state.servers.chunks ||
       ((job_->is_holding() || job_->is_bsp()) && !job_->is_idle())) {
     return 0;
   }
@@ -87,6 +90,15 @@ void CheckpointDesk::OpenSoon(const Call& call) {
   if (OpenNow(call) == 0 && job_->is_bsp() && !open_) {
     next_due_ = std::min(next_due_.value_or(call.now), call.now);
   }
+}
+
+uint64_t CheckpointDesk::CheckpointOfNow(const Call& call) {
+  const uint64_t steps = job_->state.counters.steps_counted;
+  if (open_ || !late_.empty()) {  // which may drop the newest one
+    return open_ && open_->steps == steps ? open_->checkpoint : 0;
+  }
+  const proto::KeptCheckpoint newest = job_->state.checkpoints.newest();
+  return newest.checkpoint != 0 && newest.steps == steps ? newest.checkpoint : OpenNow(call);
 }
 
 void CheckpointDesk::Begin(const Call& call) {
@@ -195,14 +207,11 @@ void CheckpointDesk::Commit(const Call& call) {
     GiveUp(std::string(status.message()));
     return;
   }
-  const std::vector<proto::KeptCheckpoint>& kept = job_->state.checkpoints.kept;
-  const size_t keep = job_->options.config.checkpoint.keep;
   ManifestWrite write;
   write.checkpoint = open_->checkpoint;
   write.manifest = std::move(manifest);
-  for (size_t i = 0; i + keep < kept.size() + 1; ++i) {
-    write.dropped.push_back(kept[i].checkpoint);
-  }
+  open_->dropped = Droppable();
+  write.dropped = open_->dropped;
   for (const checkpoint::SetAside& set_aside : set_aside_) {
     if (set_aside.is_corrupt) {
       write.dropped.push_back(set_aside.id);
@@ -211,6 +220,26 @@ void CheckpointDesk::Commit(const Call& call) {
   open_->is_writing = true;
   open_->writing_since = call.now;
   disk_->Commit(std::move(write));
+}
+
+/// With one more there are checkpoint.keep of the newest; those of the best epochs, and of epochs
+/// that may be among them, stay besides.
+std::vector<uint64_t> CheckpointDesk::Droppable() const {
+  const proto::CheckpointsState& state = job_->state.checkpoints;
+  const auto is_worth_it = [&](uint64_t checkpoint) {
+    const auto is_it = [&](const proto::EpochCheckpoint& one) {
+      return one.checkpoint == checkpoint;
+    };
+    return std::ranges::any_of(state.best, is_it) || std::ranges::any_of(state.candidates, is_it);
+  };
+  const size_t keep = job_->options.config.checkpoint.keep;
+  std::vector<uint64_t> dropped;
+  for (size_t i = 0; i + keep < state.kept.size() + 1; ++i) {
+    if (!is_worth_it(state.kept[i].checkpoint)) {
+      dropped.push_back(state.kept[i].checkpoint);
+    }
+  }
+  return dropped;
 }
 
 void CheckpointDesk::OnManifestWritten(
@@ -238,10 +267,9 @@ void CheckpointDesk::NoteWritten(const Open& written, const Call& call) {
   proto::CheckpointsState& state = job_->edit.checkpoints;
   const auto shards = static_cast<uint32_t>(written.reports.size());
   state.kept.push_back({written.checkpoint, shards, written.steps, written.samples});
-  const size_t keep = job_->options.config.checkpoint.keep;
-  if (state.kept.size() > keep) {
-    state.kept.erase(state.kept.begin(), state.kept.end() - static_cast<int64_t>(keep));
-  }
+  std::erase_if(state.kept, [&](const proto::KeptCheckpoint& kept) {
+    return std::ranges::find(written.dropped, kept.checkpoint) != written.dropped.end();
+  });
   std::erase_if(set_aside_, [](const checkpoint::SetAside& one) { return one.is_corrupt; });
   ++state.committed;
   state.newest_at = written.since - job_->started_at;
@@ -331,7 +359,7 @@ void CheckpointDesk::OnTick(const Call& call) {
 bool CheckpointDesk::FinishLast(const Call& call) {
   const StatusCode outcome = job_->state.outcome.code();
   const bool is_worth_it = outcome == StatusCode::kOk || outcome == StatusCode::kCancelled;
-  if (!is_on() || !job_->training_began || !is_worth_it) {
+  if (!is_on() || !job_->training_began || !is_worth_it || job_->state.checkpoints.is_best_taken) {
     return true;
   }
   if (last_deadline_ == TimePoint()) {

@@ -35,6 +35,14 @@ class CheckpointDesk {
   /// Opens one now or, in bsp while a round is open, with its commit.
   void OpenSoon(const Call& call);
 
+  /// One that has all that is counted now and no more; it is opened if need be. 0: not now.
+  uint64_t CheckpointOfNow(const Call& call);
+
+  /// It may yet exist: it is under way, or was given up while its manifest was written.
+  bool IsComing(uint64_t checkpoint) const {
+    return IsOpen(checkpoint) || late_.contains(checkpoint);
+  }
+
   /// One is to be opened at the next occasion.
   bool IsDue(TimePoint now) const { return is_on() && next_due_ && now >= *next_due_; }
 
@@ -73,7 +81,8 @@ class CheckpointDesk {
     TimePoint since{};
     std::vector<std::byte> state;  // of the job, as it was then
     std::map<ShardId, proto::CheckpointReport> reports;
-    bool is_writing = false;  // the manifest
+    std::vector<uint64_t> dropped;  // when this one is written
+    bool is_writing = false;        // the manifest
     TimePoint writing_since{};
   };
 
@@ -82,6 +91,7 @@ class CheckpointDesk {
   void Commit(const Call& call);
   void NoteWritten(const Open& written, const Call& call);
   void GiveUp(const std::string& why);
+  std::vector<uint64_t> Droppable() const;
   proto::CheckpointSizes SizesOf(const Open& open) const;
   Duration Every() const;
 

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "ps/coordinator/state/epoch_score.h"
+
 namespace ps::coordinator {
 namespace {
 
@@ -13,12 +15,12 @@ namespace {
 constexpr uint32_t kAsksMax = 8;
 
 /// What the file says of itself to people.
-std::map<std::string, std::string> MetadataOf(const Job& job) {
+std::map<std::string, std::string> MetadataOf(const Job& job, bool is_best) {
   const proto::JobState& state = job.state;
   const std::string ended = state.outcome.ok()                               ? "done"
                             : state.outcome.code() == StatusCode::kCancelled ? "stopped"
                                                                              : "failed";
-  return {
+  std::map<std::string, std::string> metadata = {
       {"format", "pt"},  // what some loaders want to see: row-major tensors as PyTorch has them
       {"job", job.options.config.name},
       {"ended", ended},
@@ -26,6 +28,12 @@ std::map<std::string, std::string> MetadataOf(const Job& job) {
       {"samples", std::to_string(job.ledger.samples_counted())},
       {"steps", std::to_string(state.counters.steps_counted)},
       {"software", job.options.software}};
+  if (is_best) {
+    const proto::EpochCheckpoint& best = state.checkpoints.best.front();
+    metadata["epoch"] = std::to_string(best.epoch);
+    metadata["score"] = ScoreText(best.score, job.options.config.checkpoint.best.metric);
+  }
+  return metadata;
 }
 
 }  // namespace
@@ -70,7 +78,8 @@ void ModelDesk::Begin(const Call& call) {
   }
   is_begun_ = true;
   begun_at_ = call.now;
-  const Status begun = job_->options.model_sink->Begin(MetadataOf(*job_));
+  const Status begun =
+      job_->options.model_sink->Begin(MetadataOf(*job_, best_->is_on() && best_->IsPresent()));
   if (!begun.ok()) {
     GiveUp(std::string(begun.message()));
     return;

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "ps/coordinator/checkpoints/best_desk.h"
 #include "ps/coordinator/state/job.h"
 #include "ps/proto/values_intake.h"
 
@@ -14,7 +15,7 @@ namespace ps::coordinator {
 /// that the model is never in memory here. Keeps JobState::model.
 class ModelDesk {
  public:
-  explicit ModelDesk(Job* job) : job_(job) {}
+  ModelDesk(Job* job, const BestDesk* best) : job_(job), best_(best) {}
 
   /// Training is over: whether there is a model to leave, and shards that can tell it. When the job
   /// has failed, shards that are not there now are not waited for.
@@ -44,6 +45,7 @@ class ModelDesk {
   void AwaitFile();
 
   Job* const job_;
+  const BestDesk* const best_;
   uint64_t last_request_id_ = 0;
   bool is_begun_ = false;
   TimePoint begun_at_{};

@@ -47,7 +47,7 @@ void FleetDesk::On(const Call& call, const proto::ScaleRequest& message) {
 
 Result<proto::ScaleReply> FleetDesk::Scale(
     const std::vector<proto::ScaleChange>& changes, const std::string& by, const Call& call) {
-  if (job_->state.phase >= JobPhase::kStopping) {
+  if (job_->state.phase >= JobPhase::kStopping || job_->is_finishing()) {
     return Status::InvalidArgument("the run is ending, and every worker leaves by itself");
   }
   PS_ASSIGN(
@@ -101,7 +101,7 @@ bool FleetDesk::IsNothingLeftToLease() const {
 }
 
 void FleetDesk::OnTick(const Call& call) {
-  const bool is_training = job_->state.phase == JobPhase::kTraining;
+  const bool is_training = job_->state.phase == JobPhase::kTraining && !job_->is_finishing();
   // Where the job has gone back, seats are kept for those who had them.
   const bool is_first_start =
       job_->state.phase == JobPhase::kStarting && !job_->training_began.has_value();

@@ -12,16 +12,26 @@ void Evaluations::MarkPart(const Evaluation& evaluation, const EvaluationPart& p
   touched_->Mark(RowKind::kEvaluationPart, proto::PartNumber(evaluation.epoch, place));
 }
 
-void Evaluations::Begin(uint32_t epoch, uint64_t samples, uint64_t parts) {
-  PS_CHECK(samples > 0 && parts > 0);
+void Evaluations::Begin(uint32_t epoch, SampleSpan samples, uint64_t parts) {
   DropUnbegun();
+  Add(epoch, samples, parts, false);
+}
+
+void Evaluations::BeginLast(uint32_t epoch, SampleSpan samples, uint64_t parts) {
+  PS_CHECK(state_->pending.empty()) << "rows of parts are by epoch";
+  Add(epoch, samples, parts, true);
+}
+
+void Evaluations::Add(uint32_t epoch, SampleSpan samples, uint64_t parts, bool is_last) {
+  PS_CHECK(samples.begin < samples.end && parts > 0);
   Evaluation evaluation;
   evaluation.epoch = epoch;
-  const uint64_t size = (samples + parts - 1) / parts;
-  for (uint64_t begin = 0; begin < samples; begin += size) {
+  evaluation.is_last = is_last;
+  const uint64_t size = (samples.end - samples.begin + parts - 1) / parts;
+  for (uint64_t begin = samples.begin; begin < samples.end; begin += size) {
     EvaluationPart part;
     part.begin = begin;
-    part.end = std::min(begin + size, samples);
+    part.end = std::min(begin + size, samples.end);
     evaluation.parts.push_back(part);
     MarkPart(evaluation, evaluation.parts.back());
   }
@@ -40,6 +50,20 @@ void Evaluations::DropUnbegun() {
     }
     return !is_begun;
   });
+}
+
+void Evaluations::GiveUp() {
+  for (const Evaluation& evaluation : state_->pending) {
+    for (const EvaluationPart& part : evaluation.parts) {
+      MarkPart(evaluation, part);
+    }
+  }
+  state_->pending.clear();
+}
+
+void Evaluations::SetLast(const std::optional<proto::EvaluationRow>& row) {
+  state_->last = row;
+  touched_->Mark(RowKind::kResult, proto::kLastResult);
 }
 
 bool Evaluations::HasWork() const {
@@ -115,8 +139,13 @@ void Evaluations::Complete(size_t index, Duration since_begin) {
   row.accuracy = kind_.MetricValue(sums, row.samples);
   row.loss = sums.loss_sum / static_cast<double>(row.samples);
   row.at_s = Seconds(since_begin);
-  touched_->Mark(RowKind::kResult, row.epoch);
+  const bool is_last = state_->pending[index].is_last;
   state_->pending.erase(state_->pending.begin() + static_cast<std::ptrdiff_t>(index));
+  if (is_last) {
+    SetLast(row);
+    return;
+  }
+  touched_->Mark(RowKind::kResult, row.epoch);
   const auto after =
       std::find_if(state_->results.begin(), state_->results.end(), [&](const auto& r) {
         return r.epoch > row.epoch;
@@ -149,12 +178,18 @@ void Evaluations::Return(Incarnation holder) {
 }
 
 Status CheckEvaluationsState(
-    const EvaluationsState& state, uint64_t samples, uint32_t epochs, LeaseId last_lease) {
+    const EvaluationsState& state,
+    uint64_t tests,
+    uint64_t samples,
+    uint32_t epochs,
+    LeaseId last_lease) {
   std::set<LeaseId> leases;
   for (const Evaluation& evaluation : state.pending) {
-    uint64_t covered = 0;
+    const bool is_of_tests = !evaluation.parts.empty() && evaluation.parts[0].begin < tests;
+    const uint64_t end = is_of_tests ? tests : samples;
+    uint64_t covered = is_of_tests ? 0 : tests;
     size_t done = 0;
-    bool is_sane = evaluation.epoch <= epochs;
+    bool is_sane = evaluation.epoch <= epochs && (!evaluation.is_last || state.pending.size() == 1);
     for (const EvaluationPart& part : evaluation.parts) {
       const bool is_out = part.lease != LeaseId();
       is_sane = is_sane && part.begin == covered && part.end > part.begin &&
@@ -162,7 +197,7 @@ Status CheckEvaluationsState(
       covered = part.end;
       done += part.is_done ? 1 : 0;
     }
-    if (!is_sane || covered != samples || done == evaluation.parts.size()) {
+    if (!is_sane || covered != end || done == evaluation.parts.size()) {
       return Status::Corruption(
           fmt::format("the evaluation after epoch {} makes no sense", evaluation.epoch));
     }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "ps/base/ids.h"
@@ -17,6 +18,15 @@ using proto::Evaluation;
 using proto::EvaluationPart;
 using proto::EvaluationsState;
 
+/// Samples [begin, end) of those that training does not see, numbered as workers do: the tests, and
+/// behind them those for validation.
+struct SampleSpan {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+
+  bool is_empty() const { return begin == end; }
+};
+
 /// Evaluations of the held-out data, cut into parts that workers lease. A part whose holder is gone
 /// is done again by another one; each counts once. An evaluation is of the model as it is when its
 /// parts are computed, so one that nobody has begun when the next one begins is given up for that:
@@ -27,8 +37,12 @@ class Evaluations {
   Evaluations(EvaluationsState* state, TouchedRows* touched, const EvaluationKind& kind = {})
       : state_(state), touched_(touched), kind_(kind) {}
 
-  /// Requires: samples > 0, parts > 0.
-  void Begin(uint32_t epoch, uint64_t samples, uint64_t parts);
+  /// Requires: there are samples, and parts > 0.
+  void Begin(uint32_t epoch, SampleSpan samples, uint64_t parts);
+  /// Begins the one of the model that is left, after `epoch`. Requires: nothing is pending, too.
+  void BeginLast(uint32_t epoch, SampleSpan samples, uint64_t parts);
+  /// Those pending have no result.
+  void GiveUp();
 
   bool is_pending() const { return !state_->pending.empty(); }
 
@@ -55,8 +69,13 @@ class Evaluations {
 
   /// What the last of the results tells besides loss and metric.
   std::vector<proto::Figure> NewestFigures() const;
+  /// Of the model that is left.
+  const std::optional<proto::EvaluationRow>& last() const { return state_->last; }
+
+  void SetLast(const std::optional<proto::EvaluationRow>& row);
 
  private:
+  void Add(uint32_t epoch, SampleSpan samples, uint64_t parts, bool is_last);
   void DropUnbegun();
   void Complete(size_t index, Duration since_begin);
   void MarkPart(const Evaluation& evaluation, const EvaluationPart& part);
@@ -66,9 +85,13 @@ class Evaluations {
   const EvaluationKind kind_;
 };
 
-/// Whether evaluations of `samples` test samples can be made of a loaded state. Errors:
-/// kCorruption naming what is wrong.
+/// Whether evaluations of the first `tests` samples, or of the others up to `samples`, can be made
+/// of a loaded state. Errors: kCorruption naming what is wrong.
 Status CheckEvaluationsState(
-    const EvaluationsState& state, uint64_t samples, uint32_t epochs, LeaseId last_lease);
+    const EvaluationsState& state,
+    uint64_t tests,
+    uint64_t samples,
+    uint32_t epochs,
+    LeaseId last_lease);
 
 }  // namespace ps::coordinator

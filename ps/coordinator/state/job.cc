@@ -44,7 +44,8 @@ JobEdits::JobEdits(JobState* state)
       pause(state->pause),
       modes(state->modes),
       steps(*state->steps),
-      park(state->park) {}
+      park(state->park),
+      finish(state->finish) {}
 
 Job::Job(
     CoordinatorOptions options_in,

@@ -68,6 +68,7 @@ struct JobEdits {
   proto::ModesState& modes;
   proto::StepsState& steps;
   proto::ParkRecord& park;
+  proto::FinishRecord& finish;
 };
 
 /// What the parts of the coordinator share: the job's state, the tables over it, the open
@@ -162,11 +163,31 @@ class Job {
 
   bool SitsOut(Incarnation incarnation) const { return SitOutOf(incarnation) != nullptr; }
 
-  /// No train lease is granted: the job is paused, the mode changes, or a server hands over and
-  /// nothing has to be done again.
+  /// No train lease is granted: the job is paused, the mode changes, training was ended, an epoch's
+  /// checkpoint is to be opened first, or a server hands over and nothing has to be done again.
   bool is_holding() const {
-    return state.pause.is_on || state.modes.is_holding || HoldsForHandover();
+    return state.pause.is_on || state.modes.is_holding || is_finishing() || HoldsForEpoch() ||
+           HoldsForHandover();
   }
+
+  /// checkpoint.best: an epoch's checkpoint could not be opened yet; see BestDesk.
+  bool HoldsForEpoch() const {
+    return std::ranges::find(
+               state.checkpoints.candidates, 0U, &proto::EpochCheckpoint::checkpoint) !=
+           state.checkpoints.candidates.end();
+  }
+
+  /// Training is over, and what its end needs is being done.
+  bool is_finishing() const { return state.finish.step != proto::FinishStep::kNone; }
+
+  /// What epochs are measured on.
+  SampleSpan EpochSamples() const {
+    const uint64_t tests = options.test_samples;
+    return options.validation_samples > 0 ? SampleSpan{tests, tests + options.validation_samples}
+                                          : SampleSpan{0, tests};
+  }
+
+  SampleSpan TestSamples() const { return {0, options.test_samples}; }
 
   /// Where all servers go back together nothing is begun until the server has left; else until
   /// enough of the grace is over.
@@ -176,9 +197,10 @@ class Job {
            });
   }
 
-  /// All servers go back together, too, while no checkpoint has the chunks where they are.
+  /// All servers go back together, too, while no checkpoint has the chunks where they are, and when
+  /// they have an older model than the newest checkpoint has.
   bool goes_back_together() const {
-    return is_consistent() || state.servers.chunks ||
+    return is_consistent() || state.servers.chunks || state.checkpoints.is_best_taken ||
            state.servers.settled_by > state.checkpoints.newest().checkpoint;
   }
 

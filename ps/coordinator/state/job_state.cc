@@ -171,6 +171,19 @@ Status CheckSeats(const JobState& state, const CoordinatorOptions& options) {
   return is_sane ? Status::Ok() : Status::Corruption("the seats make no sense");
 }
 
+Status CheckBest(const JobState& state) {
+  const proto::CheckpointsState& checkpoints = state.checkpoints;
+  const auto is_sane = [&](const proto::EpochCheckpoint& one) {
+    return one.checkpoint < checkpoints.next && std::isfinite(one.score);
+  };
+  const bool is_taken_late =
+      !checkpoints.is_best_taken || state.finish.step >= proto::FinishStep::kBest;
+  return std::ranges::all_of(checkpoints.best, is_sane) &&
+                 std::ranges::all_of(checkpoints.candidates, is_sane) && is_taken_late
+             ? Status::Ok()
+             : Status::Corruption("the best epochs' checkpoints make no sense");
+}
+
 /// Null: there is none. Requires: CheckPlacement has found the chunks in the order of their keys.
 const proto::ChunkAssignment* FindChunk(const proto::Placement& placement, ChunkKey key) {
   const auto chunk =
@@ -280,6 +293,27 @@ void LeaveOutUnknown(proto::CheckpointsState* checkpoints) {
       checkpoints->kept, [](const proto::KeptCheckpoint& kept) { return kept.shards == 0; });
 }
 
+/// Of the best epochs those whose checkpoints are not there any more.
+void ForgetGone(proto::CheckpointsState* checkpoints) {
+  const auto is_gone = [&](const proto::EpochCheckpoint& one) {
+    return std::ranges::find(
+               checkpoints->kept, one.checkpoint, &proto::KeptCheckpoint::checkpoint) ==
+           checkpoints->kept.end();
+  };
+  std::erase_if(checkpoints->best, is_gone);
+  std::erase_if(checkpoints->candidates, is_gone);
+}
+
+/// What epochs are worth stays known, unless something else is to decide from now on.
+void TakeBest(const JobState& saved, const CoordinatorOptions& options, JobState* state) {
+  const Result<proto::JobConfig> before = proto::ParsePrintedJobConfig(saved.config_json);
+  if (before.ok() && before->checkpoint.best.metric == options.config.checkpoint.best.metric) {
+    state->checkpoints.best = saved.checkpoints.best;
+    state->checkpoints.candidates = saved.checkpoints.candidates;
+    ForgetGone(&state->checkpoints);
+  }
+}
+
 /// What was trained, by a run whose workers and servers are gone. Placement and processes are this
 /// run's own; as many servers have the shares that they had.
 void TakeOver(const ResumeFrom& resume, uint64_t train_samples, JobState* state) {
@@ -338,6 +372,7 @@ JobState MakeJobState(const CoordinatorOptions& options) {
   state.checkpoints.next = options.next_checkpoint;
   if (options.resume) {
     TakeOver(*options.resume, options.train_samples, &state);
+    TakeBest(options.resume->state, options, &state);
   }
   return state;
 }
@@ -354,6 +389,7 @@ void TakeCheckpointsOf(const CoordinatorOptions& options, JobState* state) {
     }
   }
   LeaveOutUnknown(checkpoints);
+  ForgetGone(checkpoints);
   checkpoints->next = std::max(checkpoints->next, options.next_checkpoint);
   checkpoints->committed += checkpoints->newest().checkpoint > known ? 1 : 0;
 }
@@ -363,7 +399,21 @@ Status CheckSameOrder(
     const proto::JobConfig& before,
     const proto::JobConfig& now,
     uint64_t train_samples) {
+  if (before.data.validation_share != now.data.validation_share) {
+    return Status::InvalidArgument(fmt::format(
+        "data.validation_share was {:g} and has to stay: with another share the model is measured "
+        "on samples that it was trained on, and epochs have other samples; resume with "
+        "data.validation_share={:g}",
+        before.data.validation_share,
+        before.data.validation_share));
+  }
   const std::optional<uint32_t> epoch = EpochInProgress(saved.ledger, train_samples);
+  if (before.data.validation_share > 0 && before.train.seed != now.train.seed) {
+    return Status::InvalidArgument(fmt::format(
+        "train.seed was {} and has to stay: it says which samples data.validation_share keeps for "
+        "validation, and with another one the model is measured on samples that it was trained on",
+        before.train.seed));
+  }
   if (!epoch || before.train.seed == now.train.seed) {
     return Status::Ok();
   }
@@ -393,12 +443,17 @@ Status CheckParts(const JobState& state, const CoordinatorOptions& options) {
   PS_TRY(CheckLedgerState(state.ledger, options.train_samples, epochs));
   PS_TRY(CheckMembers(state));
   PS_TRY(CheckEvaluationsState(
-      state.evaluations, options.test_samples, epochs, state.ledger.last_lease));
+      state.evaluations,
+      options.test_samples,
+      options.test_samples + options.validation_samples,
+      epochs,
+      state.ledger.last_lease));
   PS_TRY(CheckHolders(state));
   PS_TRY(CheckModesState(state.modes, state.membership));
   if (state.steps) {
     PS_TRY(CheckStepsState(*state.steps, options.config));
   }
+  PS_TRY(CheckBest(state));
   PS_TRY(CheckRounds(state));
   PS_TRY(CheckSeats(state, options));
   for (const proto::SitOutRecord& record : state.modes.sit_outs) {

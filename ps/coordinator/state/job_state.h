@@ -29,7 +29,8 @@ struct CoordinatorOptions {
   proto::JobConfig config;
   std::vector<TensorSpec> tensors;  // of the resolved model
   uint64_t train_samples = 0;       // of an epoch, > 0
-  uint64_t test_samples = 0;        // 0: nothing is evaluated
+  uint64_t test_samples = 0;        // 0, and none for validation: nothing is evaluated
+  uint64_t validation_samples = 0;  // of the training data, beside train_samples
   int64_t classes = 0;              // that a sample may be of; 0: not known
   uint32_t seats_max = proto::kSeatsMax;
   std::string run_directory;  // for JobStatus only

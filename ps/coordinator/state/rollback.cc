@@ -33,6 +33,32 @@ const MemberRecord* FindMember(const proto::MembershipState& saved, Incarnation 
   return gone == saved.gone.end() ? nullptr : &gone->member;
 }
 
+/// All shards begin one newer life, from this checkpoint.
+void RestoreAll(const proto::KeptCheckpoint& from, JobState* state) {
+  uint64_t life = 0;
+  for (const proto::ShardRecord& shard : state->shards) {
+    life = std::max(life, shard.life);
+  }
+  for (proto::ShardRecord& shard : state->shards) {
+    shard.life = life + 1;
+    shard.restore = {from.checkpoint, from.shards};
+    shard.is_ready = false;
+  }
+}
+
+/// Those who took part are waited for, in their seats.
+void AwaitMembers(JobState* state) {
+  for (const auto& [incarnation, member] : state->membership.members) {
+    state->seats.expected.insert(member.seat);
+    state->seats.returning.insert(member.seat);
+    state->seats.ends.erase(member.seat);
+  }
+  std::erase_if(state->kills, [](const auto& entry) { return entry.second.is_sudden; });
+  for (auto& [seat, kill] : state->kills) {
+    kill.incarnation = Incarnation();  // whoever comes back into the seat has the notice
+  }
+}
+
 /// Everybody is gone, and remembered with what still counts of his work.
 void SendAway(
     const proto::MembershipState& saved, const std::string& reason, proto::MembershipState* state) {
@@ -70,6 +96,10 @@ void TakeTraining(const JobState& saved, JobState* state) {
   }
   state->ledger.leases.clear();
   state->evaluations = saved.evaluations;
+  state->evaluations.last.reset();
+  std::erase_if(state->evaluations.pending, [](const proto::Evaluation& evaluation) {
+    return evaluation.is_last;  // of a model that was to be left
+  });
   for (proto::Evaluation& evaluation : state->evaluations.pending) {
     for (proto::EvaluationPart& part : evaluation.parts) {
       if (!part.is_done) {
@@ -106,29 +136,36 @@ JobState GoBack(JobState present, const JobState* saved, const proto::KeptCheckp
   state.counters.samples_rejected = then.counters.samples_rejected;
   state.is_trained = false;
   state.phase = JobPhase::kStarting;
-  for (const auto& [incarnation, member] : state.membership.members) {
-    state.seats.expected.insert(member.seat);
-    state.seats.returning.insert(member.seat);
-    state.seats.ends.erase(member.seat);
-  }
-  std::erase_if(state.kills, [](const auto& entry) { return entry.second.is_sudden; });
-  for (auto& [seat, kill] : state.kills) {
-    kill.incarnation = Incarnation();  // whoever comes back into the seat has the notice
-  }
+  state.finish = proto::FinishRecord();
+  checkpoints.is_best_taken = false;
+  AwaitMembers(&state);
   SendAway(
       then.membership,
       saved == nullptr ? "the job went back to the beginning"
                        : fmt::format("the job went back to checkpoint {}", to.checkpoint),
       &state.membership);
-  uint64_t life = 0;
-  for (const proto::ShardRecord& shard : state.shards) {
-    life = std::max(life, shard.life);
+  RestoreAll(to, &state);
+  return state;
+}
+
+Result<JobState> StateWithBest(
+    const checkpoint::Manifest& manifest, JobState present, const CoordinatorOptions& options) {
+  if (manifest.tensors != options.tensors) {
+    return Status::Corruption("it is of another model");
   }
-  for (proto::ShardRecord& shard : state.shards) {
-    shard.life = life + 1;
-    shard.restore = {to.checkpoint, to.shards};
-    shard.is_ready = false;
-  }
+  PS_ASSIGN(const JobState saved, proto::DecodeJobState(manifest.job_state));
+  JobState state = std::move(present);
+  const proto::MembershipState members = state.membership;
+  state.checkpoints.is_best_taken = true;
+  state.servers.chunks.reset();
+  state.modes.sit_outs.clear();  // who comes back has another incarnation
+  state.rounds = proto::RoundsState();
+  state.rounds.committed = saved.rounds.committed;  // as the shards have it then
+  state.phase = JobPhase::kStarting;
+  AwaitMembers(&state);
+  SendAway(members, "the servers take the best epoch's model", &state.membership);
+  RestoreAll({manifest.id, static_cast<uint32_t>(manifest.parts.size()), 0, 0}, &state);
+  PS_TRY(CheckJobState(state, options));
   return state;
 }
 

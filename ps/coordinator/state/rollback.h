@@ -21,4 +21,9 @@ JobState GoBack(JobState present, const JobState* saved, const proto::KeptCheckp
 Result<JobState> StateToGoBackTo(
     const checkpoint::Manifest& manifest, JobState present, const CoordinatorOptions& options);
 
+/// The job of `present`, which trains no more: its shards begin anew from this manifest's
+/// checkpoint, and what was trained stays counted. Nobody takes part. Errors: the same.
+Result<JobState> StateWithBest(
+    const checkpoint::Manifest& manifest, JobState present, const CoordinatorOptions& options);
+
 }  // namespace ps::coordinator

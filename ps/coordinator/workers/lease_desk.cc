@@ -470,7 +470,7 @@ bool LeaseDesk::TryCommit(const Call& call) {
 
 void LeaseDesk::FinishEpochs() {
   const proto::TrainConfig& train = job_->options.config.train;
-  const uint64_t test_samples = job_->options.test_samples;
+  const SampleSpan samples = job_->EpochSamples();
   uint32_t& finished = job_->edit.epochs_finished;
   bool is_due = false;
   while (finished < train.epochs && job_->ledger.is_epoch_complete(finished) &&
@@ -483,13 +483,16 @@ void LeaseDesk::FinishEpochs() {
   }
   // Where a straggler's step was the last one of several epochs, they end with one model: it is
   // evaluated once, as that after the newest of them.
-  if (is_due && test_samples > 0) {
-    const uint64_t parts = std::clamp<uint64_t>(
-        test_samples / kEvaluationPartSamplesMin,
-        1,
-        std::clamp<uint64_t>(job_->membership.members().size(), 1, kEvaluationPartsMax));
-    job_->evaluations.Begin(finished, test_samples, parts);
+  if (is_due && !samples.is_empty()) {
+    job_->evaluations.Begin(finished, samples, PartsOf(samples));
   }
+}
+
+uint64_t LeaseDesk::PartsOf(SampleSpan samples) const {
+  return std::clamp<uint64_t>(
+      (samples.end - samples.begin) / kEvaluationPartSamplesMin,
+      1,
+      std::clamp<uint64_t>(job_->membership.members().size(), 1, kEvaluationPartsMax));
 }
 
 }  // namespace ps::coordinator

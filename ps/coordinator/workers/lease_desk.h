@@ -37,6 +37,8 @@ class LeaseDesk {
 
   /// Begins the evaluations of epochs that are counted in full (bsp: and committed).
   void FinishEpochs();
+  /// Parts that so many samples are evaluated in.
+  uint64_t PartsOf(SampleSpan samples) const;
   /// Grants what can be granted.
   void Serve(const Call& call);
   /// bsp: commits the open round when all is in. True when it did; shards are to be told.

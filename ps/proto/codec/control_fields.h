@@ -83,7 +83,12 @@ auto ListFields(M& m, auto&& list) {
       Field<"samples_undone">(m.samples_undone),
       Field<"seconds_undone">(m.seconds_undone),
       Field<"damaged">(m.damaged),
-      Text<"damage", kTextBytesMax>(m.damage));
+      Text<"damage", kTextBytesMax>(m.damage),
+      Field<"best">(m.best),
+      Field<"best_epoch">(m.best_epoch),
+      Field<"best_score">(m.best_score),
+      Text<"best_metric", kNameBytesMax>(m.best_metric),
+      Field<"is_best_left">(m.is_best_left));
 }
 
 template <MaybeConst<JournalStatus> M>
@@ -230,7 +235,10 @@ auto ListFields(M& m, auto&& list) {
       Field<"has_diverged">(m.has_diverged),
       Field<"steps">(m.steps),
       First<"figures", kFiguresMax>(m.figures),
-      Field<"metric">(m.metric));
+      Field<"metric">(m.metric),
+      Field<"validation_samples">(m.validation_samples),
+      Field<"has_last_evaluation">(m.has_last_evaluation),
+      Text<"stopped_early", kTextBytesMax>(m.stopped_early));
 }
 
 template <MaybeConst<StatusRequest> M>

@@ -97,7 +97,7 @@ auto ListFields(M& m, auto&& list) {
 
 template <MaybeConst<Evaluation> M>
 auto ListFields(M& m, auto&& list) {
-  return list(Field<"epoch">(m.epoch), Field<"parts">(m.parts), Field<"sums">(m.sums));
+  return list(Field<"epoch">(m.epoch), Field<"parts">(m.parts), Field<"sums">(m.sums), Field<"is_last">(m.is_last));
 }
 
 template <MaybeConst<ResultFigures> M>
@@ -108,7 +108,10 @@ auto ListFields(M& m, auto&& list) {
 template <MaybeConst<EvaluationsState> M>
 auto ListFields(M& m, auto&& list) {
   return list(
-      Field<"pending">(m.pending), Field<"results">(m.results), Field<"figures">(m.figures));
+      Field<"pending">(m.pending),
+      Field<"results">(m.results),
+      Field<"figures">(m.figures),
+      Field<"last">(m.last));
 }
 
 template <MaybeConst<OpenEntry> M>
@@ -183,6 +186,11 @@ auto ListFields(M& m, auto&& list) {
       Field<"checkpoint">(m.checkpoint), Field<"steps">(m.steps), Field<"shards">(m.shards));
 }
 
+template <MaybeConst<EpochCheckpoint> M>
+auto ListFields(M& m, auto&& list) {
+  return list(Field<"checkpoint">(m.checkpoint), Field<"score">(m.score), Field<"epoch">(m.epoch));
+}
+
 template <MaybeConst<CheckpointsState> M>
 auto ListFields(M& m, auto&& list) {
   return list(
@@ -200,7 +208,10 @@ auto ListFields(M& m, auto&& list) {
       Text<"damage", kTextBytesMax>(m.damage),
       Field<"is_going_back">(m.is_going_back),
       Field<"newest_at_ns">(m.newest_at),
-      Column<"kept_samples", &KeptCheckpoint::samples>(m.kept));
+      Column<"kept_samples", &KeptCheckpoint::samples>(m.kept),
+      Field<"candidates">(m.candidates),
+      Field<"best">(m.best),
+      Field<"is_best_taken">(m.is_best_taken));
 }
 
 template <MaybeConst<ChunkMove> M>
@@ -295,6 +306,12 @@ auto ListFields(M& m, auto&& list) {
       Field<"hand_until_s">(m.hand_until_s));
 }
 
+template <MaybeConst<FinishRecord> M>
+auto ListFields(M& m, auto&& list) {
+  return list(
+      Field<"step">(m.step), Field<"is_early">(m.is_early), Text<"why", kTextBytesMax>(m.why));
+}
+
 template <MaybeConst<JobState> M>
 auto ListFields(M& m, auto&& list) {
   return list(
@@ -337,7 +354,8 @@ auto ListFields(M& m, auto&& list) {
       In<kTotalsPart>(Field<"last_launch">(m.last_launch)),
       In<kPolicyPart>(Optional<"policy">(m.policy)),
       In<kEventsPart | kTotalsPart>(Optional<"events">(m.events)),
-      In<kTotalsPart>(Optional<"steps">(m.steps)));
+      In<kTotalsPart>(Optional<"steps">(m.steps)),
+      In<kTotalsPart>(Optional<"finish">(m.finish)));
 }
 
 }  // namespace ps::proto

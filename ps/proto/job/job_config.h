@@ -61,14 +61,15 @@ struct DataConfig {
   std::string directory;
   uint64_t train_samples = 0;  // use only the first n; 0 = all
   uint64_t test_samples = 0;
-  uint32_t pad = 0;         // idx, cifar10, cifar100: pixels of 0 added on each side
-  uint32_t context = 0;     // text: tokens of a sample; 0: 128
-  std::string tokenizer;    // text: folder of its vocab.json and merges.txt; empty: bytes
-  uint32_t vocabulary = 0;  // text, npy: tokens are below this; 0: all that there are (text)
-  float mask = 0;           // text: share of tokens that are hidden; 0: the next token is learnt
-  float test_share = 0.1F;  // text: the last part of it, which is not trained on
-  bool header = true;       // csv, tsv: the first line names the columns
-  std::string label;        // csv, tsv: name or number of the labels' column; empty: the last
+  float validation_share = 0;  // of the training samples, which epochs are measured on
+  uint32_t pad = 0;            // idx, cifar10, cifar100: pixels of 0 added on each side
+  uint32_t context = 0;        // text: tokens of a sample; 0: 128
+  std::string tokenizer;       // text: folder of its vocab.json and merges.txt; empty: bytes
+  uint32_t vocabulary = 0;     // text, npy: tokens are below this; 0: all that there are (text)
+  float mask = 0;              // text: share of tokens that are hidden; 0: the next token is learnt
+  float test_share = 0.1F;     // text: the last part of it, which is not trained on
+  bool header = true;          // csv, tsv: the first line names the columns
+  std::string label;           // csv, tsv: name or number of the labels' column; empty: the last
   std::vector<std::string> labels;  // csv, tsv: of several columns; empty: one
   AugmentConfig augment;            // of pictures
 
@@ -83,6 +84,17 @@ inline constexpr std::array<std::string_view, 3> kModeNames = {"async", "ssp", "
 constexpr std::string_view ModeName(Mode mode) {
   return kModeNames[static_cast<size_t>(mode)];
 }
+
+/// What an epoch is judged by.
+enum class EpochMetric : uint8_t { kNone, kAccuracy, kLoss };
+
+struct StopEarlyConfig {
+  uint32_t after_epochs = 0;  // that were no better; 0: never
+  float min_delta = 0;
+  EpochMetric metric = EpochMetric::kAccuracy;
+
+  friend bool operator==(const StopEarlyConfig&, const StopEarlyConfig&) = default;
+};
 
 enum class Divergence : uint8_t { kStop, kContinue };
 enum class LrPolicy : uint8_t { kAuto, kFixed, kLinear, kSqrtLive, kLive, kStaleness };
@@ -116,6 +128,7 @@ struct TrainConfig {
   bool adapts_local_steps = false;    // "auto" in the file: local_steps is what it begins with
   bool overlap = true;                // async: compute the next step while this one travels
   uint32_t evaluate_every_epochs = 1;
+  StopEarlyConfig stop_early;
   Divergence on_divergence = Divergence::kStop;
   LrPolicy lr_policy = LrPolicy::kAuto;  // LrPolicyOf
   uint32_t lr_ramp_steps = 0;            // linear, sqrt_live: to twice or half the rate; 0: at once
@@ -268,12 +281,22 @@ enum class CheckpointCodec : uint8_t { kNone, kZstd };
 enum class CheckpointSlots : uint8_t { kF32, kBf16 };
 enum class RecoveryKind : uint8_t { kAuto, kPartial, kConsistent };
 
+struct BestConfig {
+  EpochMetric metric = EpochMetric::kNone;
+  uint32_t keep = 1;  // of the best epochs
+
+  bool is_on() const { return metric != EpochMetric::kNone; }
+
+  friend bool operator==(const BestConfig&, const BestConfig&) = default;
+};
+
 struct CheckpointConfig {
   bool enabled = true;
   float every_s = 30;
   std::string path;     // empty: the run directory's "checkpoints"; psctl fills it in
   std::string copy_to;  // a path or s3://BUCKET/PREFIX; empty: nowhere
   uint32_t keep = 5;    // how many
+  BestConfig best;      // kept besides
   CheckpointCodec codec = CheckpointCodec::kZstd;
   CheckpointSlots slots = CheckpointSlots::kF32;  // of the optimizer
   float write_mib_per_s = 0;                      // of each server; 0: as fast as the disk

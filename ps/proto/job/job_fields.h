@@ -41,6 +41,7 @@ void VisitFields(C& c, V&& visit) {
   visit("directory", c.directory);
   visit("train_samples", c.train_samples);
   visit("test_samples", c.test_samples);
+  visit("validation_share", c.validation_share);
   visit("pad", c.pad);
   visit("context", c.context);
   visit("tokenizer", c.tokenizer);
@@ -51,6 +52,13 @@ void VisitFields(C& c, V&& visit) {
   visit("label", c.label);
   visit("labels", c.labels);
   visit("augment", c.augment);
+}
+
+template <MaybeConst<StopEarlyConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("after_epochs", c.after_epochs);
+  visit("min_delta", c.min_delta);
+  visit("metric", c.metric);
 }
 
 template <MaybeConst<TrainConfig> C, typename V>
@@ -67,6 +75,7 @@ void VisitFields(C& c, V&& visit) {
   visit("local_steps_by_speed", c.local_steps_by_speed);
   visit("overlap", c.overlap);
   visit("evaluate_every_epochs", c.evaluate_every_epochs);
+  visit("stop_early", c.stop_early);
   visit("on_divergence", c.on_divergence);
   visit("lr_policy", c.lr_policy);
   visit("lr_ramp_steps", c.lr_ramp_steps);
@@ -168,6 +177,12 @@ void VisitFields(C& c, V&& visit) {
   visit("park_servers_after_s", c.park_servers_after_s);
 }
 
+template <MaybeConst<BestConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("metric", c.metric);
+  visit("keep", c.keep);
+}
+
 template <MaybeConst<CheckpointConfig> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("enabled", c.enabled);
@@ -175,6 +190,7 @@ void VisitFields(C& c, V&& visit) {
   visit("path", c.path);
   visit("copy_to", c.copy_to);
   visit("keep", c.keep);
+  visit("best", c.best);
   visit("codec", c.codec);
   visit("slots", c.slots);
   visit("write_mib_per_s", c.write_mib_per_s);

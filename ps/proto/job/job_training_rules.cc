@@ -316,6 +316,45 @@ Status Outer(const JobInFile& job) {
   return Status::Ok();
 }
 
+/// What judges epochs needs evaluations to judge them by.
+Status Epochs(const JobInFile& job) {
+  const StopEarlyConfig& early = job.config.train.stop_early;
+  const BestConfig& best = job.config.checkpoint.best;
+  const bool is_early = early.after_epochs > 0;
+  if (!is_early && !(early == StopEarlyConfig{})) {
+    return job.Error(
+        "train.stop_early",
+        "train.stop_early has no after_epochs, so training never ends early; allowed: after_epochs "
+        "above 0, for example 5, or no stop_early");
+  }
+  if (is_early && early.metric == EpochMetric::kNone) {
+    return job.Error(
+        "train.stop_early.metric",
+        "train.stop_early.metric is none, by which no epoch is better; allowed: accuracy, loss");
+  }
+  if (!best.is_on() && !(best == BestConfig{})) {
+    return job.Error(
+        "checkpoint.best",
+        "checkpoint.best has no metric, so no epoch is the best; allowed: metric accuracy or loss, "
+        "or no best");
+  }
+  if (best.is_on() && !job.config.checkpoint.enabled) {
+    return job.Error(
+        "checkpoint.best",
+        "checkpoint.best keeps checkpoints, and checkpoint.enabled is false; allowed: "
+        "checkpoint.enabled true, or no best");
+  }
+  if ((is_early || best.is_on()) && job.config.train.evaluate_every_epochs == 0) {
+    return job.Error(
+        "train.evaluate_every_epochs",
+        fmt::format(
+            "train.evaluate_every_epochs is 0, so that {} has nothing to judge epochs by; allowed: "
+            "1 or more",
+            is_early ? "train.stop_early" : "checkpoint.best"));
+  }
+  return Status::Ok();
+}
+
 Status Exchange(const JobInFile& job) {
   const std::string path = "exchange.push";
   const bool is_rounded = job.config.train.gradient_dtype == GradientDtype::kBf16;
@@ -353,6 +392,7 @@ Status CheckTraining(const JobInFile& job) {
   PS_TRY(Optimizer(job));
   PS_TRY(Outer(job));
   PS_TRY(Train(job));
+  PS_TRY(Epochs(job));
   return Exchange(job);
 }
 

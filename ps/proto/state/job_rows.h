@@ -33,7 +33,7 @@ enum class RowKind : uint8_t {
   kLease,           // of a LeaseId
   kEpoch,           // what is counted is not in it: it follows from fresh, returned and leased
   kEvaluationPart,  // PartNumber(epoch, place)
-  kResult,          // of an epoch
+  kResult,          // of an epoch, or kLastResult
   kRoundEntry,      // of an Incarnation
   kCommit,          //
   kCommitAck,       // of a ShardId
@@ -53,6 +53,9 @@ struct RowId {
 constexpr uint64_t PartNumber(uint32_t epoch, size_t place) {
   return (uint64_t{epoch} << 32) | place;
 }
+
+/// The number of the row of RowKind::kResult that has the result of the model that is left.
+inline constexpr uint64_t kLastResult = uint64_t{1} << 32;
 
 /// "member/0000000000000007". Keys of one kind sort as their numbers.
 std::string RowKey(RowId id);

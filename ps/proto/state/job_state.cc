@@ -29,6 +29,7 @@ namespace {
 
 static_assert(static_cast<int>(saved::JobPhase::MAX) == static_cast<int>(JobPhase::kFinished));
 static_assert(static_cast<int>(saved::LeaveKind::MAX) == static_cast<int>(LeaveKind::kFailed));
+static_assert(static_cast<int>(saved::FinishStep::MAX) == static_cast<int>(FinishStep::kDone));
 
 constexpr uint32_t kMagic = 0x534a5053;  // "SPJS"
 /// States from this version on are read: at least of the one before the present one.

@@ -48,7 +48,7 @@ struct LedgerState {
   std::map<LeaseId, TrainLease> leases;  // not counted in full
 };
 
-/// A piece of the test set within one evaluation.
+/// A piece of the samples within one evaluation.
 struct EvaluationPart {
   uint64_t begin = 0;
   uint64_t end = 0;
@@ -64,6 +64,7 @@ struct Evaluation {
   std::vector<EvaluationPart> parts;
   std::vector<MetricSums>
       sums;  // of each part, once it is done; states of older programs have none
+  bool is_last = false;       // of the model that is left, whatever epoch it is of
 };
 
 /// What a result tells besides loss and metric.
@@ -74,8 +75,9 @@ struct ResultFigures {
 
 struct EvaluationsState {
   std::vector<Evaluation> pending;  // oldest first
-  std::vector<EvaluationRow> results;
+  std::vector<EvaluationRow> results;  // one of an epoch, in their order
   std::vector<ResultFigures> figures;  // of those that have any, in their order
+  std::optional<EvaluationRow> last;   // of the model that is left
 };
 
 /// An incarnation's part in the open round of bsp.
@@ -351,6 +353,15 @@ struct KeptCheckpoint {
   friend bool operator==(const KeptCheckpoint&, const KeptCheckpoint&) = default;
 };
 
+/// A checkpoint that has an epoch's model, and what that is worth.
+struct EpochCheckpoint {
+  uint32_t epoch = 0;
+  uint64_t checkpoint = 0;
+  double score = 0;  // checkpoint.best.metric of it; 0: it is not known yet
+
+  friend bool operator==(const EpochCheckpoint&, const EpochCheckpoint&) = default;
+};
+
 /// The checkpoints of a job.
 struct CheckpointsState {
   uint64_t next = 1;                 // the number of the next one
@@ -369,6 +380,10 @@ struct CheckpointsState {
   // A server is lost, and all of them go back to the newest checkpoint: the state of the job that
   // belongs to it is being read.
   bool is_going_back = false;
+  // checkpoint.best: begun with the evaluation of their epoch, whose result is not there yet.
+  std::vector<EpochCheckpoint> candidates;
+  std::vector<EpochCheckpoint> best;  // best first
+  bool is_best_taken = false;         // the shards have the values of the best one
 
   /// None: all zeros.
   KeptCheckpoint newest() const { return kept.empty() ? KeptCheckpoint() : kept.back(); }
@@ -395,6 +410,26 @@ struct MeterState {
   double loss = 0;
   double accuracy = 0;
   bool has_step = false;
+};
+
+/// What is still done when a job's training is over, or was ended, before it leaves.
+enum class FinishStep : uint8_t {
+  kNone,        // training goes on
+  kSteps,       // those under way end
+  kEvaluation,  // of the model as it is
+  kCheckpoint,  // of it, before the best one takes its place
+  kBest,        // the shards go back to the best epoch's checkpoint
+  kTest,        // evaluation of the model that is left
+  kDone,
+};
+
+struct FinishRecord {
+  FinishStep step = FinishStep::kNone;
+  bool is_early =
+      false;        // train.stop_early ended it; else a stop was asked for, or all was trained
+  std::string why;  // it was ended; empty: all was trained
+
+  friend bool operator==(const FinishRecord&, const FinishRecord&) = default;
 };
 
 /// The model that a job leaves when its training is over.
@@ -441,6 +476,7 @@ struct JobState {
   PolicyRecord policy;
   EventsState events;
   std::optional<StepsState> steps;  // none: as the config says; in states of older programs
+  FinishRecord finish;
 
   Duration age{};                   // since the job was started
   std::optional<Duration> trained;  // since the first lease; none: no lease yet
@@ -448,7 +484,7 @@ struct JobState {
   double usd = 0;                   // for the machines, so far
 };
 
-inline constexpr uint32_t kJobStateVersion = 15;
+inline constexpr uint32_t kJobStateVersion = 16;
 
 /// The state as bytes: a checksum over a FlatBuffer.
 std::vector<std::byte> EncodeJobState(const JobState& state);

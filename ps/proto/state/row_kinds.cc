@@ -220,7 +220,7 @@ constexpr RowKindInfo kPartRows = {
       }
       const bool has_sums = place < it->sums.size();
       piece->evaluations.pending.push_back(
-          {epoch, {it->parts[place]}, {has_sums ? it->sums[place] : MetricSums()}});
+          {epoch, {it->parts[place]}, {has_sums ? it->sums[place] : MetricSums()}, it->is_last});
       return true;
     },
     [](JobState* piece, uint64_t number, JobState* state) {
@@ -230,7 +230,7 @@ constexpr RowKindInfo kPartRows = {
         return false;
       }
       if (to.empty() || to.back().epoch != from[0].epoch) {
-        to.push_back({from[0].epoch, {}, {}});
+        to.push_back({from[0].epoch, {}, {}, from[0].is_last});
       }
       std::vector<EvaluationPart>& parts = to.back().parts;
       const bool is_it = number == PartNumber(from[0].epoch, parts.size());
@@ -247,8 +247,15 @@ constexpr RowKindInfo kResultRows = {
       for (const EvaluationRow& row : state.evaluations.results) {
         numbers->push_back(row.epoch);
       }
+      if (state.evaluations.last) {
+        numbers->push_back(kLastResult);
+      }
     },
     [](const JobState& state, uint64_t number, JobState* piece) {
+      if (number == kLastResult) {
+        piece->evaluations.last = state.evaluations.last;
+        return state.evaluations.last.has_value();
+      }
       const std::vector<EvaluationRow>& from = state.evaluations.results;
       const auto it = std::ranges::find(from, number, &EvaluationRow::epoch);
       if (it == from.end()) {
@@ -264,6 +271,10 @@ constexpr RowKindInfo kResultRows = {
     },
     [](JobState* piece, uint64_t number, JobState* state) {
       const std::vector<EvaluationRow>& from = piece->evaluations.results;
+      if (number == kLastResult) {
+        state->evaluations.last = piece->evaluations.last;
+        return from.empty() && state->evaluations.last.has_value();
+      }
       if (from.size() != 1 || from[0].epoch != number) {
         return false;
       }

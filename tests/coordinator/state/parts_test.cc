@@ -53,7 +53,7 @@ TEST(EvaluationsTest, PartsTileTheTestSetAndAddUp) {
   proto::EvaluationsState state;
   TouchedRows touched;
   Evaluations evaluations(&state, &touched);
-  evaluations.Begin(2, 10, 3);
+  evaluations.Begin(2, {0, 10}, 3);
   uint64_t covered = 0;
   for (uint64_t lease = 1; evaluations.HasWork(); ++lease) {
     const auto granted = evaluations.Grant(Incarnation(1), LeaseId(lease));
@@ -155,7 +155,7 @@ TEST(EvaluationsTest, APartWhoseHolderIsGoneIsDoneAgainByAnother) {
   proto::EvaluationsState state;
   TouchedRows touched;
   Evaluations evaluations(&state, &touched);
-  evaluations.Begin(1, 10, 2);
+  evaluations.Begin(1, {0, 10}, 2);
   evaluations.Grant(Incarnation(1), LeaseId(1));
   evaluations.Grant(Incarnation(2), LeaseId(2));
   EXPECT_FALSE(evaluations.HasWork());
@@ -163,8 +163,8 @@ TEST(EvaluationsTest, APartWhoseHolderIsGoneIsDoneAgainByAnother) {
   EXPECT_EQ(evaluations.Find(LeaseId(1)), nullptr);
   EXPECT_NE(evaluations.Find(LeaseId(2)), nullptr);
   EXPECT_EQ(evaluations.Grant(Incarnation(2), LeaseId(3)).begin, 0U);
-  evaluations.Begin(2, 10, 2);
-  evaluations.Begin(3, 10, 2);
+  evaluations.Begin(2, {0, 10}, 2);
+  evaluations.Begin(3, {0, 10}, 2);
   ASSERT_EQ(evaluations.pending().size(), 2U) << "nobody has begun the one after epoch 2";
   EXPECT_EQ(evaluations.pending()[0].epoch, 1U);
   EXPECT_EQ(evaluations.pending()[1].epoch, 3U);
