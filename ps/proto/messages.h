@@ -623,7 +623,7 @@ struct JobStatus {
   // what their programs tell.
   std::vector<Figure> figures;
   Metric metric = Metric::kAccuracy;  // what `accuracy` of evaluations and train_accuracy are
-  // Of the training samples, kept out of training: `evaluations` are of them; 0: of the tests.
+  // Training samples that are kept out of training: what `evaluations` are of; 0: the tests are.
   uint64_t validation_samples = 0;
   bool has_last_evaluation = false;  // the last row of `evaluations` is of the model that is left
   std::string stopped_early;         // why training ended before its last epoch; empty: it did not

@@ -69,7 +69,7 @@ class Evaluations {
 
   /// What the last of the results tells besides loss and metric.
   std::vector<proto::Figure> NewestFigures() const;
-  /// Of the model that is left.
+  /// The result of the model that is left.
   const std::optional<proto::EvaluationRow>& last() const { return state_->last; }
 
   void SetLast(const std::optional<proto::EvaluationRow>& row);

@@ -293,7 +293,7 @@ void LeaveOutUnknown(proto::CheckpointsState* checkpoints) {
       checkpoints->kept, [](const proto::KeptCheckpoint& kept) { return kept.shards == 0; });
 }
 
-/// Of the best epochs those whose checkpoints are not there any more.
+/// Drops best epochs whose checkpoints are not there any more.
 void ForgetGone(proto::CheckpointsState* checkpoints) {
   const auto is_gone = [&](const proto::EpochCheckpoint& one) {
     return std::ranges::find(
