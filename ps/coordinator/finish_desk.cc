@@ -51,8 +51,10 @@ void FinishDesk::CheckEarly() {
   if (is_on() || job_->state.phase != JobPhase::kTraining || job_->ledger.is_complete()) {
     return;
   }
-  const std::optional<std::string> why =
-      WhyStopEarly(job_->evaluations.results(), job_->options.config.train.stop_early);
+  const std::optional<std::string> why = WhyStopEarly(
+      job_->evaluations.results(),
+      job_->options.config.train.stop_early,
+      proto::NameOf(job_->options.config.train.stop_early.metric, job_->options.config.model));
   if (why) {
     job_->edit.finish = {FinishStep::kSteps, true, *why};
     job_->events.Tell(proto::EventCode::kStoppedEarly, {{"why", *why}});
@@ -251,7 +253,11 @@ void FinishDesk::EnterTest() const {
     const auto& results = job_->evaluations.results();
     const auto row =
         std::ranges::find(results, checkpoints.best.front().epoch, &proto::EvaluationRow::epoch);
-    job_->evaluations.SetLast(row == results.end() ? std::nullopt : std::optional(*row));
+    if (row == results.end()) {
+      job_->evaluations.SetLast(std::nullopt);
+    } else {
+      job_->evaluations.SetLast(*row, job_->evaluations.FiguresOf(row->epoch));
+    }
   }
   Enter(FinishStep::kDone);
 }

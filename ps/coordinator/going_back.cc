@@ -210,7 +210,7 @@ void CoordinatorCore::OnBestRead(const Result<checkpoint::Manifest>& manifest, c
       proto::EventCode::kBestTaken,
       {{"epoch", best->epoch},
        {"checkpoint", best->checkpoint},
-       {"metric", MetricName(parts_->job.options.config.checkpoint.best.metric)},
+       {"metric", BestMetricOf(parts_->job.options.config)},
        {"score", best->score}});
 }
 

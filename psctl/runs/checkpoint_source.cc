@@ -7,6 +7,7 @@
 
 #include "ps/base/text.h"
 #include "ps/proto/job/job_config.h"
+#include "ps/proto/job/task.h"
 #include "ps/proto/state/job_state.h"
 #include "psctl/view/checkpoint_view.h"
 #include "run/directory/model_export.h"
@@ -58,8 +59,8 @@ std::optional<BestCheckpoint> BestOf(const std::vector<Manifest>& manifests) {
     return std::nullopt;
   }
   const proto::EpochCheckpoint& best = state->checkpoints.best.front();
-  const bool is_loss = config->checkpoint.best.metric == proto::EpochMetric::kLoss;
-  return BestCheckpoint{best.checkpoint, best.epoch, is_loss ? "loss" : "accuracy", best.score};
+  const std::string metric(proto::NameOf(config->checkpoint.best.metric, config->model));
+  return BestCheckpoint{best.checkpoint, best.epoch, metric, best.score};
 }
 
 }  // namespace

@@ -57,8 +57,7 @@ Status ExportModel(Reader& reader, const Manifest& manifest, const ModelFile& fi
   return writer.Finish();
 }
 
-Result<Manifest> ExportNewestModel(
-    const std::string& path, const ModelFile& file, uint64_t first) {
+Result<Manifest> ExportNewestModel(const std::string& path, const ModelFile& file, uint64_t first) {
   const auto storage = checkpoint::MakeRocksDbStorage();
   PS_ASSIGN(const std::unique_ptr<Reader> reader, Reader::Open(*storage, path));
   Status why = Status::NotFound(fmt::format("no checkpoint in {}", path));

@@ -91,6 +91,7 @@ JobState SampleState() {
     state.evaluations.figures[i].epoch = state.evaluations.results[i].epoch;
   }
   filler.Fill(state.evaluations.last.emplace());
+  filler.Fill(state.evaluations.last_figures);
   state.epochs_finished = 3;
   state.rounds.committed = 6;
   filler.Fill(state.rounds.entries[Incarnation(4)]);

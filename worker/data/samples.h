@@ -69,7 +69,7 @@ struct LoadedData {
   std::unique_ptr<const Samples> test;
   std::shared_ptr<const Samples> as_stored;  // `train` before it was augmented
   std::vector<float> black;                  // of each channel of a picture; zeroes when empty
-  std::vector<ByteNormal> normals = {};  // of idx and CIFAR, by channel
+  std::vector<ByteNormal> normals = {};      // of idx and CIFAR, by channel
   std::vector<double> target_means;  // where numbers are learnt: of each, over the training samples
 };
 

@@ -127,7 +127,7 @@ void BestDesk::Score(const proto::EpochCheckpoint& candidate, const proto::Evalu
         proto::EventCode::kBestEpoch,
         {{"epoch", candidate.epoch},
          {"checkpoint", candidate.checkpoint},
-         {"metric", MetricName(config.metric)},
+         {"metric", BestMetricOf(job_->options.config)},
          {"score", score}});
   }
 }
@@ -145,7 +145,7 @@ void BestDesk::AddTo(proto::CheckpointStatus* status) const {
   if (!is_on()) {
     return;
   }
-  status->best_metric = MetricName(job_->options.config.checkpoint.best.metric);
+  status->best_metric = BestMetricOf(job_->options.config);
   const std::vector<proto::EpochCheckpoint>& best = job_->state.checkpoints.best;
   if (!best.empty()) {
     status->best = best.front().checkpoint;

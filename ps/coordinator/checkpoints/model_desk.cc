@@ -31,7 +31,7 @@ std::map<std::string, std::string> MetadataOf(const Job& job, bool is_best) {
   if (is_best) {
     const proto::EpochCheckpoint& best = state.checkpoints.best.front();
     metadata["epoch"] = std::to_string(best.epoch);
-    metadata["score"] = ScoreText(best.score, job.options.config.checkpoint.best.metric);
+    metadata["score"] = ScoreText(best.score, BestMetricOf(job.options.config));
   }
   return metadata;
 }

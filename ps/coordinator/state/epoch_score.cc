@@ -20,24 +20,14 @@ bool IsBetter(double score, double other, proto::EpochMetric metric, double by) 
   return metric == proto::EpochMetric::kLoss ? score < other - by : score > other + by;
 }
 
-std::string_view MetricName(proto::EpochMetric metric) {
-  switch (metric) {
-    case proto::EpochMetric::kAccuracy:
-      return "accuracy";
-    case proto::EpochMetric::kLoss:
-      return "loss";
-    case proto::EpochMetric::kNone:
-      break;
-  }
-  return "";
-}
-
-std::string ScoreText(double score, proto::EpochMetric metric) {
-  return fmt::format("{} {:.4g}", MetricName(metric), score);
+std::string ScoreText(double score, std::string_view metric) {
+  return fmt::format("{} {:.4g}", metric, score);
 }
 
 std::optional<std::string> WhyStopEarly(
-    const std::vector<proto::EvaluationRow>& results, const proto::StopEarlyConfig& config) {
+    const std::vector<proto::EvaluationRow>& results,
+    const proto::StopEarlyConfig& config,
+    std::string_view metric) {
   if (config.after_epochs == 0 || results.empty()) {
     return std::nullopt;
   }
@@ -55,7 +45,7 @@ std::optional<std::string> WhyStopEarly(
   return fmt::format(
       "{} of epoch {} was not bettered by more than {:g} in the {} epochs since "
       "(train.stop_early)",
-      ScoreText(ScoreOf(*best, config.metric), config.metric),
+      ScoreText(ScoreOf(*best, config.metric), metric),
       best->epoch,
       config.min_delta,
       newest - best->epoch);

@@ -61,8 +61,10 @@ void Evaluations::GiveUp() {
   state_->pending.clear();
 }
 
-void Evaluations::SetLast(const std::optional<proto::EvaluationRow>& row) {
+void Evaluations::SetLast(
+    const std::optional<proto::EvaluationRow>& row, std::vector<proto::Figure> figures) {
   state_->last = row;
+  state_->last_figures = std::move(figures);
   touched_->Mark(RowKind::kResult, proto::kLastResult);
 }
 
@@ -141,8 +143,9 @@ void Evaluations::Complete(size_t index, Duration since_begin) {
   row.at_s = Seconds(since_begin);
   const bool is_last = state_->pending[index].is_last;
   state_->pending.erase(state_->pending.begin() + static_cast<std::ptrdiff_t>(index));
+  std::vector<proto::Figure> told = kind_.Figures(sums, row.samples);
   if (is_last) {
-    SetLast(row);
+    SetLast(row, std::move(told));
     return;
   }
   touched_->Mark(RowKind::kResult, row.epoch);
@@ -151,7 +154,6 @@ void Evaluations::Complete(size_t index, Duration since_begin) {
         return r.epoch > row.epoch;
       });
   state_->results.insert(after, row);
-  std::vector<proto::Figure> told = kind_.Figures(sums, row.samples);
   if (!told.empty()) {
     const auto behind = std::ranges::find_if(
         state_->figures, [&](const auto& figures) { return figures.epoch > row.epoch; });
@@ -159,10 +161,15 @@ void Evaluations::Complete(size_t index, Duration since_begin) {
   }
 }
 
+std::vector<proto::Figure> Evaluations::FiguresOf(uint32_t epoch) const {
+  const auto it = std::ranges::find(state_->figures, epoch, &proto::ResultFigures::epoch);
+  return it == state_->figures.end() ? std::vector<proto::Figure>() : it->figures;
+}
+
 std::vector<proto::Figure> Evaluations::NewestFigures() const {
-  const bool has_any = !state_->results.empty() && !state_->figures.empty() &&
-                       state_->figures.back().epoch == state_->results.back().epoch;
-  return has_any ? state_->figures.back().figures : std::vector<proto::Figure>();
+  return state_->last              ? state_->last_figures
+         : state_->results.empty() ? std::vector<proto::Figure>()
+                                   : FiguresOf(state_->results.back().epoch);
 }
 
 void Evaluations::Return(Incarnation holder) {

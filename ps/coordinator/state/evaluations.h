@@ -67,12 +67,16 @@ class Evaluations {
 
   const std::vector<proto::EvaluationRow>& results() const { return state_->results; }
 
-  /// What the last of the results tells besides loss and metric.
+  /// What the result after so many epochs tells besides loss and metric.
+  std::vector<proto::Figure> FiguresOf(uint32_t epoch) const;
+  /// The same of the model that is left, or of the newest result.
   std::vector<proto::Figure> NewestFigures() const;
+
   /// The result of the model that is left.
   const std::optional<proto::EvaluationRow>& last() const { return state_->last; }
 
-  void SetLast(const std::optional<proto::EvaluationRow>& row);
+  void SetLast(
+      const std::optional<proto::EvaluationRow>& row, std::vector<proto::Figure> figures = {});
 
  private:
   void Add(uint32_t epoch, SampleSpan samples, uint64_t parts, bool is_last);

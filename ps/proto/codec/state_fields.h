@@ -97,7 +97,11 @@ auto ListFields(M& m, auto&& list) {
 
 template <MaybeConst<Evaluation> M>
 auto ListFields(M& m, auto&& list) {
-  return list(Field<"epoch">(m.epoch), Field<"parts">(m.parts), Field<"sums">(m.sums), Field<"is_last">(m.is_last));
+  return list(
+      Field<"epoch">(m.epoch),
+      Field<"parts">(m.parts),
+      Field<"sums">(m.sums),
+      Field<"is_last">(m.is_last));
 }
 
 template <MaybeConst<ResultFigures> M>
@@ -111,7 +115,8 @@ auto ListFields(M& m, auto&& list) {
       Field<"pending">(m.pending),
       Field<"results">(m.results),
       Field<"figures">(m.figures),
-      Field<"last">(m.last));
+      Field<"last">(m.last),
+      First<"last_figures", kFiguresMax>(m.last_figures));
 }
 
 template <MaybeConst<OpenEntry> M>

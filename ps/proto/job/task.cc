@@ -46,4 +46,16 @@ Metric MetricOf(Task task) {
   return Metric::kAccuracy;
 }
 
+std::string_view NameOf(EpochMetric metric, const ModelConfig& model) {
+  switch (metric) {
+    case EpochMetric::kAccuracy:
+      return MetricName(MetricOf(TaskOf(model)));
+    case EpochMetric::kLoss:
+      return "loss";
+    case EpochMetric::kNone:
+      break;
+  }
+  return "";
+}
+
 }  // namespace ps::proto

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "ps/proto/job/job_config.h"
 #include "ps/proto/metric.h"
@@ -20,5 +21,7 @@ bool IsLoss(LayerKind kind);
 LayerKind LossOf(const ModelConfig& model);
 Task TaskOf(const ModelConfig& model);
 Metric MetricOf(Task task);
+/// By what epochs are judged, as files and commands name it: "accuracy", "r2", "loss"; "": not.
+std::string_view NameOf(EpochMetric metric, const ModelConfig& model);
 
 }  // namespace ps::proto

@@ -63,8 +63,8 @@ struct Evaluation {
   uint32_t epoch = 0;  // after this many epochs
   std::vector<EvaluationPart> parts;
   std::vector<MetricSums>
-      sums;  // of each part, once it is done; states of older programs have none
-  bool is_last = false;       // of the model that is left, whatever epoch it is of
+      sums;              // of each part, once it is done; states of older programs have none
+  bool is_last = false;  // of the model that is left, whatever epoch it is of
 };
 
 /// What a result tells besides loss and metric.
@@ -74,10 +74,11 @@ struct ResultFigures {
 };
 
 struct EvaluationsState {
-  std::vector<Evaluation> pending;  // oldest first
+  std::vector<Evaluation> pending;     // oldest first
   std::vector<EvaluationRow> results;  // one of an epoch, in their order
   std::vector<ResultFigures> figures;  // of those that have any, in their order
   std::optional<EvaluationRow> last;   // of the model that is left
+  std::vector<Figure> last_figures;    // what that one tells besides loss and metric
 };
 
 /// An incarnation's part in the open round of bsp.

@@ -254,6 +254,7 @@ constexpr RowKindInfo kResultRows = {
     [](const JobState& state, uint64_t number, JobState* piece) {
       if (number == kLastResult) {
         piece->evaluations.last = state.evaluations.last;
+        piece->evaluations.last_figures = state.evaluations.last_figures;
         return state.evaluations.last.has_value();
       }
       const std::vector<EvaluationRow>& from = state.evaluations.results;
@@ -273,6 +274,7 @@ constexpr RowKindInfo kResultRows = {
       const std::vector<EvaluationRow>& from = piece->evaluations.results;
       if (number == kLastResult) {
         state->evaluations.last = piece->evaluations.last;
+        state->evaluations.last_figures = std::move(piece->evaluations.last_figures);
         return from.empty() && state->evaluations.last.has_value();
       }
       if (from.size() != 1 || from[0].epoch != number) {

@@ -37,20 +37,20 @@ TEST(EpochScoreTest, ALossThatIsNotFiniteIsWorseThanAny) {
 
 TEST(EpochScoreTest, TrainingEndsSoManyEpochsAfterTheBest) {
   const proto::StopEarlyConfig config{2, 0, EpochMetric::kAccuracy};
-  EXPECT_FALSE(WhyStopEarly({}, config));
-  EXPECT_FALSE(WhyStopEarly(Rows({0.5, 0.4}), config));
-  EXPECT_TRUE(WhyStopEarly(Rows({0.5, 0.4, 0.5}), config)) << "as good is no better";
-  EXPECT_FALSE(WhyStopEarly(Rows({0.5, 0.4, 0.51}), config));
-  EXPECT_FALSE(WhyStopEarly(Rows({0.5, 0.4, 0.3}), {0, 0, EpochMetric::kAccuracy}));
+  EXPECT_FALSE(WhyStopEarly({}, config, "accuracy"));
+  EXPECT_FALSE(WhyStopEarly(Rows({0.5, 0.4}), config, "accuracy"));
+  EXPECT_TRUE(WhyStopEarly(Rows({0.5, 0.4, 0.5}), config, "accuracy")) << "as good is no better";
+  EXPECT_FALSE(WhyStopEarly(Rows({0.5, 0.4, 0.51}), config, "accuracy"));
+  EXPECT_FALSE(WhyStopEarly(Rows({0.5, 0.4, 0.3}), {0, 0, EpochMetric::kAccuracy}, "accuracy"));
   EXPECT_THAT(
-      *WhyStopEarly(Rows({0.5, 0.4, 0.3}), {2, 0, EpochMetric::kLoss}),
+      *WhyStopEarly(Rows({0.5, 0.4, 0.3}), {2, 0, EpochMetric::kLoss}, "loss"),
       testing::HasSubstr("loss 0.5 of epoch 1"));
 }
 
 TEST(EpochScoreTest, SmallStepsAddUpToABetterEpoch) {
   const proto::StopEarlyConfig config{2, 0.05F, EpochMetric::kAccuracy};
-  EXPECT_FALSE(WhyStopEarly(Rows({0.5, 0.53, 0.56}), config)) << "0.06 above the best";
-  EXPECT_TRUE(WhyStopEarly(Rows({0.5, 0.52, 0.54}), config));
+  EXPECT_FALSE(WhyStopEarly(Rows({0.5, 0.53, 0.56}), config, "accuracy")) << "0.06 above the best";
+  EXPECT_TRUE(WhyStopEarly(Rows({0.5, 0.52, 0.54}), config, "accuracy"));
 }
 
 }  // namespace
