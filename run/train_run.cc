@@ -422,7 +422,7 @@ void TrainRun::CheckBudget() {
   if (!why.empty() && !host_.is_stopping()) {
     host_.Tell(proto::EventCode::kBudgetSpent, {{"why", why}});
     progress_.Say(why + "; ending");
-    host_.RequestStop(why);
+    host_.RequestStop(why, false);  // an evaluation would cost what there is not
   }
 }
 

@@ -301,10 +301,13 @@ bool CoordinatorHost::AreCopiesMade() {
   return false;
 }
 
-void CoordinatorHost::RequestStop(const std::string& why) {
+void CoordinatorHost::RequestStop(const std::string& why, bool is_evaluated) {
   if (!is_stopping_) {
     is_stopping_ = true;
     core_->RequestStop(false, why, Now(), &held_);
+    if (!is_evaluated) {  // the second request gives the evaluation up
+      core_->RequestStop(false, why, Now(), &held_);
+    }
     Commit();
   }
 }

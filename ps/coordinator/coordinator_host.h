@@ -86,8 +86,9 @@ class CoordinatorHost final : private net::EndpointHandler, private proto::Fleet
   /// end then and to leave the job's processes and files alone. Requires: Listen was OK.
   void Run(Owner owner);
 
-  /// Ends the job after the steps under way. A second call changes nothing.
-  void RequestStop(const std::string& why);
+  /// Ends the job after the steps under way, and an evaluation of its model if `is_evaluated`. A
+  /// second call changes nothing.
+  void RequestStop(const std::string& why, bool is_evaluated = true);
   /// Ends the job and Run without waiting for anybody.
   void EndAtOnce(const std::string& why);
   /// A process that the fleet started has ended. Not from inside the fleet's own calls.

@@ -351,8 +351,10 @@ void JobPhases::RequestStop(bool is_immediate, const std::string& why, const Cal
     }
     return;
   }
-  job_->events.Tell(
-      proto::EventCode::kStopRequested, {{"immediate", is_immediate}, {"reason", why}});
+  if (is_immediate || job_->state.stop_reason != why) {
+    job_->events.Tell(
+        proto::EventCode::kStopRequested, {{"immediate", is_immediate}, {"reason", why}});
+  }
   job_->edit.stop_reason = why;
   const bool has_begun = job_->state.phase != JobPhase::kStarting || job_->training_began;
   if (is_immediate || !has_begun) {

@@ -107,7 +107,7 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
        "you mean \"epochs\"?"},
       {WithLine(R"("trian": {})"),
        "job.json:2:1: unknown field \"trian\"; allowed: name, model, data, worker, optimizer, "
-       "outer, "
+       "parameters, outer, "
        "train, exchange, "
        "servers, workers, faults, fleet, checkpoint, launch, budget, run, goal, provisioner; did "
        "you mean "
@@ -119,7 +119,8 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
        "mean "
        "\"minibatch\"?"},
       {WithLine(R"("lr": 1)"),
-       "job.json:2:1: unknown field \"lr\"; allowed: name, model, data, worker, optimizer, outer, "
+       "job.json:2:1: unknown field \"lr\"; allowed: name, model, data, worker, optimizer, "
+       "parameters, outer, "
        "train, "
        "exchange, "
        "servers, workers, faults, fleet, checkpoint, launch, budget, run, goal, provisioner; did "

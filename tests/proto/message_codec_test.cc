@@ -327,6 +327,22 @@ TEST(MessageCodecTest, EveryTypeNumberReadsEveryOtherTypesBytesSafely) {
   }
 }
 
+TEST(MessageCodecTest, APushOfNothingHasNoPayloadAndNothingElseIsNothing) {
+  PushRequest push = SmallPush();
+  push.encoding = {ps::codec::EncodingKind::kNothing};
+  EXPECT_FALSE(ParseFrame(Flatten(EncodeMessage(push, 1))).ok()) << "it has one";
+  push.payload = Payload();
+  const auto back = ParseFrame(Flatten(EncodeMessage(push, 1)));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_TRUE(SameMessage(Message(push), *back));
+  PullReply reply;
+  reply.chunks = {{MakeChunkKey(0, 0), 1, 3}};
+  reply.encoding = {ps::codec::EncodingKind::kNothing};
+  EXPECT_EQ(
+      ParseFrame(Flatten(EncodeMessage(reply, 1))).status().message(),
+      "PullReply: values come as nothing, which pushes alone may");
+}
+
 TEST(MessageCodecTest, TheEncodingOfAPushSaysHowLongItsPayloadIs) {
   PushRequest push = SmallPush();  // of 3 values
   push.encoding = {ps::codec::EncodingKind::kBf16};
@@ -345,8 +361,8 @@ TEST(MessageCodecTest, TheEncodingOfAPushSaysHowLongItsPayloadIs) {
     return std::string(ParseFrame(Flatten(EncodeMessage(push, 1))).status().message());
   };
   EXPECT_EQ(
-      error({static_cast<ps::codec::EncodingKind>(5)}),
-      "PushRequest: encoding.kind has unknown value 5");
+      error({static_cast<ps::codec::EncodingKind>(6)}),
+      "PushRequest: encoding.kind has unknown value 6");
   for (const Encoding& encoding :
        {Encoding{ps::codec::EncodingKind::kTopk, 0},
         Encoding{ps::codec::EncodingKind::kTopk, Encoding::kShareMax + 1},

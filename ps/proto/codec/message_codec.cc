@@ -120,7 +120,7 @@ Status CheckPayloadSize(const Chunks& chunks, Encoding encoding, uint64_t payloa
   uint64_t rest = payload_bytes;
   for (const auto& chunk : chunks) {
     const uint64_t bytes = encoding.SizeOf(chunk.element_count);
-    if (bytes == 0) {
+    if (chunk.element_count == 0) {
       return Status::InvalidArgument("a chunk has no elements");
     }
     if (bytes > rest) {
@@ -146,6 +146,10 @@ Result<Message> DecodeAs(std::span<const std::byte> flatbuffer, Payload* payload
   codec::Unpack(decoder, *root, message);
   PS_TRY(decoder.status());
   if constexpr (HasPayload<decltype(message)>) {
+    constexpr bool is_push = std::is_same_v<decltype(message), PushRequest>;
+    if (!is_push && EncodingOf(message).kind == ps::codec::EncodingKind::kNothing) {
+      return Status::InvalidArgument("values come as nothing, which pushes alone may");
+    }
     PS_TRY(CheckPayloadSize(message.chunks, EncodingOf(message), payload->size()));
     message.payload = std::move(*payload);
   } else if (payload->size() != 0) {
