@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TensorSpec Spec(std::string name, std::vector<int64_t> shape) {
+TensorSpec NamedSpec(std::string name, std::vector<int64_t> shape) {
   TensorSpec spec;
   spec.name = std::move(name);
   spec.shape = std::move(shape);
@@ -33,7 +33,7 @@ std::string ErrorOf(const std::string& json, uint64_t data_bytes) {
 
 TEST(SafetensorsHeaderTest, WhatIsPrintedIsRead) {
   const SafetensorsHeader header = HeaderOf(
-      std::vector<TensorSpec>{Spec("0.conv2d.weight", {2, 1, 3, 3}), Spec("b", {})},
+      std::vector<TensorSpec>{NamedSpec("0.conv2d.weight", {2, 1, 3, 3}), NamedSpec("b", {})},
       ElementType::kF16,
       {{"job", "a \"b\" \\ \n \xc3\xa9 \xf0\x9f\x98\x80"}, {"steps", "12"}});
   const auto back = ParseSafetensorsHeader(Json(header), header.data_bytes());
@@ -53,7 +53,7 @@ TEST(SafetensorsHeaderTest, WhatIsPrintedIsRead) {
 TEST(SafetensorsHeaderTest, TheDataBeginAtAMultipleOf64Bytes) {
   for (size_t length = 0; length < 70; ++length) {
     const std::string bytes = PrintSafetensorsHeader(HeaderOf(
-        std::vector<TensorSpec>{Spec(std::string(length, 'x'), {1})}, ElementType::kF32, {}));
+        std::vector<TensorSpec>{NamedSpec(std::string(length, 'x'), {1})}, ElementType::kF32, {}));
     EXPECT_EQ(bytes.size() % 64, 0U);
     EXPECT_EQ(
         static_cast<uint8_t>(bytes[0]) + 256U * static_cast<uint8_t>(bytes[1]) + 8, bytes.size());

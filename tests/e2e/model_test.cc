@@ -140,7 +140,8 @@ TEST_F(ModelTest, AFrozenBodyIsTakenAndStaysAsItIs) {
           "model",
           R"({"from": ")" + ModelOf(first) +
               R"(", "take": "fitting", "layers": [{"kind": "flatten"}, )"
-              R"({"kind": "linear", "out": 256}, {"kind": "relu"}, {"kind": "linear", "out": 10}]})")
+              R"({"kind": "linear", "out": 256}, {"kind": "relu"}, )"
+              R"({"kind": "linear", "out": 10}]})")
       .Set("parameters", R"([{"match": ["1.*"], "frozen": true}])")
       .Set("exchange", R"({"push": "int8"})")
       .Set("servers", R"({"count": 2, "chunk_kib": 32, "frame_kib": 16})");

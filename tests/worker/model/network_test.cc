@@ -99,7 +99,7 @@ TEST(NetworkTest, FrozenLayersBelowTheFirstThatLearnsHaveNoBackwardPass) {
   Rig rig(EveryLayer(), {3, 8, 8}, 5, 3);
   ASSERT_TRUE(rig.Step().ok());
   proto::JobConfig job;
-  job.parameters = {{.match = {"0.*", "1.*", "3.*", "13.linear.bias"}, .frozen = true}};
+  job.parameters = {{.match = {"0.*", "1.*", "3.*", "14.linear.bias"}, .frozen = true}};
   Model model = rig.model;
   ASSERT_TRUE(TreatTensors(job, &model).ok());
   const auto network = Network::Make(model, {Cpu()}, 5).value();
