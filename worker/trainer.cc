@@ -1,7 +1,6 @@
 #include "worker/trainer.h"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <utility>
 
@@ -9,6 +8,7 @@
 #include "ps/proto/chunks.h"
 #include "ps/proto/exchange.h"
 #include "ps/proto/job/task.h"
+#include "worker/model/metric_sums.h"
 #include "worker/model/norm_batches.h"
 
 namespace ps::worker {
@@ -231,33 +231,9 @@ Result<client::ComputeResult> Trainer::Evaluate(
     PS_ASSIGN(const BatchLoss loss, network_->Evaluate(parameters_, BatchOf(memory)));
     result.loss_sum += loss.loss_sum;
     result.correct += static_cast<uint64_t>(loss.correct);
-    AddMetrics(loss, memory.labels, &result.sums);
+    AddMetrics(model_, loss, memory.labels, dataset_.target_means(), &result.sums);
   }
   return result;
-}
-
-void Trainer::AddMetrics(
-    const BatchLoss& loss, std::span<const uint32_t> labels, proto::MetricSums* sums) const {
-  if (model_.counts_near()) {
-    sums->near_hits += static_cast<uint64_t>(loss.near);
-    sums->near_samples += static_cast<uint64_t>(loss.samples);
-  }
-  if (proto::TaskOf(config_.model) != proto::Task::kNumbers) {
-    return;
-  }
-  sums->squared_error += loss.squared_error;
-  sums->absolute_error += loss.absolute_error;
-  const std::span<const double> means = dataset_.target_means();
-  double sum = 0;
-  double squares = 0;
-  for (size_t i = 0; i < labels.size(); ++i) {
-    const double target =
-        static_cast<double>(std::bit_cast<float>(labels[i])) - means[i % means.size()];
-    sum += target;
-    squares += target * target;
-  }
-  sums->target += sum / static_cast<double>(means.size());
-  sums->target_square += squares / static_cast<double>(means.size());
 }
 
 Result<BatchMemory> Trainer::Memory(uint64_t samples) {

@@ -125,9 +125,6 @@ class Trainer {
   /// The share of the job's samples that is done after so many.
   double FractionOf(uint64_t samples) const;
   void PackGradients();
-  /// What an evaluation tells of a batch besides its loss and hits.
-  void AddMetrics(
-      const BatchLoss& loss, std::span<const uint32_t> labels, proto::MetricSums* sums) const;
   Result<BatchMemory> Memory(uint64_t samples);
   /// Too few samples to learn from: parameters and running statistics stay as they are.
   Result<client::ComputeResult> PassOver(

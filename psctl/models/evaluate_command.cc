@@ -3,11 +3,16 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "ps/base/text.h"
+#include "ps/coordinator/meters/evaluation_metrics.h"
 #include "ps/json/json_writer.h"
+#include "ps/proto/job/task.h"
 #include "psctl/models/rate_line.h"
+#include "run/report/metric_text.h"
 #include "run/report/tables.h"
 #include "worker/use/inputs.h"
 
@@ -15,42 +20,69 @@ namespace ps::psctl {
 namespace {
 
 /// The sums over all samples.
-Result<worker::BatchLoss> EvaluateAll(
+Result<coordinator::EvaluationSums> EvaluateAll(
     const worker::Inputs& inputs, worker::TrainedModel* model, RateLine* line) {
-  worker::BatchLoss sum;
+  coordinator::EvaluationSums sums;
   for (uint64_t begin = 0; begin < inputs.count; begin += model->batch_samples()) {
     const uint64_t end = std::min(begin + model->batch_samples(), inputs.count);
-    PS_ASSIGN(const worker::BatchLoss batch, model->Evaluate(inputs, begin, end));
-    sum.loss_sum += batch.loss_sum;
-    sum.correct += batch.correct;
-    sum.samples += batch.samples;
+    proto::MetricSums metrics;
+    PS_ASSIGN(const worker::BatchLoss batch, model->Evaluate(inputs, begin, end, &metrics));
+    sums.Add(batch.loss_sum, static_cast<uint64_t>(batch.correct), metrics);
     line->Show(end);
   }
-  return sum;
+  return sums;
 }
 
-std::string Render(const EvaluateCommand& command, const worker::BatchLoss& sum) {
-  const auto samples = static_cast<double>(sum.samples);
-  const double loss = sum.loss_sum / samples;
-  const double accuracy = static_cast<double>(sum.correct) / samples;
-  if (command.is_json) {
-    JsonWriter json;
-    json.BeginObject();
-    json.Field("samples", sum.samples);
-    json.Field("loss", loss);
-    json.Field("correct", sum.correct);
-    json.Field("accuracy", accuracy);
-    json.EndObject();
-    return std::move(json).Take();
+/// As a run tells them, whose names say that they are of its tests.
+std::vector<proto::Figure> FiguresOf(
+    const coordinator::EvaluationKind& kind,
+    const coordinator::EvaluationSums& sums,
+    uint64_t samples) {
+  constexpr std::string_view kOfTests = "test_";
+  std::vector<proto::Figure> figures = kind.Figures(sums, samples);
+  for (proto::Figure& figure : figures) {
+    if (figure.name.starts_with(kOfTests)) {
+      figure.name.erase(0, kOfTests.size());
+    }
   }
-  return run::RenderPairs(
-      {{"loss", FormatFixed(loss, 4)},
-       {"accuracy",
-        fmt::format(
-            "{}, {} of {}",
-            FormatPercent(accuracy, 2),
-            FormatCount(static_cast<uint64_t>(sum.correct)),
-            Plural(static_cast<uint64_t>(sum.samples), "sample"))}});
+  return figures;
+}
+
+std::string RenderJson(
+    const coordinator::EvaluationKind& kind,
+    const coordinator::EvaluationSums& sums,
+    uint64_t samples) {
+  JsonWriter json;
+  json.BeginObject();
+  json.Field("samples", samples);
+  json.Field("loss", sums.loss_sum / static_cast<double>(samples));
+  if (kind.task == proto::Task::kClasses) {
+    json.Field("correct", sums.correct);
+  }
+  json.Field(proto::MetricName(proto::MetricOf(kind.task)), kind.MetricValue(sums, samples));
+  for (const proto::Figure& figure : FiguresOf(kind, sums, samples)) {
+    json.Field(figure.name, figure.value);
+  }
+  json.EndObject();
+  return std::move(json).Take();
+}
+
+std::string Render(
+    const coordinator::EvaluationKind& kind,
+    const coordinator::EvaluationSums& sums,
+    uint64_t samples) {
+  const proto::Metric metric = proto::MetricOf(kind.task);
+  const std::string value = run::FormatMetric(metric, kind.MetricValue(sums, samples), 2);
+  const std::string hits =
+      kind.task == proto::Task::kClasses ? FormatCount(sums.correct) + " of " : "";
+  std::vector<std::pair<std::string, std::string>> pairs = {
+      {"loss", run::FormatLoss(sums.loss_sum / static_cast<double>(samples))},
+      {std::string(run::MetricTitle(metric)),
+       fmt::format("{}, {}{}", value, hits, Plural(samples, "sample"))}};
+  if (const auto figures = FiguresOf(kind, sums, samples); !figures.empty()) {
+    pairs.emplace_back("figures", run::FormatFigures(figures));
+  }
+  return run::RenderPairs(pairs);
 }
 
 Result<std::string> Evaluate(const EvaluateCommand& command, const Session& session) {
@@ -62,9 +94,11 @@ Result<std::string> Evaluate(const EvaluateCommand& command, const Session& sess
     inputs.count = std::min(inputs.count, card.data.test_samples);  // as the run has it
   }
   RateLine line(session.console, inputs.count);
-  PS_ASSIGN(const worker::BatchLoss sum, EvaluateAll(inputs, loaded.model.get(), &line));
+  PS_ASSIGN(const coordinator::EvaluationSums sums, EvaluateAll(inputs, loaded.model.get(), &line));
   session.console.err(fmt::format("{} on {}\n", line.Summary(), loaded.device.name));
-  return Render(command, sum);
+  const coordinator::EvaluationKind kind{
+      card.task(), card.data.format == proto::DatasetFormat::kText};
+  return command.is_json ? RenderJson(kind, sums, inputs.count) : Render(kind, sums, inputs.count);
 }
 
 void AddArguments(EvaluateCommand* command, Arguments* arguments) {
@@ -93,7 +127,7 @@ int Run(const EvaluateCommand& command, const Session& session) {
 constinit const Command kEvaluate = {
     .path = "evaluate",
     .group = Group::kKeep,
-    .help = "Loss and accuracy of a trained model on test samples",
+    .help = "Loss and accuracy, or r2, of a trained model on test samples",
     .examples =
         {{{"psctl evaluate mnist", "of the job's newest run, on its test samples"},
           {"psctl evaluate model.safetensors ~/others", "of a file, on other data"}}},

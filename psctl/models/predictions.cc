@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -24,6 +25,11 @@ std::string TokenText(const std::string& bytes) {
   return text;
 }
 
+Status NoNumbers(uint64_t sample) {
+  return Status::Corruption(
+      fmt::format("the model gives values for sample {} that are no numbers", sample));
+}
+
 }  // namespace
 
 std::string CsvCell(const std::string& text) {
@@ -39,6 +45,12 @@ std::string CsvCell(const std::string& text) {
 
 Result<Predictions> Predictions::Of(
     const worker::ModelCard& card, const worker::Model& model, uint32_t top) {
+  if (top > 0 && card.task() != proto::Task::kClasses) {
+    return Status::InvalidArgument(fmt::format(
+        "--top {} is for classes, and the model gives {}; leave it out",
+        top,
+        card.task() == proto::Task::kNumbers ? "numbers" : "each label's own probability"));
+  }
   if (int64_t{top} > model.classes) {
     return Status::InvalidArgument(fmt::format(
         "--top {}; the model has {} classes, so allowed is 1 to {}",
@@ -58,6 +70,14 @@ Result<Predictions> Predictions::Of(
 
 std::string Predictions::Header() const {
   std::string text = "sample";
+  if (task_ != proto::Task::kClasses) {
+    const bool has_names = !card_.label_columns.empty();
+    const char* const front = task_ == proto::Task::kLabels ? "p_" : has_names ? "" : "value_";
+    for (int64_t i = 0; i < card_.classes; ++i) {
+      text += "," + CsvCell(front + card_.TargetName(i));
+    }
+    return text + "\n";
+  }
   if (!is_all_) {
     for (uint32_t i = 1; i <= top_; ++i) {
       text += fmt::format(",{}_{},probability_{}", card_.labels > 1 ? "token" : "class", i, i);
@@ -75,12 +95,28 @@ std::string Predictions::NameOf(uint32_t number) const {
   return CsvCell(tokens_ ? TokenText(tokens_->TextOf(number)) : card_.ClassName(number));
 }
 
+Status Predictions::AppendTargets(
+    uint64_t sample, std::span<const float> outputs, std::string* text) const {
+  if (!std::ranges::all_of(outputs, [](float output) { return std::isfinite(output); })) {
+    return NoNumbers(sample);
+  }
+  *text += std::to_string(sample);
+  for (const float output : outputs) {
+    *text += task_ == proto::Task::kLabels ? fmt::format(",{:.7g}", worker::Sigmoid(output))
+                                           : fmt::format(",{}", output);
+  }
+  *text += "\n";
+  return Status::Ok();
+}
+
 Status Predictions::Append(uint64_t sample, std::span<const float> outputs, std::string* text) {
+  if (task_ != proto::Task::kClasses) {
+    return AppendTargets(sample, outputs, text);
+  }
   // A sample may have many tokens: the last one's is the one that nobody knows.
   const std::span<const float> last = outputs.last(order_.size());
   if (!worker::Softmax(last, &probabilities_)) {
-    return Status::Corruption(
-        fmt::format("the model gives values for sample {} that are no numbers", sample));
+    return NoNumbers(sample);
   }
   std::iota(order_.begin(), order_.end(), 0);
   std::partial_sort(

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ps/base/status.h"
+#include "ps/proto/job/task.h"
 #include "worker/model/model.h"
 #include "worker/use/model_card.h"
 #include "worker/use/tokens.h"
@@ -18,29 +19,34 @@ namespace ps::psctl {
 ///   classes         sample,class,probability,p_NAME,...     with the probability of every class
 ///   the same, top K sample,class_1,probability_1,...        likeliest first
 ///   tokens          sample,token_1,probability_1,...        of the token behind a sample's last
-///   one
+///                                                           one
+///   numbers         sample,NAME,...                         as value_0 where they have no names
+///   several labels  sample,p_NAME,...                       each one's own probability
 ///
 /// Samples are numbered from 0. A token is its text, or <0x0a> for each byte where that is none to
 /// be shown.
 class Predictions {
  public:
-  /// `top`: 0 for all classes. Errors: kInvalidArgument, more than there are; of tokens, as
-  /// Tokens::Of.
+  /// `top`: 0 for all classes. Errors: kInvalidArgument, more than there are, or no classes; of
+  /// tokens, as Tokens::Of.
   static Result<Predictions> Of(
       const worker::ModelCard& card, const worker::Model& model, uint32_t top);
 
   std::string Header() const;
 
-  /// Appends a sample's line. `outputs`: [labels, classes]. Errors: kCorruption, the model gives
-  /// values that are no numbers for it.
+  /// Appends a sample's line. `outputs`: as TrainedModel::Apply has them. Errors: kCorruption, the
+  /// model gives values that are no numbers for it.
   Status Append(uint64_t sample, std::span<const float> outputs, std::string* text);
 
  private:
-  Predictions(const worker::ModelCard& card, uint32_t top) : card_(card), top_(top) {}
+  Predictions(const worker::ModelCard& card, uint32_t top)
+      : card_(card), task_(card.task()), top_(top) {}
 
+  Status AppendTargets(uint64_t sample, std::span<const float> outputs, std::string* text) const;
   std::string NameOf(uint32_t number) const;
 
   const worker::ModelCard& card_;
+  proto::Task task_;
   uint32_t top_;
   bool is_all_ = false;
   std::optional<worker::Tokens> tokens_;  // of models that go on with a text

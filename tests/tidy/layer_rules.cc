@@ -304,6 +304,7 @@ const std::vector<Layer>& Layers() {
        {"ps/base",
         "ps/json",
         "ps/proto",
+        "ps/coordinator/meters",
         "checkpoint",
         "kernels",
         "worker",

@@ -58,6 +58,11 @@ class NpyFile {
   /// Requires: kF32.
   float FloatAt(uint64_t i) const;
 
+  /// Element `i` of any type.
+  float NumberAt(uint64_t i) const {
+    return type() == ElementType::kF32 ? FloatAt(i) : static_cast<float>(WholeAt(i));
+  }
+
   /// kCorruption: "<path>: byte <of element i>: <message>".
   Status BadElement(uint64_t i, std::string_view message) const;
 

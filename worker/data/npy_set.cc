@@ -243,13 +243,9 @@ Status CheckBelow(
   return Status::Ok();
 }
 
-float NumberAt(const NpyFile& file, uint64_t i) {
-  return file.type() == ElementType::kF32 ? file.FloatAt(i) : static_cast<float>(file.WholeAt(i));
-}
-
 Status CheckTargets(const NpyFile& file, const ElementRange& range, proto::Task task) {
   for (uint64_t i = range.begin; i < range.end; ++i) {
-    if (const std::string wrong = WrongTarget(task, NumberAt(file, i)); !wrong.empty()) {
+    if (const std::string wrong = WrongTarget(task, file.NumberAt(i)); !wrong.empty()) {
       return file.BadElement(
           i,
           fmt::format("label {} of sample {} {}", i % file.row_size(), i / file.row_size(), wrong));
@@ -426,9 +422,8 @@ class NpySamples final : public Samples {
     const uint64_t at = (sample - part.first) * (has_labels ? labels.size() : source.row_size()) +
                         (has_labels ? 0 : 1);
     for (size_t i = 0; i < labels.size(); ++i) {
-      labels[i] = task_ == proto::Task::kClasses
-                      ? static_cast<uint32_t>(source.WholeAt(at + i))
-                      : std::bit_cast<uint32_t>(NumberAt(source, at + i));
+      labels[i] = task_ == proto::Task::kClasses ? static_cast<uint32_t>(source.WholeAt(at + i))
+                                                 : std::bit_cast<uint32_t>(source.NumberAt(at + i));
     }
   }
 
@@ -445,7 +440,7 @@ std::vector<double> MeansOf(const Parts& set, size_t numbers, uint64_t rows) {
     const uint64_t count = std::min(part.inputs.rows(), rows - std::min(rows, part.first));
     for (uint64_t i = 0; i < count * numbers; ++i) {
       means[i % numbers] +=
-          static_cast<double>(NumberAt(part.labels[0], i)) / static_cast<double>(rows);
+          static_cast<double>(part.labels[0].NumberAt(i)) / static_cast<double>(rows);
     }
   }
   return means;

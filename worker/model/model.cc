@@ -225,6 +225,7 @@ Result<Model> MakeModel(
     PS_TRY(CheckCount("the number of classes", classes, 2, kWidthMax));
   } else {
     PS_TRY(CheckCount("the number of targets", classes, 1, kWidthMax));
+    PS_TRY(CheckCount("the number of labels of a sample", labels, classes, classes));
   }
   if (configs.empty()) {
     path = "model.name " + config.name + ": layers";

@@ -172,24 +172,21 @@ Result<BatchLoss> Network::Evaluate(Parameters parameters, const Batch& batch) {
 }
 
 Status Network::Apply(Parameters parameters, const Batch& batch, std::span<float> outputs) {
-  const auto classes = static_cast<size_t>(model_.classes);
-  if (outputs.size() != batch.labels.size() * classes) {
-    return Status::InvalidArgument(fmt::format(
-        "memory for {} outputs of {} labels of {} classes",
-        outputs.size(),
-        batch.labels.size(),
-        classes));
+  const auto sample = static_cast<size_t>(model_.output_count());
+  const int64_t n = SamplesOf(batch);
+  if (outputs.size() != static_cast<size_t>(n) * sample) {
+    return Status::InvalidArgument(
+        fmt::format("memory for {} outputs of {} samples with {} each", outputs.size(), n, sample));
   }
-  const Division division = Division::Of(SamplesOf(batch), replicas_.size(), 0);
+  const Division division = Division::Of(n, replicas_.size(), 0);
   PS_TRY(Prepare(parameters, batch, division, false));
-  const size_t sample = static_cast<size_t>(model_.labels) * classes;
   for (size_t i = 0; i < division.devices(); ++i) {
     const PieceRange range = division.RangeOf(i, 0);
-    const auto n = static_cast<size_t>(range.end - range.begin);
+    const auto count = static_cast<size_t>(range.end - range.begin);
     replicas_[i]->Begin(parameters, {});
     replicas_[i]->Apply(
         PieceOf(batch, range),
-        outputs.subspan(static_cast<size_t>(range.begin) * sample, n * sample));
+        outputs.subspan(static_cast<size_t>(range.begin) * sample, count * sample));
   }
   return Settle();
 }

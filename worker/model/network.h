@@ -91,9 +91,9 @@ class Network {
   /// Loss and hits with the running statistics and without dropout. Same errors.
   Result<BatchLoss> Evaluate(Parameters parameters, const Batch& batch);
 
-  /// The last layer's outputs of the same pass, [n, labels, classes], before any softmax, into
-  /// pinned memory. The batch's labels change nothing, but have to be there. Same errors;
-  /// kInvalidArgument when `outputs` has another size.
+  /// The last layer's outputs of the same pass, before any softmax or sigmoid, into pinned memory:
+  /// [n, labels, classes], of numbers [n, classes]. The batch's labels change nothing, but have to
+  /// be there. Same errors; kInvalidArgument when `outputs` has another size.
   Status Apply(Parameters parameters, const Batch& batch, std::span<float> outputs);
 
  private:

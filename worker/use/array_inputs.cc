@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <filesystem>
 #include <optional>
@@ -25,8 +26,8 @@ struct Part {
 
 class ArraySamples final : public Samples {
  public:
-  ArraySamples(std::vector<Part> parts, bool is_next_learnt)
-      : parts_(std::move(parts)), is_next_learnt_(is_next_learnt) {}
+  ArraySamples(std::vector<Part> parts, proto::Task task, bool is_next_learnt)
+      : parts_(std::move(parts)), task_(task), is_next_learnt_(is_next_learnt) {}
 
   void Read(uint64_t sample, uint64_t /*draw*/, std::span<float> input, std::span<uint32_t> labels)
       const override {
@@ -40,7 +41,10 @@ class ArraySamples final : public Samples {
     std::ranges::fill(labels, 0);
     if (part.labels) {
       for (size_t i = 0; i < labels.size(); ++i) {
-        labels[i] = static_cast<uint32_t>(part.labels->WholeAt(row * labels.size() + i));
+        const uint64_t at = row * labels.size() + i;
+        labels[i] = task_ == proto::Task::kClasses
+                        ? static_cast<uint32_t>(part.labels->WholeAt(at))
+                        : std::bit_cast<uint32_t>(part.labels->NumberAt(at));
       }
     } else if (is_next_learnt_) {
       for (size_t i = 0; i < labels.size(); ++i) {
@@ -57,11 +61,12 @@ class ArraySamples final : public Samples {
       case ElementType::kU8:
         return static_cast<float>(file.data()[i]) * kByteScale;
       default:
-        return static_cast<float>(file.WholeAt(i));
+        return file.NumberAt(i);
     }
   }
 
   const std::vector<Part> parts_;
+  const proto::Task task_;
   const bool is_next_learnt_;  // the last token of a row is a label
 };
 
@@ -74,6 +79,8 @@ Result<std::vector<Part>> OpenParts(const InputsWanted& wanted) {
     }
     paths = std::move(files.paths);
   }
+  const NpyFile::Use use =
+      wanted.card.task() == proto::Task::kClasses ? NpyFile::Use::kLabels : NpyFile::Use::kTargets;
   std::vector<Part> parts;
   uint64_t count = 0;
   for (const std::string& path : paths) {
@@ -87,7 +94,7 @@ Result<std::vector<Part>> OpenParts(const InputsWanted& wanted) {
       const std::string labels =
           (file.parent_path() / name.replace(0, kInputs.size(), "test-labels")).string();
       if (std::filesystem::exists(labels)) {
-        PS_ASSIGN(part.labels, NpyFile::Open(labels, NpyFile::Use::kLabels));
+        PS_ASSIGN(part.labels, NpyFile::Open(labels, use));
       }
     }
     parts.push_back(std::move(part));
@@ -118,7 +125,8 @@ Status CheckRows(const NpyFile& file, const ModelCard& card, bool* is_next_learn
   const auto& dims = file.shape();
   if (card.input.kind == ShapeKind::kTokens) {
     const auto tokens = dims.size() == 2 ? dims[1] : 1;
-    *is_next_learnt = card.labels > 1 && tokens == card.input.height + 1;
+    *is_next_learnt =
+        card.task() == proto::Task::kClasses && card.labels > 1 && tokens == card.input.height + 1;
     return tokens == card.input.height || *is_next_learnt
                ? Status::Ok()
                : OtherShape(
@@ -160,18 +168,27 @@ Status CheckValues(const NpyFile& file, const ModelCard& card, LoadProgress* pro
 
 Status CheckLabels(const Part& part, const ModelCard& card) {
   const NpyFile& labels = *part.labels;
-  if (labels.type() == ElementType::kF32 || labels.rows() != part.inputs.rows() ||
+  const proto::Task task = card.task();
+  const bool has_classes = task == proto::Task::kClasses;
+  if ((has_classes && labels.type() == ElementType::kF32) || labels.rows() != part.inputs.rows() ||
       static_cast<int64_t>(labels.row_size()) != card.labels) {
     return Status::InvalidArgument(fmt::format(
-        "{}: {} x {} of {}; the model wants {} whole numbers for each of {} samples",
+        "{}: {} x {} of {}; the model wants {} {}numbers for each of {} samples",
         labels.path(),
         labels.rows(),
         labels.row_size(),
         ElementTypeName(labels.type()),
         card.labels,
+        has_classes ? "whole " : "",
         part.inputs.rows()));
   }
   for (uint64_t i = 0; i < labels.rows() * labels.row_size(); ++i) {
+    if (!has_classes) {
+      if (const std::string wrong = WrongTarget(task, labels.NumberAt(i)); !wrong.empty()) {
+        return labels.BadElement(i, "label " + wrong);
+      }
+      continue;
+    }
     const int64_t label = labels.WholeAt(i);
     if (label < 0 || label >= card.classes) {
       return labels.BadElement(
@@ -210,7 +227,8 @@ Result<Inputs> OpenArrays(const InputsWanted& wanted) {
   if (wanted.needs_labels() && !inputs.has_labels) {
     return NoLabels(wanted.path, "test-labels*.npy lie beside test-inputs*.npy in one folder");
   }
-  inputs.samples = std::make_unique<ArraySamples>(std::move(parts), is_next_learnt);
+  inputs.samples =
+      std::make_unique<ArraySamples>(std::move(parts), wanted.card.task(), is_next_learnt);
   return inputs;
 }
 

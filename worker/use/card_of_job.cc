@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "ps/proto/job/task.h"
 #include "worker/data/data_listing.h"
 #include "worker/data/dataset.h"
 #include "worker/data/npy_file.h"
@@ -43,23 +44,29 @@ Status TakeByteScale(const proto::DataConfig& config, ModelCard* card) {
   return Status::Ok();
 }
 
-/// Shape and classes; of pictures what bytes become, of tables the names of classes.
+/// Shape and classes; of pictures what bytes become, of tables the names of classes, of numbers
+/// their means.
 Status TakeData(
     const proto::DataConfig& config,
+    proto::Task task,
     const DatasetInfo* known,
     LoadProgress* progress,
     ModelCard* card) {
   DatasetInfo info;
-  if (IsPictures(config.format) || IsTable(config.format)) {
+  const bool has_means = task == proto::Task::kNumbers;
+  if (IsPictures(config.format) || IsTable(config.format) || has_means) {
     proto::DataConfig train = config;
     train.test_samples = 1;  // nothing of the tests is asked for
-    PS_ASSIGN(const Dataset data, Dataset::Load(train, progress));
+    PS_ASSIGN(const Dataset data, Dataset::Load(train, progress, task));
     info = data.info();
     card->normals = data.normals();
+    if (has_means) {
+      card->target_means.assign(data.target_means().begin(), data.target_means().end());
+    }
   } else if (known != nullptr) {
     info = *known;
   } else {
-    PS_ASSIGN(info, Dataset::Inspect(config));
+    PS_ASSIGN(info, Dataset::Inspect(config, task));
   }
   card->input = info.shape;
   card->classes = info.classes;
@@ -80,11 +87,12 @@ Status TakeColumns(const proto::DataConfig& config, ModelCard* card) {
   }
   PS_ASSIGN(const TableColumns columns, ReadTableColumns(files.paths.front(), config));
   for (size_t i = 0; i < columns.names.size(); ++i) {
-    if (i == columns.label) {
-      card->label_column = columns.names[i];
-    } else {
+    if (!columns.is_label[i]) {
       card->columns.push_back(columns.names[i]);
     }
+  }
+  for (const size_t label : columns.labels) {
+    card->label_columns.push_back(columns.names[label]);
   }
   return Status::Ok();
 }
@@ -106,7 +114,7 @@ Result<ModelCard> CardOfJob(
         "worker.program makes its model itself; layers of our own are known here");
   }
   ModelCard card;
-  PS_TRY(TakeData(config.data, known, progress, &card));
+  PS_TRY(TakeData(config.data, proto::TaskOf(config.model), known, progress, &card));
   card.data = config.data;
   card.data.directory = Absolute(config.data.directory);
   card.data.tokenizer = Absolute(config.data.tokenizer);

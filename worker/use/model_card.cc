@@ -66,16 +66,22 @@ std::string InputJson(const ModelCard& card) {
     }
     json.EndList();
   };
-  const auto add_normals = [&](const char* key, double ByteNormal::*value) {
-    if (card.normals.empty()) {
+  const auto add_numbers = [&json](const char* key, const auto& numbers) {
+    if (numbers.empty()) {
       return;
     }
     json.BeginList(key);
-    for (const ByteNormal& normal : card.normals) {
-      json.Value(normal.*value);
+    for (const double number : numbers) {
+      json.Value(number);
     }
     json.EndList();
   };
+  std::vector<double> means;
+  std::vector<double> deviations;
+  for (const ByteNormal& normal : card.normals) {
+    means.push_back(normal.mean);
+    deviations.push_back(normal.deviation);
+  }
   json.BeginObject();
   json.Field("kind", kShapeNames[static_cast<size_t>(card.input.kind)]);
   json.Field("channels", card.input.channels);
@@ -85,12 +91,11 @@ std::string InputJson(const ModelCard& card) {
   json.Field("classes", card.classes);
   json.Field("labels", card.labels);
   add_texts("class_names", card.class_names);
-  add_normals("mean", &ByteNormal::mean);
-  add_normals("deviation", &ByteNormal::deviation);
+  add_numbers("mean", means);
+  add_numbers("deviation", deviations);
   add_texts("columns", card.columns);
-  if (!card.label_column.empty()) {
-    json.Field("label_column", card.label_column);
-  }
+  add_texts("label_columns", card.label_columns);
+  add_numbers("target_means", card.target_means);
   if (card.tokens > 0) {
     json.BeginObject("tokenizer");
     json.Field("tokens", card.tokens);
@@ -252,15 +257,72 @@ Status ReadNormals(const InputReader& input, ModelCard* card) {
   return Status::Ok();
 }
 
+/// Samples of a format have one kind of shape, by whose sizes they are read.
+Status CheckKind(const ModelCard& card) {
+  const Shape& in = card.input;
+  const bool is_tokens = in.kind == ShapeKind::kTokens;
+  const bool is_text = card.data.format == proto::DatasetFormat::kText;
+  const bool may_be_tokens = is_text || card.data.format == proto::DatasetFormat::kNpy;
+  if (in.kind == ShapeKind::kSequence || (is_tokens ? !may_be_tokens : is_text)) {
+    return Wrong(
+        kInputKey,
+        fmt::format(
+            "\"kind\" is {}, which data of their format do not have",
+            kShapeNames[static_cast<size_t>(in.kind)]));
+  }
+  return !is_tokens || (in.channels == 1 && in.width == 1 && in.vocabulary > 0)
+             ? Status::Ok()
+             : Wrong(
+                   kInputKey,
+                   "tokens have 1 for \"channels\" and \"width\", and a \"vocabulary\" above 0");
+}
+
+/// Requires: layers, shape and columns of the card.
+Status ReadTargets(const InputReader& input, ModelCard* card) {
+  PS_TRY(input.Texts("label_columns", &card->label_columns));
+  PS_TRY(input.Numbers("target_means", &card->target_means));
+  const proto::Task task = card->task();
+  const int64_t targets = task == proto::Task::kClasses ? 1 : card->classes;
+  const bool is_table = card->data.format == proto::DatasetFormat::kCsv ||
+                        card->data.format == proto::DatasetFormat::kTsv;
+  if (is_table && (!card->input.is_flat() || card->labels != targets)) {
+    return Wrong(
+        kInputKey,
+        fmt::format(
+            "\"labels\" is {}, of inputs {}; a table has rows of numbers and {} of labels",
+            card->labels,
+            card->input.ToString(),
+            Plural(static_cast<uint64_t>(targets), "column")));
+  }
+  const auto names = static_cast<int64_t>(card->label_columns.size());
+  if (names != 0 && (names != targets || !is_table)) {
+    return Wrong(
+        kInputKey,
+        fmt::format(
+            "{} \"label_columns\" of {}",
+            names,
+            is_table ? Plural(static_cast<uint64_t>(targets), "column") : "data without columns"));
+  }
+  const int64_t means = task == proto::Task::kNumbers ? targets : 0;
+  if (static_cast<int64_t>(card->target_means.size()) != means) {
+    return Wrong(
+        kInputKey,
+        fmt::format(
+            "{} \"target_means\" of {} numbers that the model learns",
+            card->target_means.size(),
+            means));
+  }
+  return Status::Ok();
+}
+
 Status ReadInput(const JsonValue& object, ModelCard* card) {
   const InputReader input(&object);
   PS_TRY(ReadShape(input, card));
+  PS_TRY(CheckKind(*card));
   PS_TRY(ReadNormals(input, card));
   PS_TRY(input.Texts("class_names", &card->class_names));
   PS_TRY(input.Texts("columns", &card->columns));
-  if (input.Find("label_column") != nullptr) {
-    PS_TRY(input.Text("label_column", &card->label_column));
-  }
+  PS_TRY(ReadTargets(input, card));
   PS_TRY(ReadTokenizer(input, card));
   if (!card->class_names.empty() &&
       static_cast<int64_t>(card->class_names.size()) != card->classes) {
@@ -278,6 +340,17 @@ Status ReadInput(const JsonValue& object, ModelCard* card) {
 }
 
 }  // namespace
+
+proto::Task ModelCard::task() const {
+  proto::ModelConfig config;
+  config.layers = layers;
+  return proto::TaskOf(config);
+}
+
+std::string ModelCard::TargetName(int64_t output) const {
+  return label_columns.empty() ? std::to_string(output)
+                               : label_columns.at(static_cast<size_t>(output));
+}
 
 std::string ModelCard::ClassName(int64_t number) const {
   return class_names.empty() ? std::to_string(number) : class_names.at(static_cast<size_t>(number));

@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -19,6 +20,7 @@ constexpr size_t kNoColumn = SIZE_MAX;
 
 class RowSamples final : public Samples {
  public:
+  /// `labels` [rows, labels of a sample]: classes, or the bits of numbers.
   RowSamples(std::vector<float> values, std::vector<uint32_t> labels)
       : values_(std::move(values)), labels_(std::move(labels)) {}
 
@@ -26,7 +28,10 @@ class RowSamples final : public Samples {
       const override {
     std::copy_n(
         values_.begin() + static_cast<int64_t>(sample * input.size()), input.size(), input.begin());
-    labels[0] = labels_[sample];
+    std::copy_n(
+        labels_.begin() + static_cast<int64_t>(sample * labels.size()),
+        labels.size(),
+        labels.begin());
   }
 
  private:
@@ -37,19 +42,28 @@ class RowSamples final : public Samples {
 /// Which cell of a row goes where.
 struct Places {
   std::vector<size_t> inputs;  // by cell: the model's input, or kNoColumn
-  size_t label = kNoColumn;    // cell of the label
+  std::vector<size_t> labels;  // of each label the cell, or kNoColumn
+
+  bool IsLabel(size_t cell) const { return std::ranges::find(labels, cell) != labels.end(); }
 };
+
+/// How many labels a row has.
+size_t LabelCount(const ModelCard& card) {
+  return static_cast<size_t>(card.labels);
+}
 
 Result<Places> ByName(
     const ModelCard& card, const std::vector<std::string_view>& cells, const TableFile& file) {
   Places places;
+  places.labels.assign(LabelCount(card), kNoColumn);
   std::vector<bool> is_there(card.columns.size());
   for (size_t i = 0; i < cells.size(); ++i) {
     const std::string_view name = TrimmedCell(cells[i]);
     const auto found = std::ranges::find(card.columns, name);
     const auto input = static_cast<size_t>(found - card.columns.begin());
-    if (found == card.columns.end() && name == card.label_column) {
-      places.label = i;
+    const auto target = std::ranges::find(card.label_columns, name);
+    if (found == card.columns.end() && target != card.label_columns.end()) {
+      places.labels[static_cast<size_t>(target - card.label_columns.begin())] = i;
     } else if (found == card.columns.end() || is_there[input]) {
       return file.Bad(fmt::format(
           "a column {} that the model {}; it takes {}",
@@ -70,23 +84,51 @@ Result<Places> ByName(
   return places;
 }
 
-/// Without names: as many columns as inputs, or one more, which is the label's.
+/// The columns that data.labels or data.label of the model's job name by their numbers; the last
+/// ones where they name none, or what is no column of so many.
+std::vector<size_t> LabelNumbers(const ModelCard& card, size_t columns) {
+  std::vector<std::string> named = card.data.labels;
+  if (named.empty()) {
+    named.push_back(card.data.label);
+  }
+  std::vector<size_t> labels;
+  for (const std::string& name : named) {
+    const std::optional<double> number = NumberIn(name);
+    const bool is_column = number && *number >= 0 && *number < static_cast<double>(columns) &&
+                           *number == std::floor(*number);
+    const size_t column = is_column ? static_cast<size_t>(*number) : kNoColumn;
+    if (is_column && std::ranges::find(labels, column) == labels.end()) {
+      labels.push_back(column);
+    }
+  }
+  if (labels.size() != LabelCount(card)) {
+    labels.clear();
+    for (size_t i = columns - LabelCount(card); i < columns; ++i) {
+      labels.push_back(i);
+    }
+  }
+  return labels;
+}
+
+/// Without names: as many columns as inputs, or one more for each label.
 Result<Places> ByNumber(const ModelCard& card, size_t columns, const TableFile& file) {
   const auto inputs = static_cast<size_t>(card.input.channels);
+  const size_t labels = LabelCount(card);
   Places places;
-  if (columns == inputs + 1) {
-    const std::optional<double> number = NumberIn(card.data.label);
-    places.label = number && *number >= 0 && *number <= static_cast<double>(inputs)
-                       ? static_cast<size_t>(*number)
-                       : inputs;
-  } else if (columns != inputs) {
+  if (columns == inputs + labels) {
+    places.labels = LabelNumbers(card, columns);
+  } else if (columns == inputs) {
+    places.labels.assign(labels, kNoColumn);
+  } else {
     return file.Bad(fmt::format(
-        "{} columns; the model takes {}, with one more for labels if there are any",
+        "{} columns; the model takes {}, with {} more for labels if there are any",
         columns,
-        inputs));
+        inputs,
+        labels));
   }
+  size_t input = 0;
   for (size_t i = 0; i < columns; ++i) {
-    places.inputs.push_back(i == places.label ? kNoColumn : i - (i > places.label ? 1 : 0));
+    places.inputs.push_back(places.IsLabel(i) ? kNoColumn : input++);
   }
   return places;
 }
@@ -110,7 +152,8 @@ std::optional<uint32_t> ClassOf(const ModelCard& card, std::string_view cell) {
 /// The rows of all files.
 class RowReader {
  public:
-  explicit RowReader(const InputsWanted& wanted) : wanted_(wanted) {}
+  explicit RowReader(const InputsWanted& wanted)
+      : wanted_(wanted), task_(wanted.card.task()), label_count_(LabelCount(wanted.card)) {}
 
   Status Append(const std::string& path) {
     const bool is_tsv = wanted_.card.data.format == proto::DatasetFormat::kTsv;
@@ -133,11 +176,11 @@ class RowReader {
   }
 
   Result<Inputs> Take() {
-    if (labels_.empty()) {
+    if (count_ == 0) {
       return Status::InvalidArgument(wanted_.path + " has no rows");
     }
     Inputs inputs;
-    inputs.count = labels_.size();
+    inputs.count = count_;
     inputs.has_labels = wanted_.needs_labels();
     inputs.samples = std::make_unique<RowSamples>(std::move(values_), std::move(labels_));
     return inputs;
@@ -149,14 +192,47 @@ class RowReader {
         const Places places,
         wanted_.card.data.header ? ByName(wanted_.card, cells, file)
                                  : ByNumber(wanted_.card, cells.size(), file));
-    if (wanted_.needs_labels() && places.label == kNoColumn) {
-      return NoLabels(
-          wanted_.path,
-          wanted_.card.label_column.empty()
-              ? "they are a column more"
-              : fmt::format("they are the column {}", Quoted(wanted_.card.label_column)));
+    if (wanted_.needs_labels() && places.IsLabel(kNoColumn)) {
+      return NoLabels(wanted_.path, "they are " + LabelsText());
     }
     return places;
+  }
+
+  std::string LabelsText() const {
+    const std::vector<std::string>& names = wanted_.card.label_columns;
+    if (names.empty()) {
+      return label_count_ == 1 ? "a column more" : fmt::format("{} columns more", label_count_);
+    }
+    std::vector<std::string> quoted;
+    for (const std::string& name : names) {
+      quoted.push_back(Quoted(name));
+    }
+    return (label_count_ == 1 ? "the column " : "the columns ") + Clip(Join(quoted), 200);
+  }
+
+  Result<uint32_t> ClassIn(std::string_view cell, const TableFile& file) const {
+    const std::optional<uint32_t> known = ClassOf(wanted_.card, cell);
+    if (!known) {
+      return file.Bad(fmt::format(
+          "label {} is none of the model's {} classes",
+          Quoted(Clip(cell, 40)),
+          wanted_.card.classes));
+    }
+    return *known;
+  }
+
+  /// The bits of a number that is learnt.
+  Result<uint32_t> TargetIn(std::string_view cell, const TableFile& file) const {
+    const std::optional<double> number = NumberIn(cell);
+    if (!number) {
+      return file.Bad(fmt::format(
+          "label {} is no number, and the model has learnt numbers", Quoted(Clip(cell, 40))));
+    }
+    const auto target = static_cast<float>(*number);
+    if (const std::string wrong = WrongTarget(task_, target); !wrong.empty()) {
+      return file.Bad(fmt::format("label {} {}", Quoted(Clip(cell, 40)), wrong));
+    }
+    return std::bit_cast<uint32_t>(target);
   }
 
   Status Row(
@@ -167,7 +243,7 @@ class RowReader {
     }
     const auto inputs = static_cast<size_t>(wanted_.card.input.channels);
     const size_t begin = values_.size();
-    if ((begin + inputs) * sizeof(float) > kTableBytesMax) {
+    if ((begin + inputs + labels_.size() + label_count_) * sizeof(float) > kTableBytesMax) {
       return file.Bad(fmt::format("more than {} of values", FormatBytes(kTableBytesMax)));
     }
     values_.resize(begin + inputs);
@@ -183,25 +259,25 @@ class RowReader {
       }
       values_[begin + places.inputs[i]] = value;
     }
-    uint32_t label = 0;
-    if (wanted_.needs_labels()) {
-      const std::string_view cell = TrimmedCell(cells[places.label]);
-      const std::optional<uint32_t> known = ClassOf(wanted_.card, cell);
-      if (!known) {
-        return file.Bad(fmt::format(
-            "label {} is none of the model's {} classes",
-            Quoted(Clip(cell, 40)),
-            wanted_.card.classes));
+    for (const size_t place : places.labels) {
+      uint32_t label = 0;
+      if (wanted_.needs_labels()) {
+        const std::string_view cell = TrimmedCell(cells[place]);
+        PS_ASSIGN(
+            label, task_ == proto::Task::kClasses ? ClassIn(cell, file) : TargetIn(cell, file));
       }
-      label = *known;
+      labels_.push_back(label);
     }
-    labels_.push_back(label);
+    ++count_;
     return Status::Ok();
   }
 
   const InputsWanted& wanted_;
+  const proto::Task task_;
+  const size_t label_count_;
+  uint64_t count_ = 0;
   std::vector<float> values_;
-  std::vector<uint32_t> labels_;
+  std::vector<uint32_t> labels_;  // [rows, label_count_]
 };
 
 }  // namespace

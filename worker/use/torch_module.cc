@@ -152,6 +152,10 @@ class LayerWriter {
         return "nn.ReLU()";
       case LayerKind::kGelu:
         return "nn.GELU()";
+      case LayerKind::kTanh:
+        return "nn.Tanh()";
+      case LayerKind::kSigmoid:
+        return "nn.Sigmoid()";
       case LayerKind::kDropout:
         return fmt::format("nn.Dropout({})", NumberText(config.rate));
       case LayerKind::kFlatten:
@@ -234,7 +238,13 @@ std::string Numbers(const ModelCard& card, double ByteNormal::*value) {
 /// What is known of the inputs, as constants.
 std::string Constants(const ModelCard& card) {
   std::string text;
-  if (card.labels == 1) {
+  const proto::Task task = card.task();
+  if (task != proto::Task::kClasses) {
+    if (!card.label_columns.empty()) {
+      text += (task == proto::Task::kNumbers ? "TARGETS = " : "LABELS = ") +
+              Texts(card.label_columns) + "  # of the outputs, in their order\n";
+    }
+  } else if (card.labels == 1) {
     text += card.class_names.empty()
                 ? fmt::format("CLASSES = [str(i) for i in range({})]\n", card.classes)
                 : "CLASSES = " + Texts(card.class_names) + "\n";
@@ -255,6 +265,35 @@ std::string Constants(const ModelCard& card) {
         card.merges_sha256);
   }
   return text;
+}
+
+/// What the network gives: the loss of the training is no part of it.
+std::string MeaningOfOutputs(const ModelCard& card) {
+  const bool has_names = !card.label_columns.empty();
+  switch (card.task()) {
+    case proto::Task::kNumbers:
+      return fmt::format(
+          "Outputs [n, {}] are the values themselves, as they were in the data{}.",
+          card.classes,
+          has_names ? ", in the order of TARGETS" : "");
+    case proto::Task::kLabels:
+      return fmt::format(
+          "Outputs [n, {}] are logits: outputs.sigmoid() is each label's own probability{}.",
+          card.classes,
+          has_names ? ",\nin the order of LABELS" : "");
+    case proto::Task::kClasses:
+      break;
+  }
+  return card.labels == 1
+             ? fmt::format(
+                   "Outputs [n, {}] are logits: outputs.softmax(dim=1) has the probabilities of "
+                   "CLASSES.",
+                   card.classes)
+             : fmt::format(
+                   "Outputs [n, {}, {}] are logits: outputs.softmax(dim=2) has each token's "
+                   "probabilities.",
+                   card.labels,
+                   card.classes);
 }
 
 std::string Prepare(const ModelCard& card) {
@@ -293,7 +332,7 @@ Result<std::string> TorchModule(const ModelCard& card, const std::string& name) 
       helpers += "\n\n" + std::string(helper.text);
     }
   }
-  std::string text = fmt::format(kModuleHead, Clip(Printable(name), 80));
+  std::string text = fmt::format(kModuleHead, Clip(Printable(name), 80), MeaningOfOutputs(card));
   text += Constants(card) + helpers;
   text +=
       "\n\ndef network():\n    \"\"\"The layers, with values drawn by chance.\"\"\"\n    return ";

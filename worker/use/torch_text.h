@@ -19,6 +19,8 @@ Import this file as the module m; it needs PyTorch and nothing else.
 
     model = m.load("model.safetensors")
     outputs = model(m.prepare(inputs))
+
+{}
 """
 
 import json

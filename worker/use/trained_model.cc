@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "checkpoint/model/safetensors.h"
+#include "checkpoint/model/tensor_match.h"
 #include "ps/base/random.h"
 #include "ps/proto/chunks.h"
+#include "worker/model/metric_sums.h"
 
 namespace ps::worker {
 namespace {
@@ -38,7 +40,8 @@ Result<std::unique_ptr<TrainedModel>> TrainedModel::Load(
     const ModelCard& card,
     const std::vector<kernels::Backend*>& backends) {
   PS_ASSIGN(Model model, ModelOf(card));
-  std::unique_ptr<TrainedModel> loaded(new TrainedModel(std::move(model), backends.front()));
+  std::unique_ptr<TrainedModel> loaded(
+      new TrainedModel(std::move(model), card.target_means, backends.front()));
   PS_TRY(loaded->ReadValues(file));
   PS_ASSIGN(loaded->network_, Network::Make(loaded->model_, backends, 1));
   loaded->network_->UploadAll(loaded->values_);
@@ -49,8 +52,10 @@ Result<std::unique_ptr<TrainedModel>> TrainedModel::Load(
 
 Status TrainedModel::ReadValues(const std::string& file) {
   PS_ASSIGN(const checkpoint::SafetensorsReader reader, checkpoint::SafetensorsReader::Open(file));
-  PS_TRY(checkpoint::CheckTensors(reader.header(), model_.tensors)
-             .Annotate(file + " and the layers of its model do not fit"));
+  PS_ASSIGN(
+      const checkpoint::TensorMatch match,
+      checkpoint::MatchTensors(reader.header(), model_.tensors, checkpoint::TakeRule::kAll)
+          .Annotate(file + " and the layers of its model do not fit"));
   std::vector<int64_t> elements;
   for (const TensorSpec& tensor : model_.tensors) {
     elements.push_back(tensor.element_count());
@@ -62,14 +67,14 @@ Status TrainedModel::ReadValues(const std::string& file) {
   for (size_t i = 0; i < elements.size(); ++i) {
     const std::span<float> own(
         parameters_->floats() + layout.OffsetOf(i), static_cast<size_t>(elements[i]));
-    PS_TRY(reader.Read(*reader.header().Find(model_.tensors[i].name), 0, own));
+    PS_TRY(reader.Read(*match.stored[i], 0, own));
     values_.emplace_back(own);
   }
   return Status::Ok();
 }
 
 Status TrainedModel::ReserveBatch() {
-  const int64_t outputs = model_.labels * model_.classes;
+  const int64_t outputs = model_.output_count();
   const int64_t largest = std::max(LargestOf(model_.layers), outputs);
   batch_samples_ =
       std::clamp<uint64_t>(static_cast<uint64_t>(kBatchValues / largest), 1, kBatchSamplesMax);
@@ -99,13 +104,17 @@ Batch TrainedModel::Fetch(const Inputs& inputs, uint64_t begin, uint64_t end) {
   return {all_images, all_labels};
 }
 
-Result<BatchLoss> TrainedModel::Evaluate(const Inputs& inputs, uint64_t begin, uint64_t end) {
-  return network_->Evaluate(values_, Fetch(inputs, begin, end));
+Result<BatchLoss> TrainedModel::Evaluate(
+    const Inputs& inputs, uint64_t begin, uint64_t end, proto::MetricSums* sums) {
+  const Batch batch = Fetch(inputs, begin, end);
+  PS_ASSIGN(const BatchLoss loss, network_->Evaluate(values_, batch));
+  AddMetrics(model_, loss, batch.labels, target_means_, sums);
+  return loss;
 }
 
 Result<std::span<const float>> TrainedModel::Apply(
     const Inputs& inputs, uint64_t begin, uint64_t end) {
-  return Apply(Fetch(inputs, begin, end));
+  return ApplyBatch(Fetch(inputs, begin, end), end - begin);
 }
 
 Result<std::span<const float>> TrainedModel::Apply(std::span<const float> input) {
@@ -113,14 +122,18 @@ Result<std::span<const float>> TrainedModel::Apply(std::span<const float> input)
   const auto labels = static_cast<size_t>(model_.labels);
   const std::span<uint32_t> all_labels(reinterpret_cast<uint32_t*>(labels_->data()), labels);
   std::ranges::fill(all_labels, 0);
-  return Apply(Batch{{images_->floats(), input.size()}, all_labels});
+  return ApplyBatch(Batch{{images_->floats(), input.size()}, all_labels}, 1);
 }
 
-Result<std::span<const float>> TrainedModel::Apply(const Batch& batch) {
+Result<std::span<const float>> TrainedModel::ApplyBatch(const Batch& batch, uint64_t samples) {
   const std::span<float> outputs(
-      outputs_->floats(), batch.labels.size() * static_cast<size_t>(model_.classes));
+      outputs_->floats(), samples * static_cast<size_t>(model_.output_count()));
   PS_TRY(network_->Apply(values_, batch, outputs));
   return std::span<const float>(outputs);
+}
+
+double Sigmoid(float output) {
+  return 1 / (1 + std::exp(-static_cast<double>(output)));
 }
 
 bool Softmax(std::span<const float> outputs, std::vector<double>* probabilities) {

@@ -8,6 +8,7 @@
 
 #include "kernels/backend.h"
 #include "ps/base/status.h"
+#include "ps/proto/metric.h"
 #include "worker/model/network.h"
 #include "worker/use/inputs.h"
 #include "worker/use/model_card.h"
@@ -30,26 +31,28 @@ class TrainedModel {
   /// Samples that are computed at a time, by the size of what a sample takes.
   uint64_t batch_samples() const { return batch_samples_; }
 
-  /// Loss and hits of samples [begin, end), which have labels; at most batch_samples(). Errors: as
-  /// Network::Evaluate.
-  Result<BatchLoss> Evaluate(const Inputs& inputs, uint64_t begin, uint64_t end);
+  /// Loss and hits of samples [begin, end), which have labels; at most batch_samples(). What the
+  /// model's task is measured by besides is added to `sums`. Errors: as Network::Evaluate.
+  Result<BatchLoss> Evaluate(
+      const Inputs& inputs, uint64_t begin, uint64_t end, proto::MetricSums* sums);
 
-  /// What the last layer gives for samples [begin, end), likewise: [n, labels, classes], valid
-  /// until the next call. Before any softmax.
+  /// What the last layer gives for samples [begin, end), likewise: Model::output_count() each,
+  /// valid until the next call. Before any softmax or sigmoid.
   Result<std::span<const float>> Apply(const Inputs& inputs, uint64_t begin, uint64_t end);
   /// The same for one sample's values, as they enter the model.
   Result<std::span<const float>> Apply(std::span<const float> input);
 
  private:
-  TrainedModel(Model model, kernels::Backend* backend)
-      : model_(std::move(model)), backend_(*backend) {}
+  TrainedModel(Model model, std::vector<double> target_means, kernels::Backend* backend)
+      : model_(std::move(model)), target_means_(std::move(target_means)), backend_(*backend) {}
 
   Status ReadValues(const std::string& file);
   Status ReserveBatch();
   Batch Fetch(const Inputs& inputs, uint64_t begin, uint64_t end);
-  Result<std::span<const float>> Apply(const Batch& batch);
+  Result<std::span<const float>> ApplyBatch(const Batch& batch, uint64_t samples);
 
   const Model model_;
+  const std::vector<double> target_means_;  // as ModelCard has them
   kernels::Backend& backend_;
   std::unique_ptr<Network> network_;
   std::unique_ptr<kernels::Memory> parameters_;
@@ -59,6 +62,9 @@ class TrainedModel {
   std::unique_ptr<kernels::Memory> labels_;
   std::unique_ptr<kernels::Memory> outputs_;
 };
+
+/// 1 / (1 + exp(-output)): the probability of a label that is 0 or 1.
+double Sigmoid(float output);
 
 /// Turns rows of outputs into probabilities: exp(z[i]) / sum over j of exp(z[j]). Returns false
 /// where a value is no number.

@@ -75,6 +75,50 @@ TEST_F(ApplyTest, DataOfAnotherShapeAreRefused) {
   EXPECT_THAT(err_, HasSubstr("nowhere.csv is not there"));
 }
 
+TEST_F(ApplyTest, NumbersAndLabelsAreColumnsOfTheirNames) {
+  worker::ModelCard numbers = TargetsCard(proto::LayerKind::kHuber);
+  WriteModel("numbers.safetensors", numbers, targets_values_);
+  WriteFile("new.csv", "b,a\n0.1,-2e6\n2,1\n");
+  ASSERT_EQ(Apply("numbers.safetensors", "new.csv"), 0) << err_;
+  EXPECT_EQ(out_, "sample,price,days\n0,-2000000,0.1\n1,1,2\n");
+  WriteFile("new.csv", "days,b,a,price\n?,2,1,\n");  // labels are not looked at
+  ASSERT_EQ(Apply("numbers.safetensors", "new.csv"), 0) << err_;
+  EXPECT_EQ(out_, "sample,price,days\n0,1,2\n");
+  EXPECT_EQ(
+      Run({"apply", root_ / "numbers.safetensors", root_ / "new.csv", "-o", "-", "--top", "1"}), 1);
+  EXPECT_THAT(err_, HasSubstr("--top 1 is for classes, and the model gives numbers"));
+  WriteModel("labels.safetensors", TargetsCard(proto::LayerKind::kBce), targets_values_);
+  WriteFile("new.csv", "a,b\n1,-1\n0,-1000\n");
+  ASSERT_EQ(Apply("labels.safetensors", "new.csv"), 0) << err_;
+  EXPECT_EQ(out_, "sample,p_garden,p_garage\n0,0.7310586,0.2689414\n1,0.5,0\n");
+  WriteFile("new.csv", "a,b\n3e38,1\n");
+  std::vector<float> beyond = targets_values_;
+  beyond[0] = 100;
+  WriteModel("numbers.safetensors", numbers, beyond);
+  EXPECT_EQ(Apply("numbers.safetensors", "new.csv"), 1);
+  EXPECT_THAT(err_, HasSubstr("values for sample 0 that are no numbers"));
+}
+
+TEST_F(ApplyTest, WithoutAHeaderLabelsAreWhereTheJobHadThem) {
+  worker::ModelCard card = TargetsCard(proto::LayerKind::kMse);
+  card.data.header = false;
+  card.data.labels = {"2", "0"};
+  card.columns.clear();
+  card.label_columns.clear();
+  WriteModel("numbers.safetensors", card, targets_values_);
+  WriteFile("new.csv", "3,4\n");
+  ASSERT_EQ(Apply("numbers.safetensors", "new.csv"), 0) << err_;
+  EXPECT_EQ(out_, "sample,value_0,value_1\n0,3,4\n");
+  WriteFile("new.csv", "20,3,10,4\n");
+  ASSERT_EQ(Apply("numbers.safetensors", "new.csv"), 0) << err_;
+  EXPECT_EQ(out_, "sample,value_0,value_1\n0,3,4\n");
+  ASSERT_EQ(Run({"evaluate", root_ / "numbers.safetensors", root_ / "new.csv"}), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("mae 11.5")) << "errors of 7 and 16";
+  WriteFile("new.csv", "1,3,4\n");
+  EXPECT_EQ(Apply("numbers.safetensors", "new.csv"), 1);
+  EXPECT_THAT(err_, HasSubstr("3 columns; the model takes 2, with 2 more for labels"));
+}
+
 TEST_F(ApplyTest, PicturesWithoutLabelsAreNormalisedAsInTraining) {
   worker::ModelCard card;
   card.layers = {LayerOf(proto::LayerKind::kFlatten), LayerOf(proto::LayerKind::kLinear, 2)};
@@ -106,7 +150,7 @@ TEST_F(ApplyTest, ArraysNeedTheElementsThatTheModelHasLearnt) {
   card.data.format = proto::DatasetFormat::kNpy;
   card.class_names.clear();
   card.columns.clear();
-  card.label_column.clear();
+  card.label_columns.clear();
   WriteModel("array.safetensors", card, table_values_);
   WriteFile("in.npy", NpyBytes<float>("<f4", "1, 2", {0.6931472F, 0}));
   ASSERT_EQ(Apply("array.safetensors", "in.npy"), 0) << err_;

@@ -27,10 +27,20 @@ def difference(folder):
         outputs = model(module.prepare(inputs))
     if outputs.ndim == 3:
         outputs = outputs[:, -1]  # of the last token
-    expected = outputs.double().softmax(dim=1)
     with open(folder / "predictions.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(inputs), f"{len(rows)} rows for {len(inputs)} samples"
+    if "probability_1" in rows[0]:
+        return difference_of_classes(rows, outputs.double().softmax(dim=1))
+    columns = [name for name in rows[0] if name != "sample"]
+    are_labels = columns[0].startswith("p_")
+    own = torch.tensor([[float(row[name]) for name in columns] for row in rows]).double()
+    expected = outputs.double().sigmoid() if are_labels else outputs.double()
+    assert own.shape == expected.shape, f"{own.shape} and {expected.shape}"
+    return (own - expected).abs().max().item()
+
+
+def difference_of_classes(rows, expected):
     worst = 0.0
     for row in rows:
         own = expected[int(row["sample"])]

@@ -11,7 +11,9 @@
 namespace ps::psctl {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
+using testing::Not;
 
 class EvaluateTest : public ModelFixture {
  protected:
@@ -80,7 +82,7 @@ TEST_F(EvaluateTest, ArraysHaveTheirLabelsBesideThem) {
   card.data.format = proto::DatasetFormat::kNpy;
   card.class_names.clear();
   card.columns.clear();
-  card.label_column.clear();
+  card.label_columns.clear();
   WriteModel("array.safetensors", card, table_values_);
   WriteFile("data/test-inputs-1.npy", NpyBytes<float>("<f4", "2, 2", {1, 0, 0, 1}));
   WriteFile("data/test-inputs-2.npy", NpyBytes<float>("<f4", "1, 2", {-1, -1}));
@@ -98,6 +100,90 @@ TEST_F(EvaluateTest, ArraysHaveTheirLabelsBesideThem) {
   WriteFile("data/test-labels-2.npy", NpyBytes<uint16_t>("<u2", "2, ", {0, 0}));
   EXPECT_EQ(evaluate(), 1);
   EXPECT_THAT(err_, HasSubstr("the model wants 1 whole numbers for each of 1 samples"));
+}
+
+TEST_F(EvaluateTest, NumbersAreMeasuredByR2AndTheirErrors) {
+  worker::ModelCard card = TargetsCard(proto::LayerKind::kMse);
+  WriteModel("numbers.safetensors", card, targets_values_);
+  // One error of 2 among four numbers. Less the means 1 and 2 the targets are 0, 0, 2 and 4; a
+  // sample's sums are halved: 3 and 10, so that the spread is 10 - 3 * 3 / 2.
+  WriteFile("data/test.csv", "days,a,price,b\n2,1,1,2\n6,3,3,4\n");
+  ASSERT_EQ(Run({"evaluate", root_ / "numbers.safetensors"}), 0) << err_;
+  EXPECT_EQ(out_, "loss     1.0000\nr2       0.6364, 2 samples\nfigures  mae 0.5, rmse 1\n");
+  ASSERT_EQ(Run({"evaluate", root_ / "numbers.safetensors", "--json"}), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("\"r2\": 0.63636"));
+  EXPECT_THAT(out_, HasSubstr("\"mae\": 0.5"));
+  EXPECT_THAT(out_, Not(HasSubstr("correct")));
+
+  card.data.format = proto::DatasetFormat::kNpy;
+  card.data.labels.clear();
+  card.columns.clear();
+  card.label_columns.clear();
+  WriteModel("numbers.safetensors", card, targets_values_);
+  WriteFile("data/test-inputs.npy", NpyBytes<float>("<f4", "2, 2", {1, 2, 3, 4}));
+  WriteFile("data/test-labels.npy", NpyBytes<float>("<f4", "2, 2", {1, 2, 3, 6}));
+  ASSERT_EQ(Run({"evaluate", root_ / "numbers.safetensors"}), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("r2       0.6364, 2 samples\n"));
+  WriteFile("data/test-labels.npy", NpyBytes<float>("<f4", "2, ", {1, 2}));
+  EXPECT_EQ(Run({"evaluate", root_ / "numbers.safetensors"}), 1);
+  EXPECT_THAT(err_, HasSubstr("the model wants 2 numbers for each of 2 samples"));
+}
+
+TEST_F(EvaluateTest, SeveralLabelsAreMeasuredEachAndTogether) {
+  WriteModel("labels.safetensors", TargetsCard(proto::LayerKind::kBce), targets_values_);
+  WriteFile("data/test.csv", "a,b,garden,garage\n1,-1,1,0\n1,1,1,0\n-1,1,0,1\n-1,-1,1,0\n");
+  ASSERT_EQ(Run({"evaluate", root_ / "labels.safetensors"}), 0) << err_;
+  EXPECT_EQ(
+      out_,
+      "loss            0.5633\n"
+      "label accuracy  75.00 %, 4 samples\n"
+      "figures         exact_match 0.5\n");
+  ASSERT_EQ(Run({"evaluate", root_ / "labels.safetensors", "--json"}), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("\"label_accuracy\": 0.75"));
+  EXPECT_THAT(out_, HasSubstr("\"exact_match\": 0.5"));
+}
+
+TEST_F(EvaluateTest, LabelsThatAreNumbersAreNeededAndMakeSense) {
+  WriteModel("numbers.safetensors", TargetsCard(proto::LayerKind::kMae), targets_values_);
+  WriteModel("labels.safetensors", TargetsCard(proto::LayerKind::kBce), targets_values_);
+  const auto said = [&](const std::string& model, const std::string& rows) {
+    WriteFile("data/test.csv", rows);
+    EXPECT_EQ(Run({"evaluate", root_ / model}), 1) << rows;
+    return err_;
+  };
+  EXPECT_THAT(
+      said("numbers.safetensors", "a,b,days\n1,2,3\n"),
+      HasSubstr("no labels, which are needed to evaluate; they are the columns \"price\", "
+                "\"days\""));
+  EXPECT_THAT(
+      said("numbers.safetensors", "a,b,days,price\n1,2,3,4\n1,2,3,cheap\n"),
+      HasSubstr("line 3: label \"cheap\" is no number"));
+  EXPECT_THAT(
+      said("numbers.safetensors", "a,b,days,price\n1,2,3,inf\n"), HasSubstr("finite numbers"));
+  EXPECT_THAT(
+      said("labels.safetensors", "a,b,garden,garage\n1,2,0,0.5\n"),
+      HasSubstr("line 2: label \"0.5\" is 0.5; bce learns labels that are 0 or 1"));
+}
+
+TEST_F(EvaluateTest, AboveTenClassesTheTopFiveCountAndATextHasItsPerplexity) {
+  worker::ModelCard card = TableCard();
+  card.layers = {LayerOf(proto::LayerKind::kLinear, 12)};
+  card.classes = 12;
+  card.class_names.clear();
+  std::vector<float> values(size_t{12} * 2 + 12);
+  for (size_t i = 0; i < 12; ++i) {
+    values[24 + i] = static_cast<float>(i);  // the last five are the likeliest
+  }
+  WriteModel("many.safetensors", card, values);
+  WriteFile("data/test.csv", "a,b,kind\n0,0,11\n0,0,7\n0,0,6\n0,0,0\n");
+  ASSERT_EQ(Run({"evaluate", root_ / "many.safetensors"}), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("accuracy  25.00 %, 1 of 4 samples\nfigures   top5 0.5\n"));
+
+  std::vector<float> even(TextValues().size());
+  WriteModel("text.safetensors", TextCard(), even);
+  WriteFile("a.txt", "abcdabcda");
+  ASSERT_EQ(Run({"evaluate", root_ / "text.safetensors", root_ / "a.txt", "--json"}), 0) << err_;
+  EXPECT_THAT(out_, ContainsRegex("\"perplexity\": 1(28|27.99)")) << "of 128 tokens";
 }
 
 TEST_F(EvaluateTest, CifarHasItsLabelsWithin) {
@@ -151,7 +237,7 @@ TEST_F(EvaluateTest, ARunWithoutAModelHasThatOfItsNewestCheckpoint) {
   EXPECT_THAT(err_, HasSubstr("this is the model of its checkpoint 3, after"));
   // The tensors of the workload are of no layers.
   EXPECT_EQ(Run({"evaluate", run}), 1);
-  EXPECT_THAT(err_, HasSubstr("has no tensor \"0.linear.weight\""));
+  EXPECT_THAT(err_, HasSubstr("none of its tensors is one of the model's by name"));
   std::filesystem::remove_all(run + "/checkpoints");
   EXPECT_EQ(Run({"evaluate", run}), 1);
   EXPECT_THAT(err_, HasSubstr("has no model yet, and no checkpoint that can be read"));

@@ -18,6 +18,7 @@ namespace {
 using proto::LayerConfig;
 using proto::LayerKind;
 using testing::HasSubstr;
+using testing::Not;
 
 class ModelExportTest : public ModelFixture {
  protected:
@@ -90,17 +91,16 @@ class ModelExportTest : public ModelFixture {
     const std::string data = std::filesystem::exists(root_ / (name + ".idx"))
                                  ? root_ / (name + ".idx")
                                  : root_ / (folder + "/inputs.npy");
-    ASSERT_EQ(
-        Run(
-            {"apply",
-             root_ / (folder + "/model.safetensors"),
-             data,
-             "-o",
-             root_ / (folder + "/predictions.csv"),
-             "--top",
-             "5"}),
-        0)
-        << err_;
+    std::vector<std::string> apply = {
+        "apply",
+        root_ / (folder + "/model.safetensors"),
+        data,
+        "-o",
+        root_ / (folder + "/predictions.csv")};
+    if (card.task() == proto::Task::kClasses) {
+      apply.insert(apply.end(), {"--top", "5"});
+    }
+    ASSERT_EQ(Run(apply), 0) << err_;
   }
 
   static std::vector<float> Floats(size_t count) {
@@ -228,6 +228,24 @@ class ModelExportTest : public ModelFixture {
     AddCase("next_token", next, NpyBytes("<u2", "4, 6", TokensBelow(24, 30)));
   }
 
+  void AddTargets() {
+    worker::ModelCard numbers = CardOf(
+        {6, 1, 1},
+        {LayerOf(LayerKind::kLinear, 8),
+         LayerOf(LayerKind::kTanh),
+         LayerOf(LayerKind::kLinear, 8),
+         LayerOf(LayerKind::kSigmoid)});
+    numbers.layers.push_back(LayerOf(LayerKind::kMse));
+    numbers.labels = 5;
+    numbers.target_means.assign(5, 0.5);
+    AddCase("numbers", numbers, NpyBytes("<f4", "5, 6", Floats(30)));
+    worker::ModelCard labels = CardOf(
+        {2, 3, 4}, {Conv(3, 3, 1, 1), LayerOf(LayerKind::kTanh), LayerOf(LayerKind::kFlatten)});
+    labels.layers.push_back(LayerOf(LayerKind::kBce));
+    labels.labels = 5;
+    AddCase("labels", labels, NpyBytes("<f4", "3, 2, 3, 4", Floats(72)));
+  }
+
   std::set<LayerKind> kinds_;
 };
 
@@ -235,6 +253,7 @@ TEST_F(ModelExportTest, PredictionsOfEachKindOfLayerEqualPyTorchs) {
   AddPictures();
   AddVectors();
   AddSequences();
+  AddTargets();
   for (size_t i = 0; i < config::kLayerKindNames.size(); ++i) {
     const auto kind = static_cast<LayerKind>(i);
     const worker::LayerRule& rule = worker::LayerRuleOf(kind);
@@ -256,6 +275,26 @@ TEST_F(ModelExportTest, PredictionsOfEachKindOfLayerEqualPyTorchs) {
       run("env -u LD_PRELOAD " + python + " tests/psctl/models/compare_predictions.py " +
           (root_ / "cases") + " > " + log + " 2>&1");
   EXPECT_EQ(code, 0) << ReadFile(log).value();
+}
+
+TEST_F(ModelExportTest, AModuleSaysWhatTheOutputsAre) {
+  const auto module_of = [&](const worker::ModelCard& card, const std::vector<float>& values) {
+    WriteModel("model.safetensors", card, values);
+    const std::string file = root_ / "module.py";
+    EXPECT_EQ(Run({"model", "export", root_ / "model.safetensors", "--pytorch", file}), 0) << err_;
+    return ReadFile(file).value();
+  };
+  const std::string numbers = module_of(TargetsCard(LayerKind::kMae), targets_values_);
+  EXPECT_THAT(numbers, HasSubstr("Outputs [n, 2] are the values themselves"));
+  EXPECT_THAT(numbers, HasSubstr("TARGETS = [\n    \"price\",\n    \"days\",\n]"));
+  EXPECT_THAT(numbers, HasSubstr("return nn.Sequential(\n        nn.Linear(2, 2),\n    )\n"));
+  EXPECT_THAT(numbers, Not(HasSubstr("CLASSES")));
+  const std::string labels = module_of(TargetsCard(LayerKind::kBce), targets_values_);
+  EXPECT_THAT(labels, HasSubstr("are logits: outputs.sigmoid() is each label's own probability"));
+  EXPECT_THAT(labels, HasSubstr("LABELS = [\n    \"garden\",\n    \"garage\",\n]"));
+  EXPECT_THAT(
+      module_of(TableCard(), table_values_), HasSubstr("outputs.softmax(dim=1) has the prob"));
+  EXPECT_THAT(module_of(TextCard(), TextValues()), HasSubstr("Outputs [n, 4, 128] are logits"));
 }
 
 TEST_F(ModelExportTest, AModuleSaysWhatTheInputsAre) {

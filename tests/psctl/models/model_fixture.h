@@ -101,11 +101,33 @@ class ModelFixture : public CommandFixture {
     card.classes = 3;
     card.class_names = {"cat", "dog, wet", "emu"};
     card.columns = {"a", "b"};
-    card.label_column = "kind";
+    card.label_columns = {"kind"};
     return card;
   }
 
   const std::vector<float> table_values_ = {1, 0, 0, 1, 0, 0, 0, 0, 0};  // weight, bias
+
+  /// Two numbers, a and b, to two numbers, or to two labels: outputs are a and b.
+  worker::ModelCard TargetsCard(proto::LayerKind loss) {
+    worker::ModelCard card;
+    card.layers = {LayerOf(proto::LayerKind::kLinear, 2), LayerOf(loss)};
+    card.data.format = proto::DatasetFormat::kCsv;
+    card.data.directory = root_ / "data";
+    card.input = {2, 1, 1};
+    card.classes = 2;
+    card.labels = 2;
+    card.columns = {"a", "b"};
+    if (loss == proto::LayerKind::kBce) {
+      card.label_columns = {"garden", "garage"};
+    } else {
+      card.label_columns = {"price", "days"};
+      card.target_means = {1, 2};
+    }
+    card.data.labels = card.label_columns;
+    return card;
+  }
+
+  const std::vector<float> targets_values_ = {1, 0, 0, 1, 0, 0};  // weight, bias
 
   /// A text of 4 bytes at a time; after a byte comes the next one of "abcd", whatever stands before
   /// it.
