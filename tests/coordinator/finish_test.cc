@@ -63,7 +63,8 @@ class FinishTest : public RollbackTest {
         grant.lease,
         grant.end - grant.begin,
         static_cast<double>(grant.end - grant.begin - correct),
-        correct};
+        correct,
+        {}};
     harness_.Give(workers_[evaluator_].peer, report);
     grants_[evaluator_] = harness_.Ask(&workers_[evaluator_]).value_or(proto::LeaseGrant{});
   }

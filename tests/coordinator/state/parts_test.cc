@@ -81,7 +81,7 @@ proto::EvaluationsState EvaluatedAs(
   for (const proto::EvaluateReport& report : reports) {
     samples += report.samples;
   }
-  evaluations.Begin(1, samples, reports.size());
+  evaluations.Begin(1, {0, samples}, reports.size());
   LeaseId lease;
   for (proto::EvaluateReport report : reports) {
     ++lease.value;
