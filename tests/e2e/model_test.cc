@@ -75,18 +75,18 @@ TEST_F(ModelTest, ATableOfNumbersIsLearntAndMeasuredByR2) {
   std::filesystem::create_directory(data);
   for (const bool is_train : {true, false}) {
     std::ofstream file(data + (is_train ? "/train.csv" : "/test.csv"));
-    file << "a,b,y\n";
+    file << "a,b,y,z\n";
     for (int i = 0; i < 512; ++i) {
       const double a = 2 * std::fmod(i * (is_train ? 0.618034 : 0.754878), 1) - 1;
       const double b = 2 * std::fmod(i * (is_train ? 0.414214 : 0.569840), 1) - 1;
-      file << a << "," << b << "," << 2 * a - b + a * b << "\n";
+      file << a << "," << b << "," << 2 * a - b + a * b << "," << 1 - b << "\n";
     }
   }
-  job_.Set("data", R"({"format": "csv", "directory": ")" + data + R"("})")
+  job_.Set("data", R"({"format": "csv", "labels": ["z", "y"], "directory": ")" + data + R"("})")
       .Set(
           "model",
           R"({"layers": [{"kind": "linear", "out": 16}, {"kind": "tanh"},)"
-          R"( {"kind": "linear", "out": 1}, {"kind": "mse"}]})")
+          R"( {"kind": "linear", "out": 2}, {"kind": "mse"}]})")
       .Set("optimizer", R"({"kind": "adam", "lr": 0.02, "schedule": {"kind": "cosine"}})")
       .Set("train", R"({"epochs": 30, "minibatch": 32, "evaluate_every_epochs": 10})");
   TrainRun run(job_);
@@ -97,6 +97,11 @@ TEST_F(ModelTest, ATableOfNumbersIsLearntAndMeasuredByR2) {
   EXPECT_NEAR(
       std::pow(summary["figures"]["test_rmse"].number(), 2), summary["test_loss"].number(), 1e-6);
   EXPECT_THAT(run.psctl().Out(), HasSubstr("test r2  "));
+  const Output evaluated = Psctl({"evaluate", ModelOf(run), "--json"});
+  ASSERT_EQ(evaluated.end, ProcessEnd{}) << evaluated.err;
+  const Json result = Json::Parse(evaluated.out).value();
+  EXPECT_NEAR(result["r2"].number(), summary["test_r2"].number(), 1e-6);
+  EXPECT_NEAR(result["mae"].number(), summary["figures"]["test_mae"].number(), 1e-5);
 }
 
 TEST_F(ModelTest, ARunBeginsFromTheModelOfAnotherIfItFits) {
@@ -162,8 +167,8 @@ TEST_F(ModelTest, AFrozenBodyIsTakenAndStaysAsItIs) {
   };
   EXPECT_TRUE(body(ReadText(ModelOf(first))) == body(ReadText(ModelOf(second))));
   EXPECT_GT(second.Summary()["test_accuracy"].number(), 0.4);
-  const Output resumed = Psctl(
-      {"resume", second.Root(), "--set", "train.epochs=2", "--set", "parameters=[]"}, kRunPatience);
+  const Output resumed =
+      Psctl({"resume", second.Root(), "--set", "train.epochs=2", "--set", "parameters=[]"});
   EXPECT_EQ(resumed.end, ProcessEnd{}) << resumed.err;
 }
 
