@@ -184,7 +184,7 @@ void ShardLink::SendReady(bool is_flush, TimePoint now, proto::Outbox* out) {
   if (peer_ == proto::PeerId()) {
     return;  // goes out on connection
   }
-  std::array<OpenFrame, 2> frames;  // of f32, and of what the job encodes
+  std::array<OpenFrame, 3> frames;  // of f32, of what the job encodes, of nothing
   // Backward finishes the last tensors first, so they leave first.
   for (size_t n = chunks().size(); n > 0; --n) {
     const size_t i = n - 1;
@@ -193,7 +193,8 @@ void ShardLink::SendReady(bool is_flush, TimePoint now, proto::Outbox* out) {
     }
     const ChunkLayout::Chunk& chunk = chunks()[i];
     const codec::Encoding encoding = job_.gradient->EncodingOf(chunk);
-    OpenFrame& frame = frames[encoding.is_lossy() ? 1 : 0];
+    const bool is_nothing = encoding.kind == codec::EncodingKind::kNothing;
+    OpenFrame& frame = frames[is_nothing ? 2 : encoding.is_lossy() ? 1 : 0];
     // A frame is decoded to twice its size at most.
     const size_t size = std::max<size_t>(
         encoding.SizeOf(chunk.element_count), chunk.element_count * sizeof(float) / 2);

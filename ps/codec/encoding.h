@@ -40,8 +40,8 @@ struct Encoding {
   static constexpr uint32_t kShareUnit = 1'000'000;
   static constexpr uint32_t kShareMax = kShareUnit / 2;
 
-  /// Whether decoding gives other values than were encoded.
-  bool is_lossy() const { return kind != EncodingKind::kF32; }
+  /// Whether decoding gives other values than were encoded, of those that somebody wants.
+  bool is_lossy() const { return kind != EncodingKind::kF32 && kind != EncodingKind::kNothing; }
 
   /// Bytes of `count` values. Never overflows: at most 4 a value.
   uint64_t SizeOf(uint64_t count) const;

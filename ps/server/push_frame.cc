@@ -182,8 +182,12 @@ Status PushFrame::ReadParts(const proto::PushRequest& push) {
 /// Makes the parts f32, and owner_ what keeps them. No part comes twice, so they take no more
 /// memory than the shard's parameters.
 Status PushFrame::Decode(const proto::PushRequest& push) {
-  if (!push.encoding.is_lossy()) {
+  if (push.encoding.kind == codec::EncodingKind::kF32) {
     owner_ = push.payload.owner;
+    return Status::Ok();
+  }
+  if (push.encoding.kind == codec::EncodingKind::kNothing) {
+    ShareZeros();
     return Status::Ok();
   }
   // The memory of the frame before is taken again, unless a part of that frame is kept.
@@ -207,6 +211,22 @@ Status PushFrame::Decode(const proto::PushRequest& push) {
   }
   owner_ = decoded_;
   return Status::Ok();
+}
+
+/// All parts have the same zeros: the chunks are frozen, and nobody reads these.
+void PushFrame::ShareZeros() {
+  size_t longest = 0;
+  for (const Part& part : parts_) {
+    longest = std::max(longest, part.values.size());
+  }
+  if (zeros_ == nullptr || zeros_->size() < longest * sizeof(float)) {
+    zeros_ = std::make_shared<Buffer>(longest * sizeof(float));
+    std::ranges::fill(zeros_->floats(), 0.0F);
+  }
+  for (Part& part : parts_) {
+    part.values = zeros_->floats().first(part.values.size());
+  }
+  owner_ = zeros_;
 }
 
 Status PushFrame::CheckFits(const proto::PushRequest& push, const Member& member) {

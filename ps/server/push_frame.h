@@ -61,6 +61,7 @@ class PushFrame {
 
   Status CheckHeader(const proto::PushRequest& push) const;
   Status ReadParts(const proto::PushRequest& push);
+  void ShareZeros();
   Status Decode(const proto::PushRequest& push);
   Outlook LookAhead(const proto::PushRequest& push, const Intake& intake);
   Status CheckOrder(
@@ -75,6 +76,7 @@ class PushFrame {
   std::vector<Part> parts_;
   uint64_t value_count_ = 0;  // of all of them
   std::shared_ptr<const void> owner_;
+  std::shared_ptr<Buffer> zeros_;    // of frames that came as nothing
   std::shared_ptr<Buffer> decoded_;  // the values of a frame that did not come as f32
   // Scratch.
   std::vector<std::span<const std::byte>> encoded_;  // of each part, as it came

@@ -153,7 +153,7 @@ void PushIntake::TakeFrame(const proto::PushRequest& push, Member* member) {
     intake.begun_count += intake.parts_left[part.chunk] == chunk.part_count ? 1 : 0;
     const bool is_whole = --intake.parts_left[part.chunk] == 0;
     intake.complete_count += is_whole ? 1 : 0;
-    if (!intake.is_rejected[part.chunk] && !kernels::AllFinite(part.values)) {
+    if (!intake.is_rejected[part.chunk] && !chunk.is_frozen && !kernels::AllFinite(part.values)) {
       intake.is_rejected[part.chunk] = true;
       ++intake.rejected_count;
       ++counters_.chunks_rejected;

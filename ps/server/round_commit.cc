@@ -30,6 +30,10 @@ bool RoundCommit::Continue(uint64_t bytes_max, ChunkStore* store) {
       return false;
     }
     const Chunk& chunk = store->chunks()[chunk_];
+    if (chunk.is_frozen) {
+      ++chunk_;
+      continue;
+    }
     if (part_ == 0 && begin_ == 0 && !is_measured_) {
       is_measuring_ = store->IsTurned(chunk_);
     }

@@ -53,7 +53,7 @@ uint64_t PushedBytes(const worker::Model& model, const proto::JobConfig& config)
 /// The bytes of all parameters as they travel to a worker that trains.
 uint64_t PulledBytes(const worker::Model& model, const proto::JobConfig& config) {
   return static_cast<uint64_t>(proto::PulledBytesOf(
-      proto::PullEncodingOf(config), static_cast<uint64_t>(model.parameter_count())));
+      proto::PullEncodingOf(config), static_cast<uint64_t>(model.trained_count())));
 }
 
 std::string PartsText(const worker::DeviceMemory& memory, int64_t samples) {

@@ -107,7 +107,7 @@ std::string ExchangeLine(const proto::JobConfig& config, const JobParts& parts) 
         chosen.push && chosen.local_steps ? " and " : "",
         chosen.local_steps ? "local steps" : "");
   }
-  const auto count = static_cast<uint64_t>(std::max<int64_t>(parts.model.parameter_count(), 0));
+  const auto count = static_cast<uint64_t>(std::max<int64_t>(parts.model.trained_count(), 0));
   const uint64_t samples = uint64_t{train.minibatch} * train.local_steps;
   text += fmt::format(
       ": a sample {} and {}",
@@ -248,14 +248,9 @@ std::string ModelText(const JobParts& parts) {
       frozen += static_cast<uint64_t>(tensor.element_count());
     }
   }
-  uint64_t kept = 0;
-  for (size_t i = 0; i < parts.model.tensors.size(); ++i) {
-    kept += parts.model.TreatmentOf(i).is_frozen
-                ? static_cast<uint64_t>(parts.model.tensors[i].element_count())
-                : 0;
-  }
+  const int64_t kept = parts.model.parameter_count() - parts.model.trained_count();
   if (kept > 0) {
-    text += ", of which " + FormatCount(kept) + " are frozen";
+    text += ", of which " + FormatCount(static_cast<uint64_t>(kept)) + " are frozen";
   }
   return frozen == 0 ? text : text + ", and " + FormatCount(frozen) + " that nobody trains";
 }

@@ -205,6 +205,14 @@ std::string Shape::ToString() const {
   return fmt::format("{}x{}x{}", channels, height, width);
 }
 
+int64_t Model::trained_count() const {
+  int64_t count = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    count += TreatmentOf(i).is_frozen ? 0 : tensors[i].element_count();
+  }
+  return count;
+}
+
 int64_t Model::parameter_count() const {
   int64_t count = 0;
   for (const TensorSpec& tensor : tensors) {

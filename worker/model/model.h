@@ -72,6 +72,8 @@ struct Model {
   std::vector<proto::TensorTreatment> treatments;
 
   int64_t parameter_count() const;
+  /// Without those that are frozen.
+  int64_t trained_count() const;
 
   proto::TensorTreatment TreatmentOf(size_t tensor) const {
     return treatments.empty()

@@ -181,6 +181,9 @@ bool ChunkStore::Apply(
 
 bool ChunkStore::ApplyParts(
     size_t index, std::span<const std::span<const float>> parts, const UpdateRate& rate) {
+  if (chunks_[index].is_frozen) {
+    return true;
+  }
   UpdateRate turned = rate;
   if (IsTurned(index)) {
     kernels::Alignment alignment;
