@@ -118,7 +118,7 @@ TEST_F(WorkerOnDeviceTest, AMinibatchThatDoesNotFitEndsTheWorkerThatSaysWhichOne
   config_.model.layers.front() = Flatten();
   config_.model.layers.back() = Linear(3);
   cuda_emulation::SetCublas(false);  // whose workspace is larger than this device
-  cuda_emulation::SetDeviceMemory(20 << 10);
+  cuda_emulation::SetDeviceMemory(24 << 10);
   ListenAsCoordinator();
   StartWorker("cuda");
   proto::PeerId coordinator = LetJoin(1);
