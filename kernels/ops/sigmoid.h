@@ -60,7 +60,10 @@ class SigmoidOp final : public Op {
   }
 
   OpTraits traits() const override {
-    return {.runs_in_place = true, .backward_reads_output = true};
+    OpTraits its;  // without names of fields, which nvcc turns into what clang refuses
+    its.runs_in_place = true;
+    its.backward_reads_output = true;
+    return its;
   }
 
  private:

@@ -59,7 +59,10 @@ class TanhOp final : public Op {
   }
 
   OpTraits traits() const override {
-    return {.runs_in_place = true, .backward_reads_output = true};
+    OpTraits its;  // without names of fields, which nvcc turns into what clang refuses
+    its.runs_in_place = true;
+    its.backward_reads_output = true;
+    return its;
   }
 
  private:
