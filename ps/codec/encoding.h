@@ -29,9 +29,9 @@ inline constexpr int kEncodingKindCount = 6;
 /// - The size follows from the number of values alone, and is never more than that of f32.
 /// - The bytes follow from the values (and the residual) alone, the same on every machine. They
 ///   have no alignment.
-/// - What is not finite stays so, but with kNothing, which leaves the residual alone: where a value
-/// or its sum with the residual is NaN or infinite,
-///   decoding gives at least one value of its block that is NaN or infinite.
+/// - What is not finite stays so: where a value or its sum with the residual is NaN or infinite,
+///   decoding gives at least one value of its block that is NaN or infinite. Not so with kNothing,
+///   which leaves the residual alone.
 struct Encoding {
   EncodingKind kind = EncodingKind::kF32;
   /// kTopk: how many values of a million are kept, 1 to kShareMax. Else 0.
@@ -52,7 +52,7 @@ struct Encoding {
   friend bool operator==(const Encoding&, const Encoding&) = default;
 };
 
-/// Whether it is one that ParseEncoding could have made. Errors: kInvalidArgument.
+/// Whether it is one that ParseEncoding could have made, or kNothing. Errors: kInvalidArgument.
 Status CheckEncoding(const Encoding& encoding);
 
 /// Reads "f32", "bf16", "int8", "int4" or "topk:" and a share above 0, up to 0.5, in steps of a
