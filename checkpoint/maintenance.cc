@@ -93,16 +93,17 @@ class PartCopier {
 
 }  // namespace
 
-Result<PruneReport> Prune(Storage& storage, const std::string& path, size_t keep) {
+Result<PruneReport> Prune(
+    Storage& storage, const std::string& path, size_t keep, CheckpointId spared) {
   // Opening for writing would create what is not there.
   PS_TRY(JobStore::Open(storage, path, OpenMode::kRead).status());
   PS_ASSIGN(const auto job, JobStore::Open(storage, path, OpenMode::kWrite));
   PruneReport report;
-  PS_ASSIGN(report.kept, job->Manifests());
-  const size_t removed = report.kept.size() - std::min(keep, report.kept.size());
-  const auto first_kept = report.kept.begin() + static_cast<std::ptrdiff_t>(removed);
-  report.removed.assign(report.kept.begin(), first_kept);
-  report.kept.erase(report.kept.begin(), first_kept);
+  PS_ASSIGN(const std::vector<CheckpointId> all, job->Manifests());
+  const size_t older = all.size() - std::min(keep, all.size());
+  for (size_t i = 0; i < all.size(); ++i) {
+    (i < older && all[i] != spared ? report.removed : report.kept).push_back(all[i]);
+  }
 
   std::set<std::string> needed;
   for (const CheckpointId id : report.kept) {

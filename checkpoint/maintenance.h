@@ -15,10 +15,11 @@ struct PruneReport {
   std::vector<std::string> removed_directories;  // of shards that no kept checkpoint has
 };
 
-/// Removes all checkpoints but the newest `keep` and what they alone had. Requires: keep >= 1.
-/// Errors: kUnavailable while a run has the path open; kNotFound; kCorruption when a kept one can't
-/// be read; kIo.
-Result<PruneReport> Prune(Storage& storage, const std::string& path, size_t keep);
+/// Removes all checkpoints but the newest `keep` and `spared` (0: none), and what they alone had.
+/// Requires: keep >= 1. Errors: kUnavailable while a run has the path open; kNotFound; kCorruption
+/// when a kept one can't be read; kIo.
+Result<PruneReport> Prune(
+    Storage& storage, const std::string& path, size_t keep, CheckpointId spared = 0);
 
 struct CopyReport {
   std::vector<CheckpointId> copied;

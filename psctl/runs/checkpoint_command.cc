@@ -103,12 +103,33 @@ int Export(
   return run::kExitOk;
 }
 
+/// The best epoch's checkpoint in `path`, as its run knows it, or else the newest one says; 0:
+/// there is none.
+checkpoint::CheckpointId BestIn(
+    checkpoint::Storage& storage,
+    const std::string& path,
+    const std::optional<BestCheckpoint>& known) {
+  if (known) {
+    return known->id;
+  }
+  const auto reader = checkpoint::Reader::Open(storage, path);
+  if (!reader.ok() || (*reader)->ids().empty()) {
+    return 0;  // which pruning tells
+  }
+  const auto newest = (*reader)->ReadManifest((*reader)->ids().back());
+  const std::optional<BestCheckpoint> best =
+      newest.ok() ? BestSaidBy(*newest) : std::optional<BestCheckpoint>();
+  return best ? best->id : 0;
+}
+
 int Prune(
     const CheckpointCommand& command,
     checkpoint::Storage& storage,
     const std::string& path,
+    const std::optional<BestCheckpoint>& known,
     const run::Console& console) {
-  const auto report = checkpoint::Prune(storage, path, command.keep);
+  const checkpoint::CheckpointId best = BestIn(storage, path, known);
+  const auto report = checkpoint::Prune(storage, path, command.keep, best);
   if (report.status().code() == StatusCode::kUnavailable) {
     return run::Fail(
         console,
@@ -158,7 +179,7 @@ int RunCheckpoint(
   using Action = CheckpointCommand::Action;
   const auto storage = checkpoint::MakeRocksDbStorage();
   if (command.action == Action::kPrune) {
-    return Prune(command, *storage, path, console);
+    return Prune(command, *storage, path, best, console);
   }
   if (command.action == Action::kCopy) {
     return Copy(command, *storage, path, console);
@@ -380,7 +401,9 @@ constinit const Command kCheckpointExport = {
 constinit const Command kCheckpointPrune = {
     .path = "checkpoint prune",
     .help = "Remove all but the newest",
-    .examples = {{{"psctl checkpoint prune --keep 3", "all but the newest three go"}}},
+    .examples =
+        {{{"psctl checkpoint prune --keep 3",
+           "all but the newest three go, and but the best epoch's"}}},
     .declare = Declare<CheckpointCommand, AddPrune, Run>};
 
 constinit const Command kCheckpointCopy = {

@@ -32,6 +32,17 @@ Result<CheckpointId> Choose(const CheckpointSource& source, CheckpointId chosen)
 
 }  // namespace
 
+std::optional<BestCheckpoint> BestSaidBy(const Manifest& manifest) {
+  const Result<proto::JobState> state = proto::DecodeJobState(manifest.job_state);
+  const Result<proto::JobConfig> config = proto::ParsePrintedJobConfig(manifest.config_json);
+  if (!state.ok() || !config.ok() || state->checkpoints.best.empty()) {
+    return std::nullopt;
+  }
+  const proto::EpochCheckpoint& best = state->checkpoints.best.front();
+  const std::string metric(proto::NameOf(config->checkpoint.best.metric, config->model));
+  return BestCheckpoint{best.checkpoint, best.epoch, metric, best.score};
+}
+
 Result<Manifest> ReadChosen(const CheckpointSource& source, CheckpointId chosen) {
   PS_ASSIGN(const CheckpointId id, Choose(source, chosen));
   return source.read(id);
@@ -45,26 +56,6 @@ std::string NumbersText(const std::vector<CheckpointId>& ids) {
   return texts.empty() ? "none" : Join(texts);
 }
 
-namespace {
-
-/// As the job knew it when the newest of them was begun; nothing when it can't be said.
-std::optional<BestCheckpoint> BestOf(const std::vector<Manifest>& manifests) {
-  if (manifests.empty()) {
-    return std::nullopt;
-  }
-  const Result<proto::JobState> state = proto::DecodeJobState(manifests.back().job_state);
-  const Result<proto::JobConfig> config =
-      proto::ParsePrintedJobConfig(manifests.back().config_json);
-  if (!state.ok() || !config.ok() || state->checkpoints.best.empty()) {
-    return std::nullopt;
-  }
-  const proto::EpochCheckpoint& best = state->checkpoints.best.front();
-  const std::string metric(proto::NameOf(config->checkpoint.best.metric, config->model));
-  return BestCheckpoint{best.checkpoint, best.epoch, metric, best.score};
-}
-
-}  // namespace
-
 int ListCheckpoints(
     const CheckpointCommand& command, const CheckpointSource& source, const run::Console& console) {
   std::vector<Manifest> manifests;
@@ -77,7 +68,10 @@ int ListCheckpoints(
       code = run::Fail(console, manifest.status());
     }
   }
-  const std::optional<BestCheckpoint> best = source.best ? source.best : BestOf(manifests);
+  std::optional<BestCheckpoint> best = source.best;
+  if (!best && !manifests.empty()) {
+    best = BestSaidBy(manifests.back());
+  }
   if (command.is_json) {
     console.out(CheckpointsToJson(manifests, best));
   } else if (source.ids.empty()) {

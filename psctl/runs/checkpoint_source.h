@@ -23,6 +23,9 @@ struct CheckpointSource {
   std::optional<BestCheckpoint> best = {};  // as its run has it; else the newest manifest says it
 };
 
+/// The best epoch's checkpoint as the job knew it then; nothing where it kept none.
+std::optional<BestCheckpoint> BestSaidBy(const checkpoint::Manifest& manifest);
+
 /// The manifest of checkpoint `chosen`; of the newest for 0. Errors: kNotFound with the numbers
 /// that are there; those of `read`.
 Result<checkpoint::Manifest> ReadChosen(

@@ -116,6 +116,15 @@ TEST_F(ToolsTest, PruneKeepsTheNewest) {
   EXPECT_THAT(reader->Verify(3), IsEmpty());
 }
 
+TEST_F(ToolsTest, PruneSparesOneThatIsOlder) {
+  const auto report = Prune(storage_, "p", 1, 2);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->kept, ElementsAre(2, 3));
+  EXPECT_THAT(report->removed, IsEmpty());
+  const auto reader = Open();
+  EXPECT_THAT(reader->Verify(2), IsEmpty());
+}
+
 TEST_F(ToolsTest, PruneRemovesShardsThatNoKeptCheckpointHas) {
   ASSERT_TRUE(ShardStore::Open(storage_, "p", ShardId(5), OpenMode::kWrite).ok());
   const auto report = Prune(storage_, "p", 9);
