@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "ps/coordinator/state/epoch_score.h"
+#include "ps/coordinator/meters/epoch_score.h"
 
 namespace ps::coordinator {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "ps/coordinator/coordinator_core.h"
-#include "ps/coordinator/state/epoch_score.h"
+#include "ps/coordinator/meters/epoch_score.h"
 #include "ps/coordinator/state/rollback.h"
 
 namespace ps::coordinator {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "ps/coordinator/state/epoch_score.h"
+#include "ps/coordinator/meters/epoch_score.h"
 
 namespace ps::coordinator {
 namespace {

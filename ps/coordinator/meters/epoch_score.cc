@@ -1,4 +1,4 @@
-#include "ps/coordinator/state/epoch_score.h"
+#include "ps/coordinator/meters/epoch_score.h"
 
 #include <fmt/core.h>
 
