@@ -1,7 +1,10 @@
 #include "run/model_describer.h"
 
+#include <fmt/core.h>
+
 #include <chrono>
 
+#include "ps/base/text.h"
 #include "run/directory/model_card.h"
 #include "worker/use/card_of_job.h"
 
@@ -10,6 +13,9 @@ namespace {
 
 /// The training has ended, and shards wait meanwhile: less than what they take for a loss.
 constexpr auto kPatience = std::chrono::seconds(5);
+
+/// Pictures are read into memory for their mean and deviation, and the host may be a small one.
+constexpr uint64_t kPicturesMax = uint64_t{1} << 30;
 
 }  // namespace
 
@@ -27,6 +33,14 @@ Result<ModelDescriber::Card> ModelDescriber::Find() {
   Result<Card> kept = ReadModelCard(path_);
   if (kept.ok() || kept.status().code() != StatusCode::kNotFound) {
     return kept;
+  }
+  const uint64_t bytes = worker::BytesForCard(config_.data, data_);
+  if (bytes > kPicturesMax) {
+    return Status::Unsupported(fmt::format(
+        "its pictures are {}, more than the {} that are read for it; psctl evaluate and the others "
+        "ask the job beside the file",
+        FormatBytes(bytes),
+        FormatBytes(kPicturesMax)));
   }
   PS_ASSIGN(const worker::ModelCard card, worker::CardOfJob(config_, &progress_, &data_));
   Card metadata = worker::MetadataOf(card);

@@ -88,6 +88,14 @@ TEST_F(ModelDescriberTest, ATextIsNotReadOnceMore) {
   EXPECT_EQ((*card)->labels, 8);
 }
 
+TEST_F(ModelDescriberTest, PicturesThatAreTooManyForASmallHostAreNotRead) {
+  config_.data.format = proto::DatasetFormat::kIdx;
+  data_.shape = {3, 224, 224};
+  data_.train_count = 10'000;
+  EXPECT_THAT(Describe(), IsEmpty());
+  EXPECT_THAT(lines_.text, HasSubstr("its pictures are 1.4 GiB, more than the 1.0 GiB"));
+}
+
 TEST_F(ModelDescriberTest, AProgramsModelIsNotAskedFor) {
   config_.worker.program = {"python3"};
   EXPECT_THAT(Describe(), IsEmpty());

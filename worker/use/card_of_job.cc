@@ -107,6 +107,12 @@ Status TakeTokenizer(const std::string& folder, ModelCard* card) {
 
 }  // namespace
 
+uint64_t BytesForCard(const proto::DataConfig& config, const DatasetInfo& info) {
+  return IsPictures(config.format)
+             ? info.train_count * static_cast<uint64_t>(info.shape.element_count())
+             : 0;
+}
+
 Result<ModelCard> CardOfJob(
     const proto::JobConfig& config, LoadProgress* progress, const DatasetInfo* known) {
   if (!config.worker.program.empty()) {

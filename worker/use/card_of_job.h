@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "ps/base/status.h"
 #include "ps/proto/job/job_config.h"
 #include "worker/data/load_progress.h"
@@ -17,5 +19,8 @@ Result<ModelCard> CardOfJob(
     const proto::JobConfig& config,
     LoadProgress* progress = nullptr,
     const DatasetInfo* known = nullptr);
+
+/// How much of the data CardOfJob has in memory at once: the bytes of pictures. `info`: of the job.
+uint64_t BytesForCard(const proto::DataConfig& config, const DatasetInfo& info);
 
 }  // namespace ps::worker
