@@ -196,7 +196,7 @@ Result<client::ComputeResult> Trainer::MakeLocalSteps(
 }
 
 double Trainer::FractionOf(uint64_t samples) const {
-  const auto total = static_cast<double>(data().train_count) * config_.train.epochs;
+  const auto total = static_cast<double>(dataset_.info().train_count) * config_.train.epochs;
   return total > 0 ? static_cast<double>(samples) / total : 0;
 }
 

@@ -119,6 +119,18 @@ TEST_F(LocalStepsTest, TheLearningRateFollowsTheScheduleOfTheWholeJob) {
   ForEachElement([&](size_t i) { ASSERT_NEAR(gradient_[i], parameters_[i] - end[i], 1e-7) << i; });
 }
 
+TEST_F(LocalStepsTest, SamplesForValidationAreNoneOfTheSchedule) {
+  config_.optimizer.schedule.kind = proto::ScheduleKind::kLinear;
+  config_.data.validation_share = 0.5F;
+  Make();
+  client::ComputeTask task = Task(0, 4, 3);
+  task.samples_done = 15;  // of 20
+  double loss = 0;
+  const std::vector<float> end = OneByOne(task, 0.025F, &loss);
+  Step(task);
+  ForEachElement([&](size_t i) { ASSERT_NEAR(gradient_[i], parameters_[i] - end[i], 1e-7) << i; });
+}
+
 TEST_F(LocalStepsTest, FrozenTensorsStayAndOthersMoveByTheirFactor) {
   config_.optimizer.weight_decay = 0.5F;
   config_.parameters = {
