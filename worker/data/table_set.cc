@@ -109,8 +109,7 @@ class Classes {
             "{}the labels are numbers and no classes: {} different ones in {} rows, from {} to {}; "
             "to predict numbers (regression), end model.layers with the loss mse, mae or huber, "
             "behind a linear layer with an output for each; for classes, give them whole numbers "
-            "or "
-            "names",
+            "or names",
             train.first_places.front(),
             numbers.size(),
             train.count,
@@ -125,8 +124,7 @@ class Classes {
     if (classes.count_ < 2 || classes.count_ > static_cast<double>(kTableClassesMax)) {
       return Status::Corruption(fmt::format(
           "{}the training labels make {:.0f} classes; allowed: 2 to {}, named or numbered from 0 "
-          "(to "
-          "predict numbers, end model.layers with the loss mse)",
+          "(to predict numbers, end model.layers with the loss mse)",
           train.first_places.front(),
           classes.count_,
           kTableClassesMax));

@@ -46,9 +46,8 @@ Status NoSuchTensor(size_t group, const std::string& pattern, std::span<const Te
   }
   const std::string nearest = NearestName(pattern, names);
   return Status::InvalidArgument(fmt::format(
-      "parameters[{}].match: the model has no tensor \"{}\"{}; psctl model lists them, and * "
-      "stands "
-      "for any text",
+      "parameters[{}].match: the model has no tensor \"{}\"{}; psctl model lists the "
+      "layers, whose names theirs begin with, and * stands for any text",
       group,
       Printable(Clip(pattern, 120)),
       nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest)));
