@@ -313,18 +313,23 @@ std::string RenderDiskWarning(
   const uint64_t checkpoint =
       model +
       static_cast<uint64_t>(kernels::OptimizerSlotCount(proto::ServerOptimizer(config))) * slot;
-  const uint64_t count = config.checkpoint.enabled ? uint64_t{config.checkpoint.keep} + 1 : 0;
+  const proto::BestConfig& best = config.checkpoint.best;
+  const uint64_t of_epochs = best.is_on() ? uint64_t{best.keep} + 1 : 0;  // and one to be judged
+  const uint64_t count =
+      config.checkpoint.enabled ? uint64_t{config.checkpoint.keep} + 1 + of_epochs : 0;
   const uint64_t need = model + count * checkpoint;
   if (need <= free_bytes) {
     return "";
   }
   const std::string checkpoints =
-      count == 0 ? ""
-                 : fmt::format(
-                       " and {} checkpoints of {} with the optimizer's state (checkpoint.keep and "
-                       "the one that is being written)",
-                       count,
-                       FormatBytes(checkpoint));
+      count == 0
+          ? ""
+          : fmt::format(
+                " and {} checkpoints of {} with the optimizer's state (checkpoint.keep{} and "
+                "the one that is being written)",
+                count,
+                FormatBytes(checkpoint),
+                of_epochs == 0 ? "" : ", checkpoint.best.keep, an epoch that is measured");
   return fmt::format(
       "the disk may become full: {} has {} free, and the run may come to need {}: a model of {}{}; "
       "make room{}",

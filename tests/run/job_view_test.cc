@@ -73,6 +73,9 @@ TEST(JobViewTest, ADiskThatIsTooSmallForTheRunIsTold) {
           FormatBytes(kModel) + " and 4 checkpoints of " + FormatBytes(3 * kModel) +
           " with the optimizer's state (checkpoint.keep and the one that is being written); make "
           "room, lower checkpoint.keep or set checkpoint.path");
+  config.checkpoint.best = {proto::EpochMetric::kLoss, 2};
+  EXPECT_THAT(
+      RenderDiskWarning(config, parts, "/disk", kNeed), HasSubstr(" and 7 checkpoints of "));
   config.checkpoint.enabled = false;
   EXPECT_EQ(RenderDiskWarning(config, parts, "/disk", kModel), "");
   EXPECT_THAT(RenderDiskWarning(config, parts, "/disk", 1), HasSubstr("a model of"));
