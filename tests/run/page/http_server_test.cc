@@ -92,7 +92,8 @@ TEST_F(HttpServerTest, ASlowClientKeepsNobodyWaiting) {
 
 TEST_F(HttpServerTest, AReplyThatNobodyReadsKeepsNobodyWaiting) {
   const auto long_text = std::make_shared<const std::string>(std::string(64U << 20, 'x'));
-  Serve({}, [&](const PageRequest& request) {
+  // The server outlives this function.
+  Serve({}, [long_text](const PageRequest& request) {
     return request.path == "/long" ? PageReply{200, "text/plain", long_text} : Echo(request);
   });
   std::vector<UniqueFd> deaf;
