@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Prints worker/data/unicode_classes.cc: which characters are letters, numbers and white space, as
+"""Prints worker/data/text/unicode_classes.cc: which characters are letters, numbers and white space, as
 Python's unicodedata has them (categories L* and N*, property White_Space).
 
-    scripts/unicode_classes.py > worker/data/unicode_classes.cc
+    scripts/unicode_classes.py > worker/data/text/unicode_classes.cc
 """
 
 import sys
@@ -12,7 +12,7 @@ import unicodedata
 WHITE_CONTROLS = {0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x85}
 PER_LINE = 4
 
-HEAD = """#include "worker/data/unicode_classes.h"
+HEAD = """#include "worker/data/text/unicode_classes.h"
 
 #include <algorithm>
 #include <array>

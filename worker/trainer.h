@@ -61,6 +61,9 @@ class Trainer {
 
   const proto::DatasetFingerprint& data() const { return dataset_.fingerprint(); }
 
+  /// See Dataset::note.
+  const std::string& data_note() const { return dataset_.note(); }
+
   /// Memory for parameters or a gradient. It may outlive the trainer. Thread: any.
   Result<Buffer> MakeBuffer(size_t size_bytes) const;
 

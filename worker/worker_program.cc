@@ -177,6 +177,9 @@ Status WorkerProgram::TakeTrainer(const proto::JobConfig& config) {
   is_encoding_ = !proto::IsEncodedByDevice(config);
   has_error_feedback_ = proto::HasErrorFeedback(config);
   settings_.data = trainer->data();
+  if (!trainer->data_note().empty()) {
+    Warn("data_cache", trainer->data_note());
+  }
   uint64_t model_bytes = 0;
   for (const int64_t elements : settings_.tensor_elements) {
     model_bytes += static_cast<uint64_t>(elements) * sizeof(float);

@@ -36,6 +36,7 @@ std::string TrainingFingerprint(const proto::JobConfig& config) {
   same.worker.program = config.worker.program;
   same.data = config.data;
   same.data.test_samples = 0;
+  same.data.cache.clear();
   same.optimizer = config.optimizer;
   same.train = config.train;
   same.outer = config.outer;

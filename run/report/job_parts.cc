@@ -10,6 +10,8 @@
 #include "ps/coordinator/state/placement.h"
 #include "ps/proto/job/job_limits.h"
 #include "ps/proto/job/task.h"
+#include "run/report/console.h"
+#include "run/report/data_watch.h"
 #include "worker/model/norm_batches.h"
 #include "worker/script/description.h"
 
@@ -106,11 +108,13 @@ Result<JobParts> PartsOf(
     return PartsOfScript(config);
   }
   JobParts parts;
-  PS_ASSIGN(
-      parts.data,
-      known == nullptr
-          ? worker::Dataset::Inspect(config.data, proto::TaskOf(config.model))
-          : worker::Dataset::InspectKnown(config.data, *known, proto::TaskOf(config.model)));
+  const proto::Task task = proto::TaskOf(config.model);
+  if (known == nullptr) {
+    DataWatch watch(config.data.directory, ProcessConsole().err);
+    PS_ASSIGN(parts.data, worker::Dataset::Inspect(config.data, task, watch.progress()));
+  } else {
+    PS_ASSIGN(parts.data, worker::Dataset::InspectKnown(config.data, *known, task));
+  }
   PS_ASSIGN(
       parts.model,
       worker::MakeModel(config.model, parts.data.shape, parts.data.classes, parts.data.labels));
@@ -159,7 +163,13 @@ Status CheckData(
     return Status::Ok();  // it reads them
   }
   const auto check = [&]() -> Status {
-    PS_TRY(worker::Dataset::Load(config.data, nullptr, proto::TaskOf(config.model)).status());
+    {
+      DataWatch watch(config.data.directory, ProcessConsole().err);
+      const proto::Task task = proto::TaskOf(config.model);
+      PS_ASSIGN(
+          const worker::Dataset data, worker::Dataset::Load(config.data, watch.progress(), task));
+      PS_TRY(data.CheckAll(watch.progress()));
+    }
     if (config.model.from.empty()) {
       return Status::Ok();
     }

@@ -38,7 +38,7 @@ Result<JobParts> LoadParts(
     const std::vector<proto::ConfigOverride>& overrides = {},
     const proto::DatasetFingerprint* known = nullptr);
 
-/// Reads the whole dataset, as every worker does, and all values of model.from. Errors: as
+/// Looks at every value of the dataset, and of model.from. Errors: as
 /// LoadParts.
 Status CheckData(
     const proto::JobConfig& config,

@@ -8,11 +8,11 @@
 #include "ps/base/check.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/fuzz/targets.h"
-#include "worker/data/bpe.h"
 #include "worker/data/image_files.h"
-#include "worker/data/npy_file.h"
-#include "worker/data/table_file.h"
-#include "worker/data/text_files.h"
+#include "worker/data/npy/npy_file.h"
+#include "worker/data/table/table_file.h"
+#include "worker/data/text/bpe.h"
+#include "worker/data/text/text_files.h"
 
 namespace ps::fuzz {
 namespace {

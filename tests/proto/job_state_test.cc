@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
 #include "ps/base/file.h"
 #include "ps/proto/codec/control_fields.h"
 #include "ps/proto/codec/shard_fields.h"

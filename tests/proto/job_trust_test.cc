@@ -45,6 +45,7 @@ TEST(JobTrustTest, EveryTextThatStartsSomethingOrNamesAPlaceIsAskedAbout) {
   EXPECT_THAT(
       paths,
       UnorderedElementsAre(
+          "data.cache",
           "worker.program[0]",
           "worker.directory",
           "servers.launcher",

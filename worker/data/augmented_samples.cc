@@ -65,9 +65,9 @@ class AugmentedSamples final : public Samples {
     black_.resize(static_cast<size_t>(shape.channels));
   }
 
-  void Read(uint64_t sample, uint64_t draw, std::span<float> input, std::span<uint32_t> labels)
+  Status Read(uint64_t sample, uint64_t draw, std::span<float> input, std::span<uint32_t> labels)
       const override {
-    inner_->Read(sample, draw, input, labels);
+    PS_TRY(inner_->Read(sample, draw, input, labels));
     const PictureMove move = MoveOf(draw);
     for (int64_t c = 0; c < shape_.channels; ++c) {
       const Plane plane{
@@ -82,18 +82,20 @@ class AugmentedSamples final : public Samples {
         Mirror(plane);
       }
     }
+    return Status::Ok();
   }
 
   const PictureFormat* pictures() const override { return inner_->pictures(); }
 
-  void ReadRaw(
+  Status ReadRaw(
       uint64_t sample,
       uint64_t draw,
       std::span<uint8_t> bytes,
       PictureMove* move,
       std::span<uint32_t> labels) const override {
-    inner_->ReadRaw(sample, draw, bytes, move, labels);
+    PS_TRY(inner_->ReadRaw(sample, draw, bytes, move, labels));
     *move = MoveOf(draw);
+    return Status::Ok();
   }
 
  private:

@@ -71,10 +71,12 @@ Status KeepForValidation(const proto::DataConfig& config, DatasetInfo* info) {
   return Status::Ok();
 }
 
-Result<DatasetInfo> InspectFiles(const proto::DataConfig& config, proto::Task task) {
+Result<DatasetInfo> InspectFiles(
+    const proto::DataConfig& config, proto::Task task, LoadProgress* progress) {
   if (IsReadInFull(config.format)) {
     LoadProgress unasked;
-    PS_ASSIGN(const LoadedData data, LoadFiles(config, task, &unasked));
+    PS_ASSIGN(
+        const LoadedData data, LoadFiles(config, task, progress == nullptr ? &unasked : progress));
     return data.info;
   }
   PS_TRY(CheckTask(config, task));
@@ -123,13 +125,14 @@ proto::DatasetFingerprint FingerprintOf(const DatasetInfo& info) {
   return print;
 }
 
-void Samples::ReadRaw(
+Status Samples::ReadRaw(
     uint64_t /*sample*/,
     uint64_t /*draw*/,
     std::span<uint8_t> /*bytes*/,
     PictureMove* /*move*/,
     std::span<uint32_t> /*labels*/) const {
   PS_CHECK(false) << "samples without bytes were asked for them";
+  return Status::Ok();
 }
 
 BatchLayout::BatchLayout(const DatasetInfo& info, BatchForm form, const PictureFormat* pictures)
@@ -176,8 +179,9 @@ Result<Dataset> Dataset::Load(
   return Dataset(std::move(data).value(), split);
 }
 
-Result<DatasetInfo> Dataset::Inspect(const proto::DataConfig& config, proto::Task task) {
-  PS_ASSIGN(DatasetInfo info, InspectFiles(config, task));
+Result<DatasetInfo> Dataset::Inspect(
+    const proto::DataConfig& config, proto::Task task, LoadProgress* progress) {
+  PS_ASSIGN(DatasetInfo info, InspectFiles(config, task, progress));
   PS_TRY(CheckAugment(config.augment, info.shape));
   PS_TRY(KeepForValidation(config, &info));
   return info;
@@ -204,6 +208,28 @@ Result<DatasetInfo> Dataset::InspectKnown(
   return info;
 }
 
+Status Dataset::CheckAll(LoadProgress* progress) const {
+  if (data_.is_checked) {
+    return Status::Ok();
+  }
+  std::vector<float> input(static_cast<size_t>(info().shape.element_count()));
+  std::vector<uint32_t> labels(static_cast<size_t>(info().labels));
+  const uint64_t bytes = input.size() * sizeof(float);
+  const uint64_t trained = info().train_count + info().validation_count;
+  LoadProgress unasked;
+  LoadProgress& told = progress == nullptr ? unasked : *progress;
+  told.Expect((trained + info().test_count) * bytes);
+  for (const auto& [samples, count] :
+       {std::pair(data_.as_stored.get(), trained),
+        std::pair(data_.test.get(), info().test_count)}) {
+    for (uint64_t i = 0; i < count; ++i) {
+      PS_TRY(samples->Read(i, Mix64(i), input, labels));
+      PS_TRY(told.Advance(bytes));
+    }
+  }
+  return Status::Ok();
+}
+
 Status Dataset::FetchTrain(
     const EpochOrder& order, const SampleRange& range, const BatchMemory& memory) const {
   if (order.count() != info().train_count) {
@@ -213,7 +239,7 @@ Status Dataset::FetchTrain(
   PS_TRY(CheckFetch(range, info().train_count, memory));
   for (uint64_t i = range.begin; i < range.end; ++i) {
     const uint64_t sample = PlaceOf(order.SampleAt(i));
-    Read(*data_.train, sample, Mix64(order.key() ^ sample), i - range.begin, memory);
+    PS_TRY(Read(*data_.train, sample, Mix64(order.key() ^ sample), i - range.begin, memory));
   }
   return Status::Ok();
 }
@@ -223,10 +249,10 @@ Status Dataset::FetchTest(const SampleRange& range, const BatchMemory& memory) c
   PS_TRY(CheckFetch(range, tests + info().validation_count, memory));
   for (uint64_t i = range.begin; i < range.end; ++i) {
     if (i < tests) {
-      Read(*data_.test, i, Mix64(i), i - range.begin, memory);
+      PS_TRY(Read(*data_.test, i, Mix64(i), i - range.begin, memory));
     } else {
       const uint64_t sample = PlaceOf(info().train_count + i - tests);
-      Read(*data_.as_stored, sample, Mix64(sample), i - range.begin, memory);
+      PS_TRY(Read(*data_.as_stored, sample, Mix64(sample), i - range.begin, memory));
     }
   }
   return Status::Ok();
@@ -257,7 +283,7 @@ Status Dataset::CheckFetch(
   return Status::Ok();
 }
 
-void Dataset::Read(
+Status Dataset::Read(
     const Samples& from,
     uint64_t sample,
     uint64_t draw,
@@ -267,12 +293,11 @@ void Dataset::Read(
   const auto labels = static_cast<size_t>(info().labels);
   const std::span<uint32_t> own_labels = memory.labels.subspan(slot * labels, labels);
   if (memory.bytes.empty()) {
-    from.Read(sample, draw, memory.images.subspan(slot * size, size), own_labels);
-  } else {
-    const auto bytes = static_cast<size_t>(pictures()->byte_count());
-    from.ReadRaw(
-        sample, draw, memory.bytes.subspan(slot * bytes, bytes), &memory.moves[slot], own_labels);
+    return from.Read(sample, draw, memory.images.subspan(slot * size, size), own_labels);
   }
+  const auto bytes = static_cast<size_t>(pictures()->byte_count());
+  return from.ReadRaw(
+      sample, draw, memory.bytes.subspan(slot * bytes, bytes), &memory.moves[slot], own_labels);
 }
 
 }  // namespace ps::worker

@@ -84,7 +84,9 @@ class Dataset {
 
   /// The same info; of IDX files without reading the pixels. Same errors, as far as it reads.
   static Result<DatasetInfo> Inspect(
-      const proto::DataConfig& config, proto::Task task = proto::Task::kClasses);
+      const proto::DataConfig& config,
+      proto::Task task = proto::Task::kClasses,
+      LoadProgress* progress = nullptr);
 
   /// The same for data whose fingerprint is known, and without reading what Inspect reads in full:
   /// text and tables, then without the names of classes and of files.
@@ -93,11 +95,18 @@ class Dataset {
       const proto::DatasetFingerprint& known,
       proto::Task task = proto::Task::kClasses);
 
+  /// Looks at every value that Load has left to whoever reads it. `progress` as of Load. Errors:
+  /// kCancelled; kCorruption with file and byte.
+  Status CheckAll(LoadProgress* progress = nullptr) const;
+
   const DatasetInfo& info() const { return data_.info; }
 
-  /// The fingerprint of what was read, as far as the config's limits go: samples for validation are
-  /// training samples to it.
+  /// The fingerprint of the samples within the config's limits: those for validation are training
+  /// samples to it. Its checksums are DataSum's.
   const proto::DatasetFingerprint& fingerprint() const { return data_.fingerprint; }
+
+  /// For people: why what was made of the files is not kept; empty when there is nothing to say.
+  const std::string& note() const { return data_.note; }
 
   /// Where numbers are learnt, the mean of each over the training samples; else nothing.
   std::span<const double> target_means() const { return data_.target_means; }
@@ -113,7 +122,8 @@ class Dataset {
 
   /// Writes the training samples at these positions of an epoch, as bytes and moves where the
   /// memory has room for these instead of images.
-  /// Errors: kInvalidArgument when the range or the memory does not fit.
+  /// Errors: kInvalidArgument when the range or the memory does not fit; kCorruption with file and
+  /// byte for a value that Load has not looked at.
   Status FetchTrain(
       const EpochOrder& order, const SampleRange& range, const BatchMemory& memory) const;
 
@@ -130,7 +140,7 @@ class Dataset {
 
   Status CheckFetch(const SampleRange& range, uint64_t count, const BatchMemory& memory) const;
   /// Puts one sample at place `slot` of the memory.
-  void Read(
+  Status Read(
       const Samples& from,
       uint64_t sample,
       uint64_t draw,

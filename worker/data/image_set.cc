@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "ps/base/crc32c.h"
 #include "worker/data/data_listing.h"
+#include "worker/data/data_sum.h"
 #include "worker/data/image_files.h"
 #include "worker/data/samples.h"
 
@@ -196,8 +196,11 @@ class ImageSamples final : public Samples {
             std::move(value_of_byte)},
         pad_(pad) {}
 
-  void Read(uint64_t sample, uint64_t /*draw*/, std::span<float> input, std::span<uint32_t> labels)
-      const override {
+  Status Read(
+      uint64_t sample,
+      uint64_t /*draw*/,
+      std::span<float> input,
+      std::span<uint32_t> labels) const override {
     labels[0] = images_.labels[sample];
     const auto height = static_cast<size_t>(images_.shape.height);
     const auto width = static_cast<size_t>(images_.shape.width);
@@ -218,11 +221,12 @@ class ImageSamples final : public Samples {
       }
       plane += plane_size;
     }
+    return Status::Ok();
   }
 
   const PictureFormat* pictures() const override { return &format_; }
 
-  void ReadRaw(
+  Status ReadRaw(
       uint64_t sample,
       uint64_t /*draw*/,
       std::span<uint8_t> bytes,
@@ -231,6 +235,7 @@ class ImageSamples final : public Samples {
     labels[0] = images_.labels[sample];
     std::copy_n(PixelsOf(sample), bytes.size(), bytes.data());
     *move = {};
+    return Status::Ok();
   }
 
  private:
@@ -267,7 +272,7 @@ Result<LoadedData> LoadImages(const proto::DataConfig& config, LoadProgress* pro
   PS_TRY(ApplyLimits(config, data.train.count(), data.test.count(), &loaded.info));
   loaded.fingerprint = FingerprintOf(loaded.info);
   const auto crc = [](const std::vector<uint8_t>& bytes) {
-    return Crc32c(std::as_bytes(std::span(bytes)));
+    return DataSum(std::as_bytes(std::span(bytes)));
   };
   loaded.fingerprint.train_images_crc = crc(data.train.pixels);
   loaded.fingerprint.train_labels_crc = crc(data.train.labels);

@@ -24,6 +24,11 @@ class MappedFile {
 
   std::span<const uint8_t> bytes() const { return bytes_; }
 
+  /// How it will be read. kPieces: less than some 64 KiB here and there, so what is around them
+  /// stays on the disk.
+  enum class Pattern : uint8_t { kUsual, kPieces };
+  void Expect(Pattern pattern) const;
+
  private:
   MappedFile(std::string path, std::span<const uint8_t> bytes)
       : path_(std::move(path)), bytes_(bytes) {}

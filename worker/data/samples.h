@@ -44,17 +44,19 @@ class Samples {
   virtual ~Samples() = default;
 
   /// Writes a sample as it enters the model, and its labels; a label may be kNoLabel. A number that
-  /// is learnt is written as the bits of its float. What is drawn
-  /// by chance follows from (sample, draw). Requires: spans of the info's sizes.
-  virtual void Read(
+  /// is learnt is written as the bits of its float. What is drawn by chance follows from (sample,
+  /// draw). Requires: spans of the info's sizes. Errors: kCorruption with file and byte, only where
+  /// LoadedData::is_checked is false.
+  virtual Status Read(
       uint64_t sample, uint64_t draw, std::span<float> input, std::span<uint32_t> labels) const = 0;
 
   /// What ReadRaw gives. nullptr: there is no such thing.
   virtual const PictureFormat* pictures() const { return nullptr; }
 
   /// The same sample as its file has it, and what `draw` makes of it: who does that with the values
-  /// of pictures() has what Read gives. Requires: pictures(), and memory for one of them.
-  virtual void ReadRaw(
+  /// of pictures() has what Read gives. Requires: pictures(), and memory for one of them. Errors:
+  /// as Read.
+  virtual Status ReadRaw(
       uint64_t sample,
       uint64_t draw,
       std::span<uint8_t> bytes,
@@ -71,10 +73,13 @@ struct LoadedData {
   std::vector<float> black;                  // of each channel of a picture; zeroes when empty
   std::vector<ByteNormal> normals = {};      // of idx and CIFAR, by channel
   std::vector<double> target_means;  // where numbers are learnt: of each, over the training samples
+  std::string note;                  // for people: why the cache has no part in it; or empty
+  bool is_checked = true;  // false: there is so much that values are looked at when they are read
 };
 
-// Each Load reads and checks all that the config's limits leave, and tells `progress` how far it
-// is; Inspect is as brief as the format allows. Errors: as Dataset::Load.
+// Each Load checks all that the config's limits leave, or says that it has not (is_checked), and
+// tells `progress` how far it is; Inspect is as brief as the format allows. Errors: as
+// Dataset::Load.
 
 /// idx, cifar10, cifar100.
 Result<LoadedData> LoadImages(const proto::DataConfig& config, LoadProgress* progress);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "worker/data/data_listing.h"
-#include "worker/data/npy_file.h"
+#include "worker/data/npy/npy_file.h"
 #include "worker/use/input_kinds.h"
 
 namespace ps::worker {
@@ -29,8 +29,11 @@ class ArraySamples final : public Samples {
   ArraySamples(std::vector<Part> parts, proto::Task task, bool is_next_learnt)
       : parts_(std::move(parts)), task_(task), is_next_learnt_(is_next_learnt) {}
 
-  void Read(uint64_t sample, uint64_t /*draw*/, std::span<float> input, std::span<uint32_t> labels)
-      const override {
+  Status Read(
+      uint64_t sample,
+      uint64_t /*draw*/,
+      std::span<float> input,
+      std::span<uint32_t> labels) const override {
     const auto behind = std::ranges::upper_bound(parts_, sample, {}, &Part::first);
     const Part& part = *(behind - 1);
     const uint64_t row = sample - part.first;
@@ -51,6 +54,7 @@ class ArraySamples final : public Samples {
         labels[i] = static_cast<uint32_t>(part.inputs.WholeAt(begin + 1 + i));
       }
     }
+    return Status::Ok();
   }
 
  private:

@@ -7,8 +7,8 @@
 #include "ps/proto/job/task.h"
 #include "worker/data/data_listing.h"
 #include "worker/data/dataset.h"
-#include "worker/data/npy_file.h"
-#include "worker/data/table_file.h"
+#include "worker/data/npy/npy_file.h"
+#include "worker/data/table/table_file.h"
 #include "worker/model/zoo.h"
 #include "worker/use/tokens.h"
 

@@ -10,7 +10,7 @@
 #include "ps/base/text.h"
 #include "ps/json/json_reader.h"
 #include "worker/data/data_listing.h"
-#include "worker/data/table_file.h"
+#include "worker/data/table/table_file.h"
 #include "worker/use/input_kinds.h"
 
 namespace ps::worker {
@@ -24,14 +24,18 @@ class RowSamples final : public Samples {
   RowSamples(std::vector<float> values, std::vector<uint32_t> labels)
       : values_(std::move(values)), labels_(std::move(labels)) {}
 
-  void Read(uint64_t sample, uint64_t /*draw*/, std::span<float> input, std::span<uint32_t> labels)
-      const override {
+  Status Read(
+      uint64_t sample,
+      uint64_t /*draw*/,
+      std::span<float> input,
+      std::span<uint32_t> labels) const override {
     std::copy_n(
         values_.begin() + static_cast<int64_t>(sample * input.size()), input.size(), input.begin());
     std::copy_n(
         labels_.begin() + static_cast<int64_t>(sample * labels.size()),
         labels.size(),
         labels.begin());
+    return Status::Ok();
   }
 
  private:

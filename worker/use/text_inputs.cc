@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "worker/data/text_files.h"
+#include "worker/data/text/text_files.h"
 #include "worker/use/input_kinds.h"
 #include "worker/use/tokens.h"
 
@@ -16,8 +16,11 @@ class PieceSamples final : public Samples {
  public:
   explicit PieceSamples(std::vector<uint32_t> tokens) : tokens_(std::move(tokens)) {}
 
-  void Read(uint64_t sample, uint64_t /*draw*/, std::span<float> input, std::span<uint32_t> labels)
-      const override {
+  Status Read(
+      uint64_t sample,
+      uint64_t /*draw*/,
+      std::span<float> input,
+      std::span<uint32_t> labels) const override {
     const size_t begin = sample * input.size();
     for (size_t i = 0; i < input.size(); ++i) {
       input[i] = static_cast<float>(tokens_[begin + i]);
@@ -26,6 +29,7 @@ class PieceSamples final : public Samples {
       const size_t next = begin + i + 1;
       labels[i] = next < tokens_.size() ? tokens_[next] : 0;
     }
+    return Status::Ok();
   }
 
  private:

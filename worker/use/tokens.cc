@@ -9,7 +9,7 @@
 #include "ps/base/file.h"
 #include "ps/base/utf8.h"
 #include "ps/crypto/sha256.h"
-#include "worker/data/text_files.h"
+#include "worker/data/text/text_files.h"
 
 namespace ps::worker {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ps/base/status.h"
-#include "worker/data/bpe.h"
+#include "worker/data/text/bpe.h"
 #include "worker/use/model_card.h"
 
 namespace ps::worker {

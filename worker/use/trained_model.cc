@@ -88,25 +88,25 @@ Status TrainedModel::ReserveBatch() {
   return Status::Ok();
 }
 
-Batch TrainedModel::Fetch(const Inputs& inputs, uint64_t begin, uint64_t end) {
+Result<Batch> TrainedModel::Fetch(const Inputs& inputs, uint64_t begin, uint64_t end) {
   const auto size = static_cast<size_t>(model_.input.element_count());
   const auto labels = static_cast<size_t>(model_.labels);
   const uint64_t n = end - begin;
   const std::span<float> all_images(images_->floats(), n * size);
   const std::span<uint32_t> all_labels(reinterpret_cast<uint32_t*>(labels_->data()), n * labels);
   for (uint64_t i = 0; i < n; ++i) {
-    inputs.samples->Read(
+    PS_TRY(inputs.samples->Read(
         begin + i,
         Mix64(begin + i),  // as Dataset::FetchTest
         all_images.subspan(i * size, size),
-        all_labels.subspan(i * labels, labels));
+        all_labels.subspan(i * labels, labels)));
   }
-  return {all_images, all_labels};
+  return Batch{all_images, all_labels};
 }
 
 Result<BatchLoss> TrainedModel::Evaluate(
     const Inputs& inputs, uint64_t begin, uint64_t end, proto::MetricSums* sums) {
-  const Batch batch = Fetch(inputs, begin, end);
+  PS_ASSIGN(const Batch batch, Fetch(inputs, begin, end));
   PS_ASSIGN(const BatchLoss loss, network_->Evaluate(values_, batch));
   AddMetrics(model_, loss, batch.labels, target_means_, sums);
   return loss;
@@ -114,7 +114,8 @@ Result<BatchLoss> TrainedModel::Evaluate(
 
 Result<std::span<const float>> TrainedModel::Apply(
     const Inputs& inputs, uint64_t begin, uint64_t end) {
-  return ApplyBatch(Fetch(inputs, begin, end), end - begin);
+  PS_ASSIGN(const Batch batch, Fetch(inputs, begin, end));
+  return ApplyBatch(batch, end - begin);
 }
 
 Result<std::span<const float>> TrainedModel::Apply(std::span<const float> input) {

@@ -48,7 +48,7 @@ class TrainedModel {
 
   Status ReadValues(const std::string& file);
   Status ReserveBatch();
-  Batch Fetch(const Inputs& inputs, uint64_t begin, uint64_t end);
+  Result<Batch> Fetch(const Inputs& inputs, uint64_t begin, uint64_t end);
   Result<std::span<const float>> ApplyBatch(const Batch& batch, uint64_t samples);
 
   const Model model_;

@@ -72,6 +72,7 @@ struct DataConfig {
   std::string label;           // csv, tsv: name or number of the labels' column; empty: the last
   std::vector<std::string> labels;  // csv, tsv: of several columns; empty: one
   AugmentConfig augment;            // of pictures
+  std::string cache;  // folder of what is made of the files; empty: the user's; "off": none
 
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };

@@ -52,6 +52,7 @@ void VisitFields(C& c, V&& visit) {
   visit("label", c.label);
   visit("labels", c.labels);
   visit("augment", c.augment);
+  visit("cache", c.cache);
 }
 
 template <MaybeConst<StopEarlyConfig> C, typename V>

@@ -9,6 +9,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <optional>
@@ -71,6 +72,16 @@ std::vector<std::byte> EncodeBehind(size_t space, const JobState& state, uint32_
   return bytes;
 }
 
+/// Whether workers may make other checksums of the same data now: of much data they sum a part,
+/// and older programs summed all of it (worker/data/data_sum.h).
+bool IsSummedOtherwise(const RunData& data) {
+  constexpr double kSummedInFull = 64U << 20;
+  const DatasetFingerprint& print = data.fingerprint;
+  const double values = static_cast<double>(print.channels) * print.height * print.width;
+  const auto samples = static_cast<double>(std::max(print.train_count, print.test_count));
+  return values * samples * sizeof(float) > kSummedInFull;
+}
+
 }  // namespace
 
 std::vector<std::byte> EncodeParts(const JobState& state, uint32_t parts) {
@@ -111,9 +122,14 @@ Result<JobState> DecodeJobState(std::span<const std::byte> bytes) {
     return Status::Corruption("the job state's checksum does not match");
   }
   constexpr uint32_t kLastWithOtherServers = 14;
+  constexpr uint32_t kLastWithWholeSums = 15;
   Result<JobState> state = header.version <= kLastWithOtherServers
                                ? DecodeAs<saved::JobStateV14>(body, kEveryPart)
                                : DecodeParts(body, kEveryPart);
+  if (header.version <= kLastWithWholeSums && state.ok() && state->data &&
+      IsSummedOtherwise(*state->data)) {
+    state->data.reset();  // the first worker says it anew
+  }
   return std::move(state).Annotate("the job state");
 }
 

@@ -1,4 +1,4 @@
-#include "worker/data/bpe.h"
+#include "worker/data/text/bpe.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,9 +10,9 @@
 #include "ps/base/file.h"
 #include "tests/worker/data/data_files.h"
 #include "worker/data/dataset.h"
-#include "worker/data/npy_file.h"
-#include "worker/data/pretokens.h"
-#include "worker/data/unicode_classes.h"
+#include "worker/data/npy/npy_file.h"
+#include "worker/data/text/pretokens.h"
+#include "worker/data/text/unicode_classes.h"
 
 namespace ps::worker::test {
 namespace {

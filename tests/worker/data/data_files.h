@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/base/temporary_folder.h"
@@ -9,6 +10,10 @@
 namespace ps::worker::test {
 
 using Bytes = std::vector<uint8_t>;
+
+inline Bytes BytesOf(std::string_view text) {
+  return {text.begin(), text.end()};
+}
 
 class DataFolder : public TemporaryFolder {
  public:

@@ -8,7 +8,7 @@
 
 #include "tests/worker/data/data_files.h"
 #include "worker/data/dataset.h"
-#include "worker/data/npy_file.h"
+#include "worker/data/npy/npy_file.h"
 
 namespace ps::worker::test {
 namespace {

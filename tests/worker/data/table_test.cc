@@ -10,7 +10,7 @@
 
 #include "tests/worker/data/data_files.h"
 #include "worker/data/dataset.h"
-#include "worker/data/table_file.h"
+#include "worker/data/table/table_file.h"
 
 namespace ps::worker::test {
 namespace {

@@ -14,10 +14,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Bytes BytesOf(std::string_view text) {
-  return {text.begin(), text.end()};
-}
-
 class TextTest : public testing::Test {
  protected:
   TextTest() {

@@ -9,7 +9,7 @@
 #include "tests/kernels/op_runner.h"
 #include "tests/worker/model/model_builder.h"
 #include "tests/worker/model/network_rig.h"
-#include "worker/data/npy_file.h"
+#include "worker/data/npy/npy_file.h"
 #include "worker/model/device_copy.h"
 #include "worker/model/model.h"
 #include "worker/model/sequence.h"

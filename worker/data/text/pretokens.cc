@@ -1,10 +1,10 @@
-#include "worker/data/pretokens.h"
+#include "worker/data/text/pretokens.h"
 
 #include <algorithm>
 #include <array>
 
 #include "ps/base/utf8.h"
-#include "worker/data/unicode_classes.h"
+#include "worker/data/text/unicode_classes.h"
 
 namespace ps::worker {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/data/npy_file.h"
+#include "worker/data/npy/npy_file.h"
 
 #include <fmt/core.h>
 
@@ -207,6 +207,14 @@ class HeaderReader {
 
 std::string_view ElementTypeName(ElementType type) {
   return RowOf(type).name;
+}
+
+std::string_view ElementDescr(ElementType type) {
+  return RowOf(type).descr;
+}
+
+size_t ElementSize(ElementType type) {
+  return RowOf(type).size;
 }
 
 NpyFile::NpyFile(MappedFile file, ElementType type, std::vector<int64_t> shape, size_t offset)

@@ -1,4 +1,4 @@
-#include "worker/data/table_file.h"
+#include "worker/data/table/table_file.h"
 
 #include <fmt/core.h>
 

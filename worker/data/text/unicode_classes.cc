@@ -1,4 +1,4 @@
-#include "worker/data/unicode_classes.h"
+#include "worker/data/text/unicode_classes.h"
 
 #include <algorithm>
 #include <array>

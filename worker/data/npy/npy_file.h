@@ -16,6 +16,10 @@ enum class ElementType : uint8_t { kU8, kU16, kU32, kI8, kI16, kI32, kI64, kF32 
 
 /// "uint8", ...: numpy's name.
 std::string_view ElementTypeName(ElementType type);
+/// "|u1", ...: as a file's header has it.
+std::string_view ElementDescr(ElementType type);
+/// Bytes of one.
+size_t ElementSize(ElementType type);
 
 /// An array as numpy.save writes it, on disk:
 ///   6 bytes    \x93NUMPY
@@ -52,6 +56,11 @@ class NpyFile {
   const std::string& path() const { return file_.path(); }
 
   std::span<const uint8_t> data() const { return file_.bytes().subspan(offset_); }
+
+  /// Where data() begins in the file.
+  size_t offset() const { return offset_; }
+
+  void Expect(MappedFile::Pattern pattern) const { file_.Expect(pattern); }
 
   /// Element `i` as a whole number. Requires: a type that is no float.
   int64_t WholeAt(uint64_t i) const;

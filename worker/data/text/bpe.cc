@@ -1,4 +1,4 @@
-#include "worker/data/bpe.h"
+#include "worker/data/text/bpe.h"
 
 #include <fmt/core.h>
 
@@ -11,7 +11,7 @@
 #include "ps/base/file.h"
 #include "ps/base/utf8.h"
 #include "ps/json/json_value.h"
-#include "worker/data/pretokens.h"
+#include "worker/data/text/pretokens.h"
 
 namespace ps::worker {
 namespace {

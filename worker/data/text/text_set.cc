@@ -1,0 +1,198 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "ps/base/random.h"
+#include "worker/data/data_sum.h"
+#include "worker/data/samples.h"
+#include "worker/data/text/bpe.h"
+#include "worker/data/text/text_files.h"
+
+namespace ps::worker {
+namespace {
+
+constexpr uint32_t kContext = 128;
+
+// What becomes of a token that is to be learnt (Devlin et al. 2018, section 3.1).
+constexpr double kShownAsMask = 0.8;
+constexpr double kShownAsOther = 0.1;
+
+/// Windows of `context` tokens, one behind the other. Each token's label is the token after it, or,
+/// where tokens are hidden, itself. A Token is what they are stored as.
+template <typename Token>
+class TextSamples final : public Samples {
+ public:
+  struct Options {
+    size_t context = 0;
+    size_t hidden = 0;        // tokens of each window
+    uint32_t vocabulary = 0;  // tokens are below it; itself is the one that hides others
+    bool is_checked = true;   // that they are below it is known
+  };
+
+  /// The windows begin at token `first`.
+  TextSamples(
+      std::shared_ptr<const TokenRuns<Token>> tokens, uint64_t first, const Options& options)
+      : tokens_(std::move(tokens)), first_(first), options_(options) {}
+
+  Status Read(uint64_t sample, uint64_t draw, std::span<float> input, std::span<uint32_t> labels)
+      const override {
+    const uint64_t begin = first_ + sample * options_.context;
+    tokens_->Copy(begin, input);
+    if (options_.hidden > 0) {
+      PS_TRY(Check(begin, input));
+      Hide(draw, input, labels);
+      return Status::Ok();
+    }
+    tokens_->Copy(begin + 1, labels);
+    PS_TRY(Check(begin, input));
+    return Check(begin + 1, labels);
+  }
+
+ private:
+  void Hide(uint64_t draw, std::span<float> input, std::span<uint32_t> labels) const {
+    std::ranges::fill(labels, kNoLabel);
+    Random random(draw);
+    for (size_t i = 0; i < options_.hidden; ++i) {
+      uint64_t at = random.Below(options_.context);
+      while (labels[at] != kNoLabel) {  // fewer than all are hidden
+        at = (at + 1) % options_.context;
+      }
+      labels[at] = static_cast<uint32_t>(input[at]);
+      const double fate = random.Unit();
+      if (fate < kShownAsMask) {
+        input[at] = static_cast<float>(options_.vocabulary);
+      } else if (fate < kShownAsMask + kShownAsOther) {
+        input[at] = static_cast<float>(random.Below(options_.vocabulary));
+      }
+    }
+  }
+
+  /// `window`: the tokens from `begin` on.
+  template <typename T>
+  Status Check(uint64_t begin, std::span<const T> window) const {
+    if (options_.is_checked) {
+      return Status::Ok();
+    }
+    const auto wrong = std::ranges::find_if(
+        window, [this](T token) { return token >= static_cast<T>(options_.vocabulary); });
+    if (wrong == window.end()) {
+      return Status::Ok();
+    }
+    const TokenPlace place =
+        tokens_->PlaceOf(begin + static_cast<uint64_t>(wrong - window.begin()));
+    return Status::Corruption(fmt::format(
+        "{}: byte {}: token {} is beyond data.vocabulary {}; allowed is 0 to {}, or a larger "
+        "vocabulary",
+        place.file,
+        place.byte,
+        *wrong,
+        options_.vocabulary,
+        options_.vocabulary - 1));
+  }
+
+  template <typename T>
+  Status Check(uint64_t begin, std::span<T> window) const {
+    return Check(begin, std::span<const T>(window));
+  }
+
+  const std::shared_ptr<const TokenRuns<Token>> tokens_;
+  const uint64_t first_;
+  const Options options_;
+};
+
+/// How many windows `size` tokens have; with a label behind the last token of each.
+uint64_t WindowsOf(uint64_t size, uint64_t context, bool is_masked) {
+  const uint64_t last = is_masked ? 0 : 1;
+  return size <= last ? 0 : (size - last) / context;
+}
+
+/// The set that some tokens are. All are below `vocabulary`.
+template <typename Token>
+Result<LoadedData> Cut(const proto::DataConfig& config, uint32_t vocabulary, Texts<Token> texts) {
+  const uint32_t context = config.context == 0 ? kContext : config.context;
+  const bool is_masked = config.mask > 0;
+  const uint64_t all_tokens = texts.tokens.size();
+  const auto test_tokens = static_cast<uint64_t>(
+      static_cast<double>(config.test_share) * static_cast<double>(all_tokens));
+  const uint64_t train_tokens = all_tokens - test_tokens;
+  const uint64_t train_windows = WindowsOf(train_tokens, context, is_masked);
+  const uint64_t test_windows = WindowsOf(test_tokens, context, is_masked);
+  if (train_windows == 0 || test_windows == 0) {
+    return Status::InvalidArgument(fmt::format(
+        "data.context is {}; allowed: less than the {} tokens of text for training and the {} for "
+        "tests that data.directory has, of which data.test_share says how they are divided",
+        context,
+        train_tokens,
+        test_tokens));
+  }
+  LoadedData loaded;
+  loaded.info.shape = {1, context, 1, ShapeKind::kTokens, vocabulary + (is_masked ? 1 : 0)};
+  loaded.info.classes = loaded.info.shape.vocabulary;
+  loaded.info.labels = context;
+  loaded.info.left_out = std::move(texts.left_out);
+  loaded.is_checked = texts.is_checked;
+  loaded.note = std::move(texts.note);
+  PS_TRY(ApplyLimits(config, train_windows, test_windows, &loaded.info));
+  loaded.fingerprint = FingerprintOf(loaded.info);
+  const auto tokens = std::make_shared<const TokenRuns<Token>>(std::move(texts.tokens));
+  const auto sum = [&](uint64_t first, uint64_t windows) {
+    const uint64_t used = windows * context + (is_masked ? 0 : 1);
+    return DataSum(used * sizeof(Token), [&](uint64_t begin, std::span<std::byte> out) {
+      tokens->CopyBytes(first * sizeof(Token) + begin, out);
+    });
+  };
+  loaded.fingerprint.train_images_crc = sum(0, loaded.info.train_count);
+  loaded.fingerprint.test_images_crc = sum(train_tokens, loaded.info.test_count);
+  const auto wanted = static_cast<size_t>(std::lround(config.mask * static_cast<float>(context)));
+  using TokenSamples = TextSamples<Token>;
+  typename TokenSamples::Options options;
+  options.context = context;
+  options.hidden = is_masked ? std::clamp<size_t>(wanted, 1, context) : 0;
+  options.vocabulary = vocabulary;
+  options.is_checked = texts.is_checked;
+  loaded.train = std::make_unique<TokenSamples>(tokens, 0, options);
+  loaded.test = std::make_unique<TokenSamples>(tokens, train_tokens, options);
+  return loaded;
+}
+
+/// Tokens of data.tokenizer.
+Result<LoadedData> LoadTokens(const proto::DataConfig& config, LoadProgress* progress) {
+  Result<Bpe> bpe = Bpe::Load(config.tokenizer);
+  if (!bpe.ok()) {
+    return Status(
+        bpe.status().code(),
+        fmt::format(
+            "data.tokenizer \"{}\" cannot be used: {}", config.tokenizer, bpe.status().message()));
+  }
+  const uint32_t vocabulary = config.vocabulary == 0 ? bpe->size() : config.vocabulary;
+  if (vocabulary < bpe->size()) {
+    return Status::InvalidArgument(fmt::format(
+        "data.vocabulary is {}; allowed: from {}, the tokens that data.tokenizer has, or 0 for as "
+        "many",
+        vocabulary,
+        bpe->size()));
+  }
+  PS_ASSIGN(Texts<uint32_t> texts, ReadTokens(config, *bpe, progress));
+  PS_ASSIGN(LoadedData loaded, Cut(config, vocabulary, std::move(texts)));
+  // What the labels mean: equal tokens of another tokenizer are another text.
+  loaded.fingerprint.train_labels_crc = bpe->crc();
+  loaded.fingerprint.test_labels_crc = bpe->crc();
+  return loaded;
+}
+
+}  // namespace
+
+Result<LoadedData> LoadText(const proto::DataConfig& config, LoadProgress* progress) {
+  if (!config.tokenizer.empty()) {
+    return LoadTokens(config, progress);
+  }
+  const uint32_t vocabulary = config.vocabulary == 0 ? kBytesVocabulary : config.vocabulary;
+  PS_ASSIGN(Texts<uint8_t> texts, ReadText(config, vocabulary, progress));
+  return Cut(config, vocabulary, std::move(texts));
+}
+
+}  // namespace ps::worker
