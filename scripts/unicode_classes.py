@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prints worker/data/text/unicode_classes.cc: which characters are letters, numbers and white space, as
-Python's unicodedata has them (categories L* and N*, property White_Space).
+"""Prints worker/data/text/unicode_classes.cc: which characters are letters, numbers and white space,
+as Python's unicodedata has them (categories L* and N*, property White_Space).
 
     scripts/unicode_classes.py > worker/data/text/unicode_classes.cc
 """
