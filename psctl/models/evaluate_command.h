@@ -11,6 +11,8 @@ struct EvaluateCommand {
   ModelChoice choice;
   std::string data;  // empty: where the model's job had it
   bool is_json = false;
+  bool has_confusion = false;
+  std::string plot_path;  // of the confusion matrix; empty: none
 };
 
 extern const Command kEvaluate;

@@ -317,6 +317,10 @@ void DrawPanel(const PlotPanel& panel, double end, double top, std::string* svg)
 
 }  // namespace
 
+std::string_view PlotStyle() {
+  return kPlotStyle;
+}
+
 std::string StemOf(const std::string& path) {
   return Printable(std::filesystem::path(path).stem().string());
 }

@@ -24,6 +24,9 @@ struct PlotPanel {
 /// Letters of a title for which there is room.
 inline constexpr size_t kTitleWidth = 84;
 
+/// The colours and letters of all plots: classes page, ink, soft, axis, title and those of lines.
+std::string_view PlotStyle();
+
 /// How a title names a file: "p3" of "traces/p3.csv". Printable.
 std::string StemOf(const std::string& path);
 

@@ -101,6 +101,7 @@ Result<Batch> TrainedModel::Fetch(const Inputs& inputs, uint64_t begin, uint64_t
         all_images.subspan(i * size, size),
         all_labels.subspan(i * labels, labels)));
   }
+  last_labels_ = all_labels;
   return Batch{all_images, all_labels};
 }
 

@@ -42,6 +42,9 @@ class TrainedModel {
   /// The same for one sample's values, as they enter the model.
   Result<std::span<const float>> Apply(std::span<const float> input);
 
+  /// Labels of the samples of the last call, as their files have them; Model::labels each.
+  std::span<const uint32_t> labels() const { return last_labels_; }
+
  private:
   TrainedModel(Model model, std::vector<double> target_means, kernels::Backend* backend)
       : model_(std::move(model)), target_means_(std::move(target_means)), backend_(*backend) {}
@@ -61,6 +64,7 @@ class TrainedModel {
   std::unique_ptr<kernels::Memory> images_;
   std::unique_ptr<kernels::Memory> labels_;
   std::unique_ptr<kernels::Memory> outputs_;
+  std::span<const uint32_t> last_labels_;
 };
 
 /// 1 / (1 + exp(-output)): the probability of a label that is 0 or 1.

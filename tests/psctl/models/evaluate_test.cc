@@ -35,6 +35,42 @@ TEST_F(EvaluateTest, LossAndHitsAreThoseOfTheLabels) {
   EXPECT_THAT(out_, HasSubstr("\"correct\": 2"));
 }
 
+TEST_F(EvaluateTest, WhatIsTakenForWhatIsCountedAndDrawn) {
+  WriteModel("table.safetensors", TableCard(), table_values_);
+  WriteFile("data/test.csv", "kind,a,b\ncat,1,0\nemu,0,0\ncat,0,0\nemu,0,2\nemu,0,1\n");
+  const std::string plot = root_ / "confusion.svg";
+  ASSERT_EQ(
+      Run({"evaluate", root_ / "table.safetensors", root_ / "data", "--confusion", "--plot", plot}),
+      0)
+      << err_;
+  EXPECT_THAT(
+      out_,
+      HasSubstr("\n"
+                "is, taken for:  cat  dog, wet  emu\n"
+                "cat               2         .    .\n"
+                "dog, wet          .         .    .\n"
+                "emu               1         2    .\n"
+                "\n"
+                "class     samples  found %  taken for it  rightly %\n"
+                "cat             2    100.0             3       66.7\n"
+                "dog, wet        0        -             2        0.0\n"
+                "emu             3      0.0             0          -\n"
+                "\n"
+                "is   taken for  samples\n"
+                "emu  dog, wet         2\n"
+                "emu  cat              1\n"));
+  const std::string svg = ReadFile(plot).value();
+  EXPECT_THAT(svg, HasSubstr("confusion of "));
+  EXPECT_THAT(svg, HasSubstr("class=\"wrong\""));
+  EXPECT_THAT(svg, HasSubstr(">dog, wet</text>"));
+  ASSERT_EQ(
+      Run({"evaluate", root_ / "table.safetensors", root_ / "data", "--confusion", "--json"}), 0);
+  EXPECT_THAT(out_, ContainsRegex("\"confusion\": \\[[^]]*2,[^]]*0,[^]]*0"));
+  WriteModel("targets.safetensors", TargetsCard(proto::LayerKind::kMse), {1, 0, 0, 1, 0, 0});
+  EXPECT_EQ(Run({"evaluate", root_ / "targets.safetensors", root_ / "data", "--confusion"}), 1);
+  EXPECT_THAT(err_, HasSubstr("one class a sample, of up to 4096; this one learns numbers"));
+}
+
 TEST_F(EvaluateTest, OfItsOwnDataTheRunsTestSamplesAreTaken) {
   worker::ModelCard card = TableCard();
   card.data.test_samples = 1;
