@@ -21,6 +21,8 @@ NEEDS=(
   "libcurl4-openssl-dev"
   "libssl-dev"
   "libisal-dev"
+  "libjpeg-dev"
+  "libpng-dev"
   "libmicrohttpd-dev"
   "dataset-fashion-mnist"
 )

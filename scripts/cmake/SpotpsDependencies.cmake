@@ -56,6 +56,18 @@ add_library(ps_isal INTERFACE)
 target_include_directories(ps_isal SYSTEM INTERFACE "${PS_ISAL_INCLUDE}")
 target_link_libraries(ps_isal INTERFACE "${PS_ISAL_LIBRARY}")
 
+# libjpeg-turbo and libpng: pictures in files. Linked by worker/data/pictures alone.
+find_library(PS_JPEG_LIBRARY jpeg REQUIRED)
+find_path(PS_JPEG_INCLUDE jpeglib.h REQUIRED)
+add_library(ps_jpeg INTERFACE)
+target_include_directories(ps_jpeg SYSTEM INTERFACE "${PS_JPEG_INCLUDE}")
+target_link_libraries(ps_jpeg INTERFACE "${PS_JPEG_LIBRARY}")
+find_library(PS_PNG_LIBRARY png REQUIRED)
+find_path(PS_PNG_INCLUDE png.h REQUIRED)
+add_library(ps_png INTERFACE)
+target_include_directories(ps_png SYSTEM INTERFACE "${PS_PNG_INCLUDE}")
+target_link_libraries(ps_png INTERFACE "${PS_PNG_LIBRARY}")
+
 # libcurl. Linked by checkpoint/remote alone. 7.85 brought the option that names the protocols.
 find_package(CURL 7.85 REQUIRED)
 add_library(ps_curl INTERFACE)

@@ -6,7 +6,7 @@
 namespace ps::fuzz {
 namespace {
 
-constexpr std::array<Target, 31> kTargets = {
+constexpr std::array<Target, 33> kTargets = {
     {{"frames", FuzzFrames},
      {"job", FuzzJob},
      {"overrides", FuzzOverrides},
@@ -35,6 +35,8 @@ constexpr std::array<Target, 31> kTargets = {
      {"bpe", FuzzBpe},
      {"npy", FuzzNpy},
      {"table", FuzzTable},
+     {"png", FuzzPng},
+     {"jpeg", FuzzJpeg},
      {"safetensors", FuzzSafetensors},
      {"host_port", FuzzHostPort},
      {"flags", FuzzFlags}}};

@@ -61,6 +61,9 @@ bool FuzzText(std::span<const uint8_t> input);
 /// vocab.json, merges.txt and a text, a zero byte between.
 bool FuzzBpe(std::span<const uint8_t> input);
 bool FuzzNpy(std::span<const uint8_t> input);
+/// Pictures in files. The first byte says in how many channels and to which size they are resized.
+bool FuzzPng(std::span<const uint8_t> input);
+bool FuzzJpeg(std::span<const uint8_t> input);
 /// A table, plain and gzip. The first byte says whether it has tabs, and a header.
 bool FuzzTable(std::span<const uint8_t> input);
 
