@@ -85,7 +85,8 @@ Status ApplyAll(
     PS_ASSIGN(const std::span<const float> outputs, model->Apply(inputs, begin, end));
     const size_t size = outputs.size() / (end - begin);
     for (uint64_t i = begin; i < end; ++i) {
-      PS_TRY(predictions->Append(i, outputs.subspan((i - begin) * size, size), &text));
+      const std::string name = inputs.names.empty() ? std::to_string(i) : inputs.names[i];
+      PS_TRY(predictions->Append(name, outputs.subspan((i - begin) * size, size), &text));
     }
     PS_TRY(output->Write(text));
     text.clear();

@@ -25,9 +25,9 @@ std::string TokenText(const std::string& bytes) {
   return text;
 }
 
-Status NoNumbers(uint64_t sample) {
+Status NoNumbers(const std::string& name) {
   return Status::Corruption(
-      fmt::format("the model gives values for sample {} that are no numbers", sample));
+      fmt::format("the model gives values for sample {} that are no numbers", Printable(name)));
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ Result<Predictions> Predictions::Of(
 }
 
 std::string Predictions::Header() const {
-  std::string text = "sample";
+  std::string text = card_.data.format == proto::DatasetFormat::kPictures ? "file" : "sample";
   if (task_ != proto::Task::kClasses) {
     const bool has_names = !card_.label_columns.empty();
     const char* const front = task_ == proto::Task::kLabels ? "p_" : has_names ? "" : "value_";
@@ -96,11 +96,11 @@ std::string Predictions::NameOf(uint32_t number) const {
 }
 
 Status Predictions::AppendTargets(
-    uint64_t sample, std::span<const float> outputs, std::string* text) const {
+    const std::string& name, std::span<const float> outputs, std::string* text) const {
   if (!std::ranges::all_of(outputs, [](float output) { return std::isfinite(output); })) {
-    return NoNumbers(sample);
+    return NoNumbers(name);
   }
-  *text += std::to_string(sample);
+  *text += CsvCell(name);
   for (const float output : outputs) {
     *text += task_ == proto::Task::kLabels ? fmt::format(",{:.7g}", worker::Sigmoid(output))
                                            : fmt::format(",{}", output);
@@ -109,21 +109,22 @@ Status Predictions::AppendTargets(
   return Status::Ok();
 }
 
-Status Predictions::Append(uint64_t sample, std::span<const float> outputs, std::string* text) {
+Status Predictions::Append(
+    const std::string& name, std::span<const float> outputs, std::string* text) {
   if (task_ != proto::Task::kClasses) {
-    return AppendTargets(sample, outputs, text);
+    return AppendTargets(name, outputs, text);
   }
   // A sample may have many tokens: the last one's is the one that nobody knows.
   const std::span<const float> last = outputs.last(order_.size());
   if (!worker::Softmax(last, &probabilities_)) {
-    return NoNumbers(sample);
+    return NoNumbers(name);
   }
   std::iota(order_.begin(), order_.end(), 0);
   std::partial_sort(
       order_.begin(), order_.begin() + top_, order_.end(), [&](uint32_t a, uint32_t b) {
         return last[a] > last[b] || (last[a] == last[b] && a < b);
       });
-  *text += std::to_string(sample);
+  *text += CsvCell(name);
   for (uint32_t i = 0; i < top_; ++i) {
     *text += fmt::format(",{},{:.7g}", NameOf(order_[i]), probabilities_[order_[i]]);
   }

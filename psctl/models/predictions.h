@@ -23,7 +23,8 @@ namespace ps::psctl {
 ///   numbers         sample,NAME,...                         as value_0 where they have no names
 ///   several labels  sample,p_NAME,...                       each one's own probability
 ///
-/// Samples are numbered from 0. A token is its text, or <0x0a> for each byte where that is none to
+/// Samples are numbered from 0; pictures in files of their own have a column `file` in that place,
+/// with the file's name. A token is its text, or <0x0a> for each byte where that is none to
 /// be shown.
 class Predictions {
  public:
@@ -34,15 +35,16 @@ class Predictions {
 
   std::string Header() const;
 
-  /// Appends a sample's line. `outputs`: as TrainedModel::Apply has them. Errors: kCorruption, the
-  /// model gives values that are no numbers for it.
-  Status Append(uint64_t sample, std::span<const float> outputs, std::string* text);
+  /// Appends the line of a sample, which begins with `name`. `outputs`: as TrainedModel::Apply has
+  /// them. Errors: kCorruption, the model gives values that are no numbers for it.
+  Status Append(const std::string& name, std::span<const float> outputs, std::string* text);
 
  private:
   Predictions(const worker::ModelCard& card, uint32_t top)
       : card_(card), task_(card.task()), top_(top) {}
 
-  Status AppendTargets(uint64_t sample, std::span<const float> outputs, std::string* text) const;
+  Status AppendTargets(
+      const std::string& name, std::span<const float> outputs, std::string* text) const;
   std::string NameOf(uint32_t number) const;
 
   const worker::ModelCard& card_;

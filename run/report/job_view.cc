@@ -47,12 +47,14 @@ std::string ClassesText(const std::vector<std::string>& names) {
 }
 
 /// "README.txt: called like data, and left out"
-std::string LeftOutText(const std::vector<std::string>& names) {
+std::string LeftOutText(proto::DatasetFormat format, const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) {
     text += (text.empty() ? "" : ", ") + Printable(name);
   }
-  return text + ": left out, since files that are called so tell people of the data";
+  return text + (format == proto::DatasetFormat::kPictures
+                     ? ": left out, since they are no png, jpg or jpeg in the folder of a class"
+                     : ": left out, since files that are called so tell people of the data");
 }
 
 /// What ps_worker is told where a program computes, for a shell; empty: nothing.
@@ -293,7 +295,7 @@ std::vector<std::pair<std::string, std::string>> DescribeJob(
     pairs.emplace_back("classes", ClassesText(parts.data.class_names));
   }
   if (!parts.data.left_out.empty()) {
-    pairs.emplace_back("no data", LeftOutText(parts.data.left_out));
+    pairs.emplace_back("no data", LeftOutText(config.data.format, parts.data.left_out));
   }
   for (std::string& note : JobNotes(config, parts)) {
     pairs.emplace_back("note", std::move(note));

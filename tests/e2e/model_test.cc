@@ -11,6 +11,7 @@
 #include <fstream>
 #include <string>
 
+#include "tests/base/png_bytes.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/e2e/support/train_run.h"
 
@@ -102,6 +103,54 @@ TEST_F(ModelTest, ATableOfNumbersIsLearntAndMeasuredByR2) {
   const Json result = Json::Parse(evaluated.out).value();
   EXPECT_NEAR(result["r2"].number(), summary["test_r2"].number(), 1e-6);
   EXPECT_NEAR(result["mae"].number(), summary["figures"]["test_mae"].number(), 1e-5);
+}
+
+TEST_F(ModelTest, PicturesInFoldersAreLearntAndToldByTheirNames) {
+  // Stripes across and stripes down, beginning anywhere.
+  const std::string data = folder_ / "stripes";
+  for (const std::string name : {"across", "down"}) {
+    for (int i = 0; i < 80; ++i) {
+      std::string pixels;
+      for (int y = 0; y < 12; ++y) {
+        for (int x = 0; x < 16; ++x) {
+          pixels += static_cast<char>(
+              (i / 4 + (name == "down" ? x : y)) % 4 < 2 ? 200 - i % 20 : 20 + i % 20);
+        }
+      }
+      const std::string folder = data + (i < 64 ? "/train/" : "/test/") + name;
+      std::filesystem::create_directories(folder);
+      WriteText(folder + "/" + std::to_string(i) + ".png", PngOf(16, 12, pixels));
+    }
+  }
+  WriteText(data + "/train/down/Thumbs.db", "no picture");
+  job_.Set(
+          "data",
+          R"({"format": "pictures", "picture": {"height": 12, "channels": 1}, "directory": ")" +
+              data + R"("})")
+      .Set(
+          "model",
+          R"({"layers": [{"kind": "conv2d", "out": 4, "kernel": 3}, {"kind": "relu"},)"
+          R"( {"kind": "global_avg_pool"}, {"kind": "linear", "out": 2}]})")
+      .Set("optimizer", R"({"kind": "adam", "lr": 0.03})")
+      .Set("train", R"({"epochs": 20, "minibatch": 16, "evaluate_every_epochs": 20})");
+  job_.Write();
+  const Output checked = Psctl({"check", job_.path()});
+  EXPECT_THAT(checked.out, HasSubstr("train/down/Thumbs.db: left out, since they are no png"));
+  TrainRun run(job_);
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectExactLedger();
+  EXPECT_GT(run.Summary()["test_accuracy"].number(), 0.9);
+  EXPECT_EQ(ReadText(run.Root() + "/classes.txt"), "across\ndown\n");
+  const Output evaluated = Psctl({"evaluate", ModelOf(run), "--json"});
+  ASSERT_EQ(evaluated.end, ProcessEnd{}) << evaluated.err;
+  EXPECT_EQ(
+      Json::Parse(evaluated.out).value()["accuracy"].number(),
+      run.Summary()["test_accuracy"].number());
+  const Output applied = Psctl({"apply", ModelOf(run), data + "/test/down", "-o", "-"});
+  ASSERT_EQ(applied.end, ProcessEnd{}) << applied.err;
+  EXPECT_THAT(
+      applied.out,
+      AllOf(HasSubstr("file,class,probability,p_across,p_down\n"), HasSubstr("\n79.png,down,")));
 }
 
 TEST_F(ModelTest, ARunBeginsFromTheModelOfAnotherIfItFits) {

@@ -617,7 +617,15 @@ TEST(JobConfigErrorTest, ModelsOfSequencesAreExplained) {
       {job(R"({"name": "gpt"})",
            R"({"format": "text", "directory": ".", "augment": {"flip": true}})"),
        "job.json:3:46: data.augment has no meaning for format \"text\"; allowed for: idx, cifar10, "
-       "cifar100, npy"},
+       "cifar100, npy, pictures"},
+      {job(R"({"name": "mlp"})", R"({"directory": ".", "picture": {"height": 8}})"),
+       "job.json:3:28: data.picture has no meaning for format \"idx\"; allowed for: pictures"},
+      {job(R"({"name": "mlp"})",
+           R"({"format": "pictures", "directory": ".", "picture": {"channels": 2}})"),
+       "job.json:3:74: data.picture.channels is 2; allowed: 1 (grey), 3 (red, green and blue)"},
+      {job(R"({"name": "mlp"})",
+           R"({"format": "pictures", "directory": ".", "picture": {"height": 5000}})"),
+       "job.json:3:72: data.picture.height is 5000; allowed: a whole number from 0 to 4096"},
   });
 }
 

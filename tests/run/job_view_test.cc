@@ -157,7 +157,14 @@ TEST(JobViewTest, TheOrderOfNamedClassesAndWhatIsNoDataAreSaid) {
   parts.data.class_names = {"iris", "rose"};
   parts.data.left_out = {"README.txt"};
   EXPECT_EQ(RowsOf({}, parts, "classes"), "0 = iris, 1 = rose\n");
-  EXPECT_THAT(RowsOf({}, parts, "no data"), HasSubstr("README.txt: left out"));
+  EXPECT_THAT(
+      RowsOf({}, parts, "no data"), HasSubstr("README.txt: left out, since files that are"));
+  proto::JobConfig pictures;
+  pictures.data.format = proto::DatasetFormat::kPictures;
+  parts.data.left_out = {"train/iris/Thumbs.db", "4 more"};
+  EXPECT_THAT(
+      RowsOf(pictures, parts, "no data"),
+      HasSubstr("train/iris/Thumbs.db, 4 more: left out, since they are no png, jpg or jpeg"));
 }
 
 TEST(JobViewTest, HowOftenAndAsWhatTheModelTravelsIsToldWhereItIsNotTheUsual) {

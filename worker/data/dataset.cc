@@ -36,6 +36,8 @@ Result<LoadedData> LoadFiles(
     case proto::DatasetFormat::kCsv:
     case proto::DatasetFormat::kTsv:
       return LoadTable(config, task, progress);
+    case proto::DatasetFormat::kPictures:
+      return LoadPictures(config, progress);
     default:
       return LoadImages(config, progress);
   }
@@ -80,8 +82,14 @@ Result<DatasetInfo> InspectFiles(
     return data.info;
   }
   PS_TRY(CheckTask(config, task));
-  return config.format == proto::DatasetFormat::kNpy ? InspectNpy(config, task)
-                                                     : InspectImages(config);
+  switch (config.format) {
+    case proto::DatasetFormat::kNpy:
+      return InspectNpy(config, task);
+    case proto::DatasetFormat::kPictures:
+      return InspectPictures(config);
+    default:
+      return InspectImages(config);
+  }
 }
 
 }  // namespace

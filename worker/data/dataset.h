@@ -64,6 +64,7 @@ class Dataset {
   ///   kCifar100  train.bin, test.bin, each plain or with .gz
   ///   kText      *.txt and *.txt.gz; of config.tokenizer vocab.json and merges.txt
   ///   kCsv       train*.csv, test*.csv, each plain or with .gz; kTsv likewise
+  ///   kPictures  train/CLASS/, test/CLASS/ with PNG and JPEG: see ListPictureFolders
   /// What of these is no data: see DataListing.
   ///   kNpy       train-inputs*.npy, train-labels*.npy, test-inputs*.npy, test-labels*.npy
   /// The classes of IDX data are 0 to k-1, all of which occur in training, whatever the limits.
@@ -82,7 +83,8 @@ class Dataset {
       proto::Task task = proto::Task::kClasses,
       uint64_t seed = 1);
 
-  /// The same info; of IDX files without reading the pixels. Same errors, as far as it reads.
+  /// The same info; of IDX files and pictures in folders without reading the pixels. Same errors,
+  /// as far as it reads.
   static Result<DatasetInfo> Inspect(
       const proto::DataConfig& config,
       proto::Task task = proto::Task::kClasses,
@@ -115,7 +117,7 @@ class Dataset {
   /// are no pictures of bytes.
   const PictureFormat* pictures() const { return data_.train->pictures(); }
 
-  /// What bytes of pictures become, by channel; empty: they are none of idx or CIFAR.
+  /// What bytes of pictures become, by channel; empty: they are none of idx, CIFAR or folders.
   const std::vector<ByteNormal>& normals() const { return data_.normals; }
 
   BatchLayout LayoutOf(BatchForm form) const { return {info(), form, pictures()}; }

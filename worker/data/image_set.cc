@@ -163,37 +163,19 @@ void AddBytes(std::span<const uint8_t> bytes, ByteSums* sums) {
   }
 }
 
-/// What the bytes of each channel become. Integer sums make it independent of any order.
-std::vector<ByteNormal> Normalisation(const LabeledImages& images) {
-  const auto channels = static_cast<size_t>(images.shape.channels);
-  const auto plane = static_cast<size_t>(images.shape.height * images.shape.width);
-  std::vector<ByteNormal> normals;
-  for (size_t c = 0; c < channels; ++c) {
-    ByteSums sums;
-    for (uint64_t i = 0; i < images.count(); ++i) {
-      AddBytes(std::span(images.pixels).subspan((i * channels + c) * plane, plane), &sums);
-    }
-    const double count = static_cast<double>(images.count() * plane);
-    const double mean = static_cast<double>(sums.values) / count;
-    const double variance = static_cast<double>(sums.squares) / count - mean * mean;
-    // Images of one grey value have no spread to normalise; half a grey level avoids dividing by 0.
-    normals.push_back({mean, std::max(std::sqrt(std::max(variance, 0.0)), 0.5)});
-  }
-  return normals;
-}
-
 class ImageSamples final : public Samples {
  public:
   using Tables = std::vector<std::array<float, 256>>;
 
-  ImageSamples(LabeledImages images, Tables value_of_byte, uint32_t pad)
-      : images_(std::move(images)),
-        format_{
-            images_.shape.channels,
-            images_.shape.height,
-            images_.shape.width,
-            int64_t{pad},
-            std::move(value_of_byte)},
+  ImageSamples(
+      const Shape& shape,
+      std::vector<uint8_t> pixels,
+      std::vector<uint32_t> labels,
+      Tables value_of_byte,
+      uint32_t pad)
+      : pixels_(std::move(pixels)),
+        labels_(std::move(labels)),
+        format_{shape.channels, shape.height, shape.width, int64_t{pad}, std::move(value_of_byte)},
         pad_(pad) {}
 
   Status Read(
@@ -201,9 +183,9 @@ class ImageSamples final : public Samples {
       uint64_t /*draw*/,
       std::span<float> input,
       std::span<uint32_t> labels) const override {
-    labels[0] = images_.labels[sample];
-    const auto height = static_cast<size_t>(images_.shape.height);
-    const auto width = static_cast<size_t>(images_.shape.width);
+    labels[0] = labels_[sample];
+    const auto height = static_cast<size_t>(format_.height);
+    const auto width = static_cast<size_t>(format_.width);
     const uint8_t* pixel = PixelsOf(sample);
     const size_t padded_width = width + 2 * pad_;
     float* plane = input.data();
@@ -232,7 +214,7 @@ class ImageSamples final : public Samples {
       std::span<uint8_t> bytes,
       PictureMove* move,
       std::span<uint32_t> labels) const override {
-    labels[0] = images_.labels[sample];
+    labels[0] = labels_[sample];
     std::copy_n(PixelsOf(sample), bytes.size(), bytes.data());
     *move = {};
     return Status::Ok();
@@ -240,23 +222,58 @@ class ImageSamples final : public Samples {
 
  private:
   const uint8_t* PixelsOf(uint64_t sample) const {
-    return images_.pixels.data() + sample * static_cast<uint64_t>(format_.byte_count());
+    return pixels_.data() + sample * static_cast<uint64_t>(format_.byte_count());
   }
 
-  const LabeledImages images_;
+  const std::vector<uint8_t> pixels_;
+  const std::vector<uint32_t> labels_;
   const PictureFormat format_;  // its values are normalised
   const size_t pad_;
 };
 
 }  // namespace
 
+std::vector<ByteNormal> NormalsOf(const Shape& shape, std::span<const uint8_t> pixels) {
+  const auto channels = static_cast<size_t>(shape.channels);
+  const auto plane = static_cast<size_t>(shape.height * shape.width);
+  const size_t images = pixels.size() / (channels * plane);
+  std::vector<ByteNormal> normals;
+  for (size_t c = 0; c < channels; ++c) {
+    ByteSums sums;
+    for (size_t i = 0; i < images; ++i) {
+      AddBytes(pixels.subspan((i * channels + c) * plane, plane), &sums);
+    }
+    const double count = static_cast<double>(images * plane);
+    const double mean = static_cast<double>(sums.values) / count;
+    const double variance = static_cast<double>(sums.squares) / count - mean * mean;
+    // Images of one grey value have no spread to normalise; half a grey level avoids dividing by 0.
+    normals.push_back({mean, std::max(std::sqrt(std::max(variance, 0.0)), 0.5)});
+  }
+  return normals;
+}
+
 std::unique_ptr<const Samples> MakeImageSamples(
-    LabeledImages images, const std::vector<ByteNormal>& normals, uint32_t pad) {
+    const Shape& shape,
+    std::vector<uint8_t> pixels,
+    std::vector<uint32_t> labels,
+    const std::vector<ByteNormal>& normals,
+    uint32_t pad) {
   ImageSamples::Tables tables;
   for (const ByteNormal& normal : normals) {
     tables.push_back(normal.Values());
   }
-  return std::make_unique<ImageSamples>(std::move(images), std::move(tables), pad);
+  return std::make_unique<ImageSamples>(
+      shape, std::move(pixels), std::move(labels), std::move(tables), pad);
+}
+
+std::unique_ptr<const Samples> MakeImageSamples(
+    LabeledImages images, const std::vector<ByteNormal>& normals, uint32_t pad) {
+  return MakeImageSamples(
+      images.shape,
+      std::move(images.pixels),
+      std::vector<uint32_t>(images.labels.begin(), images.labels.end()),
+      normals,
+      pad);
 }
 
 Result<LoadedData> LoadImages(const proto::DataConfig& config, LoadProgress* progress) {
@@ -278,7 +295,7 @@ Result<LoadedData> LoadImages(const proto::DataConfig& config, LoadProgress* pro
   loaded.fingerprint.train_labels_crc = crc(data.train.labels);
   loaded.fingerprint.test_images_crc = crc(data.test.pixels);
   loaded.fingerprint.test_labels_crc = crc(data.test.labels);
-  loaded.normals = Normalisation(data.train);
+  loaded.normals = NormalsOf(data.train.shape, data.train.pixels);
   for (const ByteNormal& normal : loaded.normals) {
     loaded.black.push_back(normal.Values()[0]);
   }

@@ -30,9 +30,11 @@ struct DatasetInfo {
   uint64_t train_count = 0;  // after DataConfig::train_samples
   uint64_t test_count = 0;
   uint64_t validation_count = 0;  // of those for training, which has the others: train_count
-  /// Name of each class, by number; only for tables whose labels are not numbers from 0.
+  /// Name of each class, by number; only for pictures in folders, and for tables whose labels are
+  /// not numbers from 0.
   std::vector<std::string> class_names = {};
-  /// Names of files in data.directory that are called like data and were taken for none.
+  /// Names of files in data.directory that were taken for no data: of those that are called like
+  /// it, or, of pictures in folders, of all others.
   std::vector<std::string> left_out = {};
 
   friend bool operator==(const DatasetInfo&, const DatasetInfo&) = default;
@@ -71,7 +73,7 @@ struct LoadedData {
   std::unique_ptr<const Samples> test;
   std::shared_ptr<const Samples> as_stored;  // `train` before it was augmented
   std::vector<float> black;                  // of each channel of a picture; zeroes when empty
-  std::vector<ByteNormal> normals = {};      // of idx and CIFAR, by channel
+  std::vector<ByteNormal> normals = {};      // of idx, CIFAR and pictures, by channel
   std::vector<double> target_means;  // where numbers are learnt: of each, over the training samples
   std::string note;                  // for people: why the cache has no part in it; or empty
   bool is_checked = true;  // false: there is so much that values are looked at when they are read
@@ -87,6 +89,19 @@ Result<DatasetInfo> InspectImages(const proto::DataConfig& config);
 /// Pictures whose bytes become what `normals` say, one a channel.
 std::unique_ptr<const Samples> MakeImageSamples(
     LabeledImages images, const std::vector<ByteNormal>& normals, uint32_t pad);
+/// The same of pixels [n, c, h, w] and labels [n].
+std::unique_ptr<const Samples> MakeImageSamples(
+    const Shape& shape,
+    std::vector<uint8_t> pixels,
+    std::vector<uint32_t> labels,
+    const std::vector<ByteNormal>& normals,
+    uint32_t pad);
+/// What the bytes of each channel become: mean and deviation of all. Integer sums make it
+/// independent of any order.
+std::vector<ByteNormal> NormalsOf(const Shape& shape, std::span<const uint8_t> pixels);
+/// pictures: PNG and JPEG in folders of classes.
+Result<LoadedData> LoadPictures(const proto::DataConfig& config, LoadProgress* progress);
+Result<DatasetInfo> InspectPictures(const proto::DataConfig& config);
 Result<LoadedData> LoadText(const proto::DataConfig& config, LoadProgress* progress);
 Result<LoadedData> LoadNpy(
     const proto::DataConfig& config, proto::Task task, LoadProgress* progress);

@@ -19,7 +19,7 @@ using proto::DatasetFormat;
 
 bool IsPictures(DatasetFormat format) {
   return format == DatasetFormat::kIdx || format == DatasetFormat::kCifar10 ||
-         format == DatasetFormat::kCifar100;
+         format == DatasetFormat::kCifar100 || format == DatasetFormat::kPictures;
 }
 
 bool IsTable(DatasetFormat format) {

@@ -25,9 +25,10 @@ Status NoLabels(const std::string& path, std::string_view remedy);
 /// kInvalidArgument: samples of `path` are not what the model takes.
 Status OtherShape(const std::string& path, const Shape& shape, const Shape& model);
 
-Result<Inputs> OpenPictures(const InputsWanted& wanted);  // idx, cifar10, cifar100
-Result<Inputs> OpenArrays(const InputsWanted& wanted);    // npy
-Result<Inputs> OpenTables(const InputsWanted& wanted);    // csv, tsv
+Result<Inputs> OpenPictures(const InputsWanted& wanted);      // idx, cifar10, cifar100
+Result<Inputs> OpenPictureFiles(const InputsWanted& wanted);  // pictures
+Result<Inputs> OpenArrays(const InputsWanted& wanted);        // npy
+Result<Inputs> OpenTables(const InputsWanted& wanted);        // csv, tsv
 Result<Inputs> OpenTexts(const InputsWanted& wanted);
 
 }  // namespace ps::worker

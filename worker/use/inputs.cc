@@ -39,6 +39,8 @@ Result<Inputs> OpenInputs(
     case proto::DatasetFormat::kCsv:
     case proto::DatasetFormat::kTsv:
       return OpenTables(wanted);
+    case proto::DatasetFormat::kPictures:
+      return OpenPictureFiles(wanted);
     default:
       return OpenPictures(wanted);
   }

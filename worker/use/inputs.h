@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "ps/base/status.h"
 #include "worker/data/load_progress.h"
@@ -18,6 +19,7 @@ struct Inputs {
   std::unique_ptr<const Samples> samples;  // labels are 0 where there are none
   uint64_t count = 0;
   bool has_labels = false;
+  std::vector<std::string> names = {};  // of samples that are files of their own
 };
 
 enum class LabelUse : uint8_t {
@@ -33,6 +35,7 @@ enum class LabelUse : uint8_t {
 ///   cifar100   test.bin                                        likewise
 ///   npy        test-inputs*.npy, test-labels*.npy              inputs
 ///   csv, tsv   test*.csv, test*.tsv                            rows
+///   pictures   test/CLASS/ and so on; CLASS/; for kIgnored any    a picture
 ///   text       *.txt, of which the last data.test_share        all of it, in samples of a context
 ///
 /// Tables are matched by the names of their columns, in any order. Labels of a file of its own are

@@ -312,7 +312,12 @@ std::string Prepare(const ModelCard& card) {
   const std::string black =
       pad > 0 ? fmt::format("    inputs = functional.pad(inputs, ({0}, {0}, {0}, {0}))\n", pad)
               : "";
-  return fmt::format(kPrepareBytes, shape, black, in.is_flat() ? "(-1,)" : "(-1, 1, 1)");
+  std::string read;
+  if (card.data.format == proto::DatasetFormat::kPictures) {
+    read =
+        fmt::format(kReadPicture, in.channels, in.height, in.width, in.channels == 1 ? "L" : "RGB");
+  }
+  return read + fmt::format(kPrepareBytes, shape, black, in.is_flat() ? "(-1,)" : "(-1, 1, 1)");
 }
 
 }  // namespace

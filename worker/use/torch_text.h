@@ -129,6 +129,36 @@ inline constexpr const char* kPrepareValues = R"py(def prepare(inputs):
     return torch.as_tensor(inputs, dtype=torch.float32).reshape(-1, {0})
 )py";
 
+/// What pictures in files become, as worker/data/pictures has it.
+inline constexpr const char* kReadPicture = R"py(def read_picture(path):
+    """A PNG or JPEG file as bytes [{0}, {1}, {2}], as in training; torch.stack some for prepare.
+
+    Needs Pillow.
+    """
+    from PIL import Image, ImageOps
+
+    height, width = {1}, {2}
+
+    def covering(columns, rows):
+        if columns * height >= rows * width:
+            return height * columns // rows, height
+        return width, width * rows // columns
+
+    with Image.open(path) as image:
+        is_turned = image.getexif().get(0x0112, 1) > 4
+        columns, rows = covering(*(reversed(image.size) if is_turned else image.size))
+        least = (2 * rows, 2 * columns) if is_turned else (2 * columns, 2 * rows)
+        image.draft(None, least)
+        image = ImageOps.exif_transpose(image).convert("{3}")
+    image = image.resize(covering(*image.size), Image.Resampling.BILINEAR)
+    left, top = round((image.width - width) / 2), round((image.height - height) / 2)
+    image = image.crop((left, top, left + width, top + height))
+    pixels = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)
+    return pixels.reshape(height, width, {0}).permute(2, 0, 1)
+
+
+)py";
+
 inline constexpr const char* kPrepareBytes = R"py(def prepare(inputs):
     """Bytes [n, {0}], as they are in the data, to what enters the model."""
     inputs = torch.as_tensor(inputs).reshape(-1, {0})

@@ -56,6 +56,14 @@ struct AugmentConfig {
   friend bool operator==(const AugmentConfig&, const AugmentConfig&) = default;
 };
 
+struct PictureConfig {
+  uint32_t height = 0;  // 0: as the width; both: the size that all pictures have
+  uint32_t width = 0;
+  uint32_t channels = 3;  // or 1: grey
+
+  friend bool operator==(const PictureConfig&, const PictureConfig&) = default;
+};
+
 struct DataConfig {
   DatasetFormat format = DatasetFormat::kIdx;
   std::string directory;
@@ -67,7 +75,8 @@ struct DataConfig {
   std::string tokenizer;       // text: folder of its vocab.json and merges.txt; empty: bytes
   uint32_t vocabulary = 0;     // text, npy: tokens are below this; 0: all that there are (text)
   float mask = 0;              // text: share of tokens that are hidden; 0: the next token is learnt
-  float test_share = 0.1F;     // text: the last part of it, which is not trained on
+  float test_share = 0.1F;     // text: the last part of it, which is not trained on; pictures
+  PictureConfig picture;       // pictures: what they become
   bool header = true;          // csv, tsv: the first line names the columns
   std::string label;           // csv, tsv: name or number of the labels' column; empty: the last
   std::vector<std::string> labels;  // csv, tsv: of several columns; empty: one

@@ -35,6 +35,13 @@ void VisitFields(C& c, V&& visit) {
   visit("flip", c.flip);
 }
 
+template <MaybeConst<PictureConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("height", c.height);
+  visit("width", c.width);
+  visit("channels", c.channels);
+}
+
 template <MaybeConst<DataConfig> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("format", c.format);
@@ -48,6 +55,7 @@ void VisitFields(C& c, V&& visit) {
   visit("vocabulary", c.vocabulary);
   visit("mask", c.mask);
   visit("test_share", c.test_share);
+  visit("picture", c.picture);
   visit("header", c.header);
   visit("label", c.label);
   visit("labels", c.labels);

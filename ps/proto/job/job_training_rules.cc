@@ -91,6 +91,15 @@ Status Losses(const JobInFile& job) {
   return LabelColumns(job);
 }
 
+Status Pictures(const JobInFile& job) {
+  const uint32_t channels = job.config.data.picture.channels;
+  return channels != 2
+             ? Status::Ok()
+             : job.Error(
+                   "data.picture.channels",
+                   "data.picture.channels is 2; allowed: 1 (grey), 3 (red, green and blue)");
+}
+
 /// What gpt and bert ask for beyond each field's range.
 Status Transformer(const JobInFile& job) {
   const ModelConfig& model = job.config.model;
@@ -178,6 +187,7 @@ Status Model(const JobInFile& job) {
   }
   PS_TRY(Transformer(job));
   PS_TRY(Losses(job));
+  PS_TRY(Pictures(job));
   return Layers(job, model.layers, "model.layers");
 }
 

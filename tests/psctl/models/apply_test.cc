@@ -145,6 +145,36 @@ TEST_F(ApplyTest, PicturesWithoutLabelsAreNormalisedAsInTraining) {
   EXPECT_THAT(err_, HasSubstr("samples of 1x4x4; the model takes 1x3x3"));
 }
 
+TEST_F(ApplyTest, PicturesInFilesHaveALineEachWithTheirNames) {
+  WriteModel("picture.safetensors", PictureCard(), picture_values_);
+  WritePicture("new/b.png", 150);
+  WritePicture("new/a, old/c.PNG", 100);
+  WriteFile("new/notes.txt", "left out");
+  ASSERT_EQ(Apply("picture.safetensors", "new"), 0) << err_;
+  EXPECT_EQ(
+      out_,
+      "file,class,probability,p_bright,p_dark\n\"a, old/c.PNG\",bright,0.5,0.5,0.5\n"
+      "b.png,bright,0.7310586,0.7310586,0.2689414\n");
+  ASSERT_EQ(Apply("picture.safetensors", "new/b.png"), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("\nb.png,bright,0.7310586,"));
+  WritePicture("new/test/dark/z.png", 50);
+  ASSERT_EQ(Apply("picture.safetensors", "new"), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("\ntest/dark/z.png,dark,0.7310586,0.2689414,0.7310586\n"));
+  EXPECT_THAT(out_, Not(HasSubstr("b.png"))) << "laid out as for training, so its tests count";
+
+  WriteFile("new/test/bad.jpg", "no picture");
+  EXPECT_EQ(Apply("picture.safetensors", "new"), 1);
+  EXPECT_THAT(err_, HasSubstr("new/test/bad.jpg: neither a PNG nor a JPEG"));
+  std::filesystem::create_directories(root_ / "empty");
+  EXPECT_EQ(Apply("picture.safetensors", "empty"), 1);
+  EXPECT_THAT(err_, HasSubstr("empty has no pictures, which are files *.png, *.jpg and *.jpeg"));
+  worker::ModelCard card = PictureCard();
+  card.normals.clear();
+  WriteModel("picture.safetensors", card, picture_values_);
+  EXPECT_EQ(Apply("picture.safetensors", "new"), 1);
+  EXPECT_THAT(err_, HasSubstr("a mean for each channel"));
+}
+
 TEST_F(ApplyTest, ArraysNeedTheElementsThatTheModelHasLearnt) {
   worker::ModelCard card = TableCard();
   card.data.format = proto::DatasetFormat::kNpy;

@@ -287,5 +287,35 @@ TEST_F(EvaluateTest, ADeviceThatIsNotThereIsSaid) {
   EXPECT_EQ(Run({"evaluate", root_ / "table.safetensors", "--device", "auto"}), 0) << err_;
 }
 
+TEST_F(EvaluateTest, PicturesInFilesAreOfTheClassesThatTheirFoldersName) {
+  WriteModel("picture.safetensors", PictureCard(), picture_values_);
+  WritePicture("pictures/train/bright/0.png", 150);
+  WritePicture("pictures/train/bright/1.png", 160);
+  WritePicture("pictures/train/dark/0.png", 90);
+  WritePicture("pictures/train/dark/1.png", 110);
+  const auto evaluate = [&](const std::string& data) {
+    std::vector<std::string> words = {"evaluate", root_ / "picture.safetensors"};
+    if (!data.empty()) {
+      words.push_back(root_ / data);
+    }
+    return Run(words);
+  };
+  ASSERT_EQ(evaluate(""), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("50.00 %, 1 of 2 samples")) << "the last of each class are tests";
+  WritePicture("pictures/val/dark/5.png", 40);
+  ASSERT_EQ(evaluate(""), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("100.00 %, 1 of 1 sample"));
+  ASSERT_EQ(evaluate("pictures/train"), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("75.00 %, 3 of 4 samples")) << "a folder of classes";
+  EXPECT_EQ(evaluate("pictures/train/dark"), 1);
+  EXPECT_THAT(
+      err_, HasSubstr("has no labels, which are needed to evaluate; they are the names of"));
+  EXPECT_EQ(evaluate("pictures/train/dark/0.png"), 1);
+  EXPECT_THAT(err_, HasSubstr("name a folder that has folders of classes"));
+  WritePicture("pictures/val/night/5.png", 40);
+  EXPECT_EQ(evaluate(""), 1);
+  EXPECT_THAT(err_, HasSubstr("\"night\" is none of the model's classes, which are bright, dark"));
+}
+
 }  // namespace
 }  // namespace ps::psctl

@@ -17,6 +17,7 @@ namespace {
 
 using proto::LayerConfig;
 using proto::LayerKind;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -306,6 +307,19 @@ TEST_F(ModelExportTest, AModuleSaysWhatTheInputsAre) {
   ASSERT_TRUE(text.ok());
   EXPECT_THAT(*text, HasSubstr("CLASSES = [\n    \"cat\",\n    \"dog, wet\",\n    \"emu\",\n]\n"));
   EXPECT_THAT(*text, HasSubstr("COLUMNS = [\n    \"a\",\n    \"b\",\n]"));
+  worker::ModelCard pictures = PictureCard();
+  pictures.layers = {LayerOf(LayerKind::kFlatten), LayerOf(LayerKind::kLinear, 2)};
+  pictures.input = {3, 4, 5};
+  pictures.normals.assign(3, {100, 50});
+  WriteModel("pictures.safetensors", pictures);
+  ASSERT_EQ(Run({"model", "export", root_ / "pictures.safetensors", "--pytorch", file}), 0) << err_;
+  EXPECT_THAT(
+      ReadFile(file).value(),
+      AllOf(
+          HasSubstr("def read_picture(path):\n"),
+          HasSubstr("    height, width = 4, 5\n"),
+          HasSubstr(".convert(\"RGB\")\n"),
+          HasSubstr(".reshape(height, width, 3).permute(2, 0, 1)\n\n\ndef prepare(inputs):")));
   EXPECT_EQ(Run({"model", "export", root_ / "table.safetensors"}), 2);
   EXPECT_THAT(err_, HasSubstr("--pytorch"));
   EXPECT_EQ(Run({"model", "export", root_ / "nothing.safetensors", "--pytorch", file}), 1);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "checkpoint/model/safetensors.h"
 #include "ps/base/file.h"
 #include "ps/base/random.h"
+#include "tests/base/png_bytes.h"
 #include "tests/psctl/command_fixture.h"
 #include "worker/use/model_card.h"
 
@@ -128,6 +130,28 @@ class ModelFixture : public CommandFixture {
   }
 
   const std::vector<float> targets_values_ = {1, 0, 0, 1, 0, 0};  // weight, bias
+
+  /// Grey pictures of one pixel in files, to two classes: 100 is 0 to the first, 150 is 1.
+  worker::ModelCard PictureCard() {
+    worker::ModelCard card;
+    card.layers = {LayerOf(proto::LayerKind::kLinear, 2)};
+    card.data.format = proto::DatasetFormat::kPictures;
+    card.data.directory = root_ / "pictures";
+    card.input = {1, 1, 1};
+    card.classes = 2;
+    card.class_names = {"bright", "dark"};
+    card.normals = {{100, 50}};
+    return card;
+  }
+
+  const std::vector<float> picture_values_ = {1, 0, 0, 0};  // weight, bias
+
+  /// A PNG of one grey value.
+  void WritePicture(const std::string& name, uint8_t grey) {
+    const std::filesystem::path path = root_ / name;
+    std::filesystem::create_directories(path.parent_path());
+    WriteFile(name, PngOf(2, 3, std::string(6, static_cast<char>(grey))));
+  }
 
   /// A text of 4 bytes at a time; after a byte comes the next one of "abcd", whatever stands before
   /// it.

@@ -1,0 +1,144 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ps/base/crc32c.h"
+#include "ps/base/text.h"
+#include "worker/data/data_listing.h"
+#include "worker/data/image_files.h"
+#include "worker/data/pictures/picture_folders.h"
+#include "worker/data/pictures/picture_reader.h"
+#include "worker/data/samples.h"
+
+namespace ps::worker {
+namespace {
+
+/// The files in use, and what becomes of each.
+struct Listed {
+  LabeledPaths train;
+  LabeledPaths test;
+  PictureSize size;
+  DatasetInfo info;
+};
+
+/// The size that the config says, one side for both; nothing of it: the one that all pictures have.
+Result<PictureSize> SizeOf(
+    const proto::PictureConfig& config, const Listed& listed, LoadProgress* progress) {
+  if (config.height > 0 || config.width > 0) {
+    return PictureSize{
+        config.height > 0 ? config.height : config.width,
+        config.width > 0 ? config.width : config.height};
+  }
+  std::vector<std::string> paths = listed.train.paths;
+  paths.insert(paths.end(), listed.test.paths.begin(), listed.test.paths.end());
+  PS_ASSIGN(const PictureSize size, CommonSize(paths, progress));
+  if (std::max(size.height, size.width) > kImageSideMax) {
+    return Status::InvalidArgument(fmt::format(
+        "data.picture is missing, and the pictures have {} x {} pixels; allowed: sides of up to {}",
+        size.width,
+        size.height,
+        kImageSideMax));
+  }
+  return size;
+}
+
+/// All of them are in memory.
+Status CheckMemory(const DatasetInfo& info) {
+  const uint64_t count = info.train_count + info.test_count;
+  const auto picture = static_cast<uint64_t>(info.shape.element_count());
+  if (count <= kPixelBytesMax / picture) {
+    return Status::Ok();
+  }
+  const auto channels = static_cast<uint64_t>(info.shape.channels);
+  const auto side =
+      static_cast<uint64_t>(std::sqrt(static_cast<double>(kPixelBytesMax / (count * channels))));
+  return Status::InvalidArgument(fmt::format(
+      "data.picture makes {} of {} {} in memory; allowed: {}, which is a height and width of up to "
+      "{} with all of them, or {} of this size (data.train_samples)",
+      Plural(count, "picture"),
+      info.shape.ToString(),
+      FormatBytes(count * picture),
+      FormatBytes(kPixelBytesMax),
+      side,
+      FormatCount(kPixelBytesMax / picture)));
+}
+
+Result<Listed> List(const proto::DataConfig& config, LoadProgress* progress) {
+  PS_ASSIGN(
+      PictureListing listing,
+      ListPictureFolders(config.directory, static_cast<double>(config.test_share)));
+  Listed listed;
+  DatasetInfo& info = listed.info;
+  PS_TRY(ApplyLimits(config, listing.train.count(), listing.test.count(), &info));
+  listed.train = std::move(listing.train);
+  listed.train.KeepFirst(info.train_count);
+  listed.test = std::move(listing.test);
+  listed.test.KeepFirst(info.test_count);
+  PS_ASSIGN(listed.size, SizeOf(config.picture, listed, progress));
+  info.shape = {config.picture.channels, listed.size.height, listed.size.width};
+  info.classes = static_cast<int64_t>(listing.class_names.size());
+  info.class_names = std::move(listing.class_names);
+  info.left_out = std::move(listing.left_out);
+  PS_TRY(CheckMemory(info));
+  return listed;
+}
+
+template <typename T>
+uint32_t CrcOf(const std::vector<T>& values, uint32_t previous = 0) {
+  return Crc32c(std::as_bytes(std::span(values)), previous);
+}
+
+/// The numbers of classes mean what their names say.
+uint32_t CrcOfNames(const std::vector<std::string>& names) {
+  uint32_t crc = 0;
+  for (const std::string& name : names) {
+    crc = Crc32c(std::as_bytes(std::span(name.c_str(), name.size() + 1)), crc);
+  }
+  return crc;
+}
+
+}  // namespace
+
+Result<DatasetInfo> InspectPictures(const proto::DataConfig& config) {
+  LoadProgress unasked;
+  PS_ASSIGN(Listed listed, List(config, &unasked));
+  return std::move(listed.info);
+}
+
+Result<LoadedData> LoadPictures(const proto::DataConfig& config, LoadProgress* progress) {
+  PS_ASSIGN(Listed listed, List(config, progress));
+  for (const LabeledPaths* const files : {&listed.train, &listed.test}) {
+    for (const std::string& path : files->paths) {
+      progress->Expect(StoredBytes(path));
+    }
+  }
+  const uint32_t channels = config.picture.channels;
+  PS_ASSIGN(PictureBytes train, ReadPictures(listed.train.paths, channels, listed.size, progress));
+  PS_ASSIGN(PictureBytes test, ReadPictures(listed.test.paths, channels, listed.size, progress));
+  LoadedData loaded;
+  loaded.info = std::move(listed.info);
+  loaded.fingerprint = FingerprintOf(loaded.info);
+  // The files count, not the pixels: decoders of other versions may differ in a bit of these.
+  loaded.fingerprint.train_images_crc = CrcOf(train.crcs);
+  loaded.fingerprint.test_images_crc = CrcOf(test.crcs);
+  const uint32_t names = CrcOfNames(loaded.info.class_names);
+  loaded.fingerprint.train_labels_crc = CrcOf(listed.train.labels, names);
+  loaded.fingerprint.test_labels_crc = CrcOf(listed.test.labels, names);
+  const Shape& shape = loaded.info.shape;
+  loaded.normals = NormalsOf(shape, train.pixels);
+  for (const ByteNormal& normal : loaded.normals) {
+    loaded.black.push_back(normal.Values()[0]);
+  }
+  constexpr uint32_t kNoPad = 0;
+  loaded.train = MakeImageSamples(
+      shape, std::move(train.pixels), std::move(listed.train.labels), loaded.normals, kNoPad);
+  loaded.test = MakeImageSamples(
+      shape, std::move(test.pixels), std::move(listed.test.labels), loaded.normals, kNoPad);
+  return loaded;
+}
+
+}  // namespace ps::worker
