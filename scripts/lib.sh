@@ -72,3 +72,28 @@ find_pytorch() {
   done
   return 1
 }
+
+# tarball_platform FILE: prints what a tarball of scripts/tarball.sh says that it needs, as lines
+# name=value. Fails when it is none.
+tarball_platform() {
+  tar --extract --gzip --to-stdout --occurrence=1 --wildcards --file="$1" 'spotps-*/PLATFORM' \
+    2> /dev/null | grep -Ex '[a-z]+=[A-Za-z0-9_.]+' ||
+    die "$1 is no tarball of spotps, or not all of it; allowed: a spotps-*.tar.gz or spotps_*.deb" \
+      "that scripts/package.sh has made"
+}
+
+# platform_problem PLATFORM MACHINE GLIBC: prints why a tarball that needs PLATFORM (see
+# tarball_platform) does not run on a machine of the kind that `uname -m` names, with this glibc.
+platform_problem() {
+  local architecture glibc
+  architecture="$(sed -n 's/^architecture=//p' <<< "$1")"
+  glibc="$(sed -n 's/^glibc=//p' <<< "$1")"
+  if [[ $2 != "$architecture" ]]; then
+    printf '%s\n' "it is a machine of $2 and the package is for $architecture: make one on a $2"
+  elif [[ -z $3 ]]; then
+    printf '%s\n' "it has no glibc; take Debian 12, Ubuntu 22.04 or newer"
+  elif [[ "$(printf '%s\n' "$3" "$glibc" | sort -V | tail -n 1)" != "$3" ]]; then
+    printf '%s %s\n' "it has glibc $3 and the package needs $glibc or newer: take Debian 12," \
+      "Ubuntu 22.04 or newer there, or make the package on an older system"
+  fi
+}

@@ -330,8 +330,10 @@ class Session {
       end_ = AgentEnd{0, code - kShellSignalled};
     } else if (code >= kShellCannotRun) {
       End(kNotStartedExit,
-          "the program can't run there; the libraries of package spotps may be "
-          "missing");
+          fmt::format(
+              "the program can't run there; if the libraries of package spotps are missing, try: "
+              "scripts/prepare_host.sh {}",
+              job_.host));
     } else {
       end_ = AgentEnd{code, 0};
     }
