@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# container.sh [--print] [--tag NAME] [--package FILE.deb] [--push]
+# container.sh [--print] [--tag NAME] [--package FILE] [--push]
 #
 # Builds an image with the programs of spotps, as Pods of Kubernetes need one (docs/kubernetes.md),
 # by podman, docker or buildah, whichever there is.
 #   --print    prints the Dockerfile instead
 #   --tag      the image's name; default: spotps:VERSION
-#   --package  with this package of scripts/package.sh; default: the sources here are compiled in a
-#              stage of the build, which takes minutes
+#   --package  with this .deb or tarball of scripts/package.sh; default: the sources here are
+#              compiled in a stage of the build, which takes minutes
 #   --push     to the registry that the name begins with, after it
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 usage() {
-  say "usage: scripts/container.sh [--print] [--tag NAME] [--package FILE.deb] [--push]"
+  say "usage: scripts/container.sh [--print] [--tag NAME] [--package FILE] [--push]"
   exit 2
 }
 
@@ -32,18 +32,30 @@ while [[ $# -gt 0 ]]; do
   esac
   shift
 done
-if [[ -n "$package" && (! -f "$package" || "$package" != *.deb) ]]; then
-  die "$package is no package; allowed: a spotps_*.deb that scripts/package.sh has made"
+if [[ -n "$package" && (! -f "$package" || "$package" != *@(.deb|.tar.gz)) ]]; then
+  die "$package is no package; allowed: a spotps_*.deb or spotps-*.tar.gz that scripts/package.sh" \
+    "has made"
 fi
 
-# The Dockerfile, or of it the stage that is left when there is a package.
+# The Dockerfile, or what of it is left when there is a package. ADD unpacks a tarball.
 dockerfile() {
-  if [[ -z "$package" ]]; then
-    cat "$ROOT/Dockerfile"
-    return
-  fi
-  sed -n '/^FROM debian:12$/,$p' "$ROOT/Dockerfile" |
-    sed "s|^COPY --from=build .*|COPY $(basename "$package") /tmp/|"
+  local name
+  name="$(basename "$package")"
+  case "$package" in
+    "") cat "$ROOT/Dockerfile" ;;
+    *.deb)
+      sed -n '/^FROM debian:12$/,$p' "$ROOT/Dockerfile" |
+        sed "s|^COPY --from=build .*|COPY $name /tmp/|"
+      ;;
+    *)
+      # In the places of the package: Pods look for programs in /usr/bin.
+      printf '%s\n' "FROM debian:12" "ADD $name /opt/" \
+        "RUN ln -s /opt/spotps-*/bin/* /usr/bin/ \\" \
+        "  && ln -s /opt/spotps-*/share/spotps /usr/share/ \\"
+      sed -n '/^RUN apt-get update/,$p' "$ROOT/Dockerfile" |
+        sed 's|^RUN apt-get|  \&\& apt-get|; s|/tmp/spotps_[*][.]deb ||'
+      ;;
+  esac
 }
 
 if [[ -n "$print" ]]; then

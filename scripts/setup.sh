@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing to build and run on Debian 12 or Ubuntu 24.04; with --tests also what the
-# tests need. Does nothing, fast, when all is there. Uses sudo when not root.
+# tests need; with --package what the demo needs beside a package, and FILE.deb itself where that is
+# one. Does nothing, fast, when all is there. Uses sudo when not root.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -49,12 +50,14 @@ WISHED_FOR_TESTS=(
 case "${1:-}" in
   "") ;;
   --tests) NEEDS+=("${TEST_NEEDS[@]}") ;;
+  --package) NEEDS=("dataset-fashion-mnist") ;;
   *)
-    say "usage: scripts/setup.sh [--tests]"
+    say "usage: scripts/setup.sh [--tests | --package [FILE.deb]]"
     exit 2
     ;;
 esac
-with_tests="${1:-}"
+with_tests=""
+[[ "${1:-}" != --tests ]] || with_tests="$1"
 
 log=""
 
@@ -252,6 +255,28 @@ install_python() {
   fi
 }
 
+# Notes what apt says from now on.
+begin_installing() {
+  if [[ "$(id -u)" != 0 ]] && ! command -v sudo > /dev/null; then
+    die "packages are missing, and neither root nor sudo is there. As root: $0 $*"
+  fi
+  log="$(mktemp -t spotps-setup.XXXXXX)"
+}
+
+# install_package [FILE.deb]: what is needed to run the demo, where nothing is compiled.
+install_package() {
+  local -a packages
+  command -v apt-get > /dev/null || die "setup knows Debian and Ubuntu only; with a tarball" \
+    "elsewhere, put Fashion-MNIST's four files in /usr/share/datasets/fashion-mnist"
+  mapfile -t packages < <(missing_needs)
+  [[ $# == 0 ]] || packages+=(--reinstall "$(realpath "$1")")
+  [[ ${#packages[@]} -gt 0 ]] || return 0
+  begin_installing --package "$@"
+  has_candidate "${NEEDS[0]}" || update_lists
+  install "${packages[@]}"
+  rm -f "$log"
+}
+
 install_packages() {
   if ! command -v dpkg-query > /dev/null || ! command -v apt-get > /dev/null; then
     die "setup knows Debian and Ubuntu only. Elsewhere install a C++20 compiler (clang 16 or g++" \
@@ -267,10 +292,7 @@ install_packages() {
     return 0
   fi
 
-  if [[ "$(id -u)" != 0 ]] && ! command -v sudo > /dev/null; then
-    die "packages are missing, and neither root nor sudo is there. As root: $0 ${with_tests}"
-  fi
-  log="$(mktemp -t spotps-setup.XXXXXX)"
+  begin_installing ${with_tests:+--tests}
 
   # A machine that has never read its lists knows no candidates, and old lists lack the compiler.
   local reference="${COMPILER_PREFERENCE[0]/clang++/clang}"
@@ -319,6 +341,11 @@ install_packages() {
 
 # Sourced, by its test: the functions alone.
 [[ "${BASH_SOURCE[0]}" == "$0" ]] || return 0
+if [[ "${1:-}" == --package ]]; then
+  shift
+  install_package "$@"
+  exit
+fi
 install_packages
 if [[ -n "$with_tests" ]]; then
   install_python

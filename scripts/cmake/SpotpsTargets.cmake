@@ -74,11 +74,22 @@ function(ps_library name)
   endif()
 endfunction()
 
+# ps_look_for_libraries(NAME FOLDER): in this folder before those of the system: scripts/tarball.sh
+# puts libraries there. By RPATH, which counts for what these libraries need in turn, too; RUNPATH,
+# the linker's default, does not. Not BUILD_RPATH: CMake puts a colon behind that, which stands for
+# the current folder.
+function(ps_look_for_libraries name folder)
+  set_target_properties(${name} PROPERTIES
+    INSTALL_RPATH "${folder}" INSTALL_RPATH_USE_LINK_PATH ON BUILD_WITH_INSTALL_RPATH ON)
+  target_link_options(${name} PRIVATE -Wl,--disable-new-dtags)
+endfunction()
+
 # ps_program(NAME SOURCES ... LINK ...): an executable in bin/, whose work is done in libraries.
 function(ps_program name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ps_options ${arg_LINK})
+  ps_look_for_libraries(${name} "$ORIGIN/../lib")
   ps_cold(${name})
   if(NOT PS_PROGRAMS)
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)

@@ -45,6 +45,24 @@ if grep -q 'AS build\|from=build' "$folder/Dockerfile"; then
 fi
 grep -qx spotps_1_amd64.deb "$folder/context" || fail "the package is not in the context"
 
+touch "$folder/spotps-1-linux-x.tar.gz"
+build --package "$folder/spotps-1-linux-x.tar.gz" || fail "$(cat "$folder/out")"
+grep -qx 'ADD spotps-1-linux-x.tar.gz /opt/' "$folder/Dockerfile" || fail "no tarball is unpacked"
+if grep -q '/tmp/\|COPY' "$folder/Dockerfile"; then fail "a package is installed as well"; fi
+# What the image's commands do, with folders of this test in the place of its own.
+mkdir -p "$folder"/{opt/spotps-1-linux-x/{bin,share/spotps},usr/bin,usr/share}
+touch "$folder/opt/spotps-1-linux-x/bin/psctl" "$folder/opt/spotps-1-linux-x/share/spotps/found"
+sed -n '/^RUN/,/[^\\]$/p' "$folder/Dockerfile" | sed -e 's/^RUN //' -e "s,/opt/\|/usr/,$folder&,g" \
+  -e "s,/var/lib/apt,$folder/lists,g" > "$folder/run"
+(
+  # shellcheck disable=SC2317  # what is sourced calls it
+  apt-get() { echo "$*" >> "$folder/installed"; }
+  # shellcheck source=/dev/null
+  source "$folder/run"
+) || fail "the image's commands fail: $(cat "$folder/run")"
+[[ -e $folder/usr/bin/psctl && -e $folder/usr/share/spotps/found ]] || fail "$(cat "$folder/run")"
+grep -q '^install .*dataset-fashion-mnist' "$folder/installed" || fail "$(cat "$folder/installed")"
+
 build || fail "$(cat "$folder/out")"
 cmp "$folder/Dockerfile" "$root/Dockerfile" || fail "not the Dockerfile of the repository"
 grep -qx CMakeLists.txt "$folder/context" || fail "the sources are not in the context"

@@ -49,3 +49,26 @@ expect "$(installed_packages)" "" ""
 # A container without systemd.
 command() { [[ "$*" != "-v systemctl" ]]; }
 expect "" "" ""
+
+# With a package, the demo's dataset and the .deb by its whole path, and no compiler.
+touch "$disabled.deb"
+trap 'rm -f "$disabled" "$disabled.deb"' EXIT
+for word in "$disabled.deb" ""; do
+  : > "$disabled"
+  (
+    set -- --package
+    # shellcheck source=scripts/setup.sh
+    source "$root/scripts/setup.sh"
+    begin_installing() { :; }
+    is_installed() { [[ -n $word && $1 == dataset-fashion-mnist ]]; }
+    has_candidate() { :; }
+    install() { printf '%s\n' "$*" >> "$disabled"; }
+    install_package ${word:+"$word"}
+  )
+  wanted="--reinstall $(realpath "$disabled.deb")"
+  [[ -n $word ]] || wanted="dataset-fashion-mnist"
+  [[ "$(cat "$disabled")" == "$wanted" ]] || {
+    echo "with --package $word it installs: $(cat "$disabled")"
+    exit 1
+  }
+done
