@@ -169,7 +169,7 @@ class ImageSamples final : public Samples {
 
   ImageSamples(
       const Shape& shape,
-      std::vector<uint8_t> pixels,
+      SharedArray<uint8_t> pixels,
       std::vector<uint32_t> labels,
       Tables value_of_byte,
       uint32_t pad)
@@ -222,10 +222,10 @@ class ImageSamples final : public Samples {
 
  private:
   const uint8_t* PixelsOf(uint64_t sample) const {
-    return pixels_.data() + sample * static_cast<uint64_t>(format_.byte_count());
+    return pixels_.values().data() + sample * static_cast<uint64_t>(format_.byte_count());
   }
 
-  const std::vector<uint8_t> pixels_;
+  const SharedArray<uint8_t> pixels_;
   const std::vector<uint32_t> labels_;
   const PictureFormat format_;  // its values are normalised
   const size_t pad_;
@@ -254,7 +254,7 @@ std::vector<ByteNormal> NormalsOf(const Shape& shape, std::span<const uint8_t> p
 
 std::unique_ptr<const Samples> MakeImageSamples(
     const Shape& shape,
-    std::vector<uint8_t> pixels,
+    SharedArray<uint8_t> pixels,
     std::vector<uint32_t> labels,
     const std::vector<ByteNormal>& normals,
     uint32_t pad) {
@@ -270,7 +270,7 @@ std::unique_ptr<const Samples> MakeImageSamples(
     LabeledImages images, const std::vector<ByteNormal>& normals, uint32_t pad) {
   return MakeImageSamples(
       images.shape,
-      std::move(images.pixels),
+      SharedArray<uint8_t>(std::move(images.pixels)),
       std::vector<uint32_t>(images.labels.begin(), images.labels.end()),
       normals,
       pad);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,9 +11,12 @@
 #include "ps/base/text.h"
 #include "worker/data/data_listing.h"
 #include "worker/data/image_files.h"
+#include "worker/data/npy/npy_file.h"
+#include "worker/data/npy/npy_writer.h"
 #include "worker/data/pictures/picture_folders.h"
 #include "worker/data/pictures/picture_reader.h"
 #include "worker/data/samples.h"
+#include "worker/data/set_cache.h"
 
 namespace ps::worker {
 namespace {
@@ -101,6 +105,90 @@ uint32_t CrcOfNames(const std::vector<std::string>& names) {
   return crc;
 }
 
+/// What is made of some files.
+struct Prepared {
+  SharedArray<uint8_t> pixels;  // [n, c, h, w]
+  uint32_t files_crc = 0;       // of the files as they are
+};
+
+struct PreparedSets {
+  Prepared train;
+  Prepared test;
+  std::string note;
+};
+
+Status WriteArray(
+    const std::string& path, ElementType type, uint64_t row, std::span<const std::byte> values) {
+  PS_ASSIGN(NpyWriter writer, NpyWriter::Create(path, type, row));
+  PS_TRY(writer.Append(values));
+  return writer.Finish();
+}
+
+/// `path` and an ending. `picture`: the bytes of one.
+Status WritePictures(const std::string& path, uint64_t picture, const PictureBytes& bytes) {
+  PS_TRY(WriteArray(
+      path + "-pixels.npy", ElementType::kU8, picture, std::as_bytes(std::span(bytes.pixels))));
+  return WriteArray(path + "-sums.npy", ElementType::kU32, 0, std::as_bytes(std::span(bytes.crcs)));
+}
+
+/// As WritePictures has written them, of so many files.
+Result<Prepared> OpenPictures(const std::string& path, uint64_t picture, uint64_t count) {
+  PS_ASSIGN(NpyFile file, NpyFile::Open(path + "-pixels.npy"));
+  PS_ASSIGN(const NpyFile sums, NpyFile::Open(path + "-sums.npy"));
+  if (file.type() != ElementType::kU8 || file.rows() != count || file.row_size() != picture ||
+      sums.type() != ElementType::kU32 || sums.rows() != count || sums.row_size() != 1) {
+    return Status::Corruption(fmt::format("{}: byte 0: it is of other pictures", file.path()));
+  }
+  auto kept = std::make_shared<const NpyFile>(std::move(file));
+  const std::span<const uint8_t> pixels = kept->data();
+  return Prepared{
+      SharedArray<uint8_t>(std::move(kept), pixels), Crc32c(std::as_bytes(sums.data()))};
+}
+
+/// The pictures of the files, decoded or found in the cache.
+Result<PreparedSets> Prepare(
+    const proto::DataConfig& config, const Listed& listed, LoadProgress* progress) {
+  const auto picture = static_cast<uint64_t>(listed.info.shape.element_count());
+  std::vector<std::string> all = listed.train.paths;
+  all.insert(all.end(), listed.test.paths.begin(), listed.test.paths.end());
+  const auto read = [&](const LabeledPaths& files) {
+    for (const std::string& path : files.paths) {
+      progress->Expect(StoredBytes(path));
+    }
+    return ReadPictures(files.paths, config.picture.channels, listed.size, progress);
+  };
+  const auto make = [&](const std::string& folder) -> Status {
+    for (const auto& [name, files] :
+         {std::pair("/train", &listed.train), std::pair("/test", &listed.test)}) {
+      PS_ASSIGN(const PictureBytes bytes, read(*files));
+      PS_TRY(OfCache(WritePictures(folder + name, picture, bytes)));
+    }
+    return Status::Ok();
+  };
+  PreparedSets sets;
+  const auto open = [&](const std::string& folder) -> Status {
+    PS_ASSIGN(sets.train, OpenPictures(folder + "/train", picture, listed.train.count()));
+    PS_ASSIGN(sets.test, OpenPictures(folder + "/test", picture, listed.test.count()));
+    return Status::Ok();
+  };
+  const std::string what = fmt::format(
+      "pictures of {}, {} and {} of {}",
+      listed.info.shape.ToString(),
+      listed.train.count(),
+      listed.test.count(),
+      Canonical(config.directory));
+  PS_ASSIGN(const bool is_kept, OpenOrMake(config, what, all, progress, make, open, &sets.note));
+  if (is_kept) {
+    return sets;
+  }
+  for (const auto& [set, files] :
+       {std::pair(&sets.train, &listed.train), std::pair(&sets.test, &listed.test)}) {
+    PS_ASSIGN(PictureBytes bytes, read(*files));
+    *set = {SharedArray<uint8_t>(std::move(bytes.pixels)), CrcOf(bytes.crcs)};
+  }
+  return sets;
+}
+
 }  // namespace
 
 Result<DatasetInfo> InspectPictures(const proto::DataConfig& config) {
@@ -111,33 +199,27 @@ Result<DatasetInfo> InspectPictures(const proto::DataConfig& config) {
 
 Result<LoadedData> LoadPictures(const proto::DataConfig& config, LoadProgress* progress) {
   PS_ASSIGN(Listed listed, List(config, progress));
-  for (const LabeledPaths* const files : {&listed.train, &listed.test}) {
-    for (const std::string& path : files->paths) {
-      progress->Expect(StoredBytes(path));
-    }
-  }
-  const uint32_t channels = config.picture.channels;
-  PS_ASSIGN(PictureBytes train, ReadPictures(listed.train.paths, channels, listed.size, progress));
-  PS_ASSIGN(PictureBytes test, ReadPictures(listed.test.paths, channels, listed.size, progress));
+  PS_ASSIGN(PreparedSets sets, Prepare(config, listed, progress));
   LoadedData loaded;
   loaded.info = std::move(listed.info);
   loaded.fingerprint = FingerprintOf(loaded.info);
   // The files count, not the pixels: decoders of other versions may differ in a bit of these.
-  loaded.fingerprint.train_images_crc = CrcOf(train.crcs);
-  loaded.fingerprint.test_images_crc = CrcOf(test.crcs);
+  loaded.fingerprint.train_images_crc = sets.train.files_crc;
+  loaded.fingerprint.test_images_crc = sets.test.files_crc;
   const uint32_t names = CrcOfNames(loaded.info.class_names);
   loaded.fingerprint.train_labels_crc = CrcOf(listed.train.labels, names);
   loaded.fingerprint.test_labels_crc = CrcOf(listed.test.labels, names);
   const Shape& shape = loaded.info.shape;
-  loaded.normals = NormalsOf(shape, train.pixels);
+  loaded.note = std::move(sets.note);
+  loaded.normals = NormalsOf(shape, sets.train.pixels.values());
   for (const ByteNormal& normal : loaded.normals) {
     loaded.black.push_back(normal.Values()[0]);
   }
   constexpr uint32_t kNoPad = 0;
   loaded.train = MakeImageSamples(
-      shape, std::move(train.pixels), std::move(listed.train.labels), loaded.normals, kNoPad);
+      shape, std::move(sets.train.pixels), std::move(listed.train.labels), loaded.normals, kNoPad);
   loaded.test = MakeImageSamples(
-      shape, std::move(test.pixels), std::move(listed.test.labels), loaded.normals, kNoPad);
+      shape, std::move(sets.test.pixels), std::move(listed.test.labels), loaded.normals, kNoPad);
   return loaded;
 }
 

@@ -12,6 +12,7 @@
 #include "ps/proto/job/task.h"
 #include "ps/proto/messages.h"
 #include "worker/data/load_progress.h"
+#include "worker/data/shared_array.h"
 #include "worker/model/model.h"
 #include "worker/model/picture_format.h"
 
@@ -92,7 +93,7 @@ std::unique_ptr<const Samples> MakeImageSamples(
 /// The same of pixels [n, c, h, w] and labels [n].
 std::unique_ptr<const Samples> MakeImageSamples(
     const Shape& shape,
-    std::vector<uint8_t> pixels,
+    SharedArray<uint8_t> pixels,
     std::vector<uint32_t> labels,
     const std::vector<ByteNormal>& normals,
     uint32_t pad);

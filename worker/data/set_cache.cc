@@ -165,9 +165,11 @@ Result<CacheKey> KeyOf(std::string what, const std::vector<std::string>& files) 
     if (::stat(file.c_str(), &state) != 0) {
       return IoError("cannot read", file);
     }
+    const fs::path path(file);
     key.state += fmt::format(
-        "{} {} {}.{:09}\n",
-        fs::path(file).filename().string(),
+        "{}/{} {} {}.{:09}\n",
+        path.parent_path().filename().string(),
+        path.filename().string(),
         state.st_size,
         state.st_mtim.tv_sec,
         state.st_mtim.tv_nsec);

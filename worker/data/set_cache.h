@@ -23,7 +23,7 @@ namespace ps::worker {
 /// What something is made of.
 struct CacheKey {
   std::string what;   // "tokens of /data with ...": what and how, but for the state of the files
-  std::string state;  // names, sizes and times of the files
+  std::string state;  // names, with that of their folder, sizes and times of the files
 };
 
 /// `what` and how the files are now. Errors: kIo.

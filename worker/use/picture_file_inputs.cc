@@ -153,7 +153,11 @@ Result<Inputs> OpenPictureFiles(const InputsWanted& wanted) {
   inputs.has_labels = wanted.needs_labels();
   inputs.names = std::move(found.names);
   inputs.samples = MakeImageSamples(
-      card.input, std::move(read.pixels), std::move(found.files.labels), card.normals, 0);
+      card.input,
+      SharedArray<uint8_t>(std::move(read.pixels)),
+      std::move(found.files.labels),
+      card.normals,
+      0);
   return inputs;
 }
 

@@ -14,6 +14,7 @@
 
 #include "ps/base/file.h"
 #include "ps/base/unique_fd.h"
+#include "tests/base/png_bytes.h"
 #include "tests/worker/data/data_files.h"
 #include "worker/data/dataset.h"
 #include "worker/data/npy/npy_file.h"
@@ -266,6 +267,30 @@ TEST_F(CachedDataTest, TablesAreTheSame) {
   folder_.Write("train.csv", BytesOf("x,y\n1,2.5\n3,4\n5,6\n7,8\n"));
   folder_.Write("test.csv", BytesOf("x,y\n1,2.25\n"));
   ExpectAlike(proto::Task::kNumbers);
+}
+
+TEST_F(CachedDataTest, PicturesAreTheSame) {
+  config_.format = proto::DatasetFormat::kPictures;
+  config_.picture.channels = 1;
+  const auto write = [&](const std::string& name, char grey) {
+    const std::string path = folder_ / name;
+    fs::create_directories(fs::path(path).parent_path());
+    const std::string png = PngOf(2, 2, std::string(4, grey));
+    folder_.Write(name, BytesOf(png));
+  };
+  for (const std::string which : {"train", "test"}) {
+    write(which + "/a/0.png", 10);
+    write(which + "/b/0.png", 20);
+  }
+  write("train/a/1.png", 30);
+  ExpectAlike();
+  EXPECT_THAT(
+      FilesBelow(cache_.path()),
+      ElementsAre("key", "test-pixels.npy", "test-sums.npy", "train-pixels.npy", "train-sums.npy"));
+  config_.train_samples = 2;
+  ExpectAlike();
+  write("train/b/0.png", 40);
+  ExpectAlike();
 }
 
 TEST_F(CachedDataTest, WhatIsDamagedIsMadeAgain) {
