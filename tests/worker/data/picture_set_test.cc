@@ -149,6 +149,18 @@ TEST_F(PictureSetTest, WithoutTestsTheLastOfEachClassAreForThem) {
   EXPECT_THAT(Dataset::Inspect(config_)->left_out, ElementsAre("val/", "validation/"));
 }
 
+TEST_F(PictureSetTest, TestsThatNobodyHasLabelledGiveWayToValidation) {
+  WritePicture("train/a/0.png", 1);
+  WritePicture("train/b/0.png", 2);
+  WritePicture("test/0.png", 3);
+  EXPECT_THAT(ListingError(), HasSubstr("has no pictures for tests; allowed: some in test/CLASS/"));
+  WritePicture("val/b/0.png", 4);
+  const Result<Dataset> dataset = Dataset::Load(config_);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ(dataset->info().test_count, 1U);
+  EXPECT_THAT(dataset->info().left_out, ElementsAre("test/"));
+}
+
 TEST_F(PictureSetTest, WhatIsNoPictureIsLeftOutAndNamed) {
   WriteSmallSet();
   WriteFile("train/a/Thumbs.db", "x");

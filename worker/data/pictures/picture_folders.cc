@@ -34,6 +34,18 @@ bool IsFolder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
+/// Whether some lie in `folder`, but for those whose names begin with a point.
+bool HasFolders(const fs::path& folder) {
+  std::error_code error;  // what can't be listed is an error when it is wanted
+  for (fs::directory_iterator it(folder, error); !error && it != fs::directory_iterator();
+       it.increment(error)) {
+    if (it->path().filename().string().front() != '.' && IsFolder(it->path())) {
+      return true;
+    }
+  }
+  return false;
+}
+
 /// Names in a folder, without what begins with a point.
 Result<std::vector<std::string>> NamesIn(const fs::path& folder) {
   std::vector<std::string> names;
@@ -228,12 +240,17 @@ Result<ClassFolders> ListClassFolders(
 }
 
 std::string TestFolderOf(const std::string& directory) {
+  std::string first;
   for (const char* const name : kTests) {
-    if (IsFolder(fs::path(directory) / name)) {
+    const fs::path folder = fs::path(directory) / name;
+    if (HasFolders(folder)) {
       return name;
     }
+    if (first.empty() && IsFolder(folder)) {
+      first = name;
+    }
   }
-  return "";
+  return first;
 }
 
 Result<PictureListing> ListPictureFolders(const std::string& directory, double test_share) {

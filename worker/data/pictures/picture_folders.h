@@ -53,8 +53,9 @@ Result<std::vector<std::string>> ListPictures(
 Result<ClassFolders> ListClassFolders(
     const std::string& root, const std::string& folder, std::vector<std::string>* left_out);
 
-/// test, val or validation: the first of them that is a folder in `directory`; empty: there is
-/// none.
+/// test, val or validation: the first of them in `directory` that has folders of classes, or, if
+/// none has, the first that is there: a folder test often has pictures that nobody has labelled.
+/// Empty: there is none.
 std::string TestFolderOf(const std::string& directory);
 
 /// The pictures of a data set, in turns.
