@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kBlocks = 2048;
 constexpr size_t kBlockBytes = 4096;
-constexpr size_t kPieceBytes = size_t{1} << 20;
+constexpr size_t kSummedPieceBytes = size_t{1} << 20;
 
 }  // namespace
 
@@ -19,7 +19,7 @@ uint32_t DataSum(
     uint64_t bytes, const std::function<void(uint64_t begin, std::span<std::byte> out)>& read) {
   uint32_t crc = 0;
   if (bytes <= kReadInFullMax) {
-    std::vector<std::byte> piece(std::min<uint64_t>(bytes, kPieceBytes));
+    std::vector<std::byte> piece(std::min<uint64_t>(bytes, kSummedPieceBytes));
     for (uint64_t begin = 0; begin < bytes; begin += piece.size()) {
       const std::span<std::byte> out =
           std::span(piece).first(std::min<uint64_t>(piece.size(), bytes - begin));
