@@ -91,7 +91,9 @@ std::string ConfusionMatrix::RenderClasses() const {
                  ? 0.0
                  : 1 - static_cast<double>(row.found) / static_cast<double>(row.samples);
     };
-    std::ranges::stable_sort(rows, std::ranges::greater(), missed);
+    std::ranges::sort(rows, [missed](const ClassRow& a, const ClassRow& b) {
+      return missed(a) != missed(b) ? missed(a) > missed(b) : a.number < b.number;
+    });
     rows.resize(kWorstMax);
   }
   run::Table table(
