@@ -117,18 +117,11 @@ struct PreparedSets {
   std::string note;
 };
 
-Status WriteArray(
-    const std::string& path, ElementType type, uint64_t row, std::span<const std::byte> values) {
-  PS_ASSIGN(NpyWriter writer, NpyWriter::Create(path, type, row));
-  PS_TRY(writer.Append(values));
-  return writer.Finish();
-}
-
 /// `path` and an ending. `picture`: the bytes of one.
 Status WritePictures(const std::string& path, uint64_t picture, const PictureBytes& bytes) {
-  PS_TRY(WriteArray(
+  PS_TRY(WriteNpy(
       path + "-pixels.npy", ElementType::kU8, picture, std::as_bytes(std::span(bytes.pixels))));
-  return WriteArray(path + "-sums.npy", ElementType::kU32, 0, std::as_bytes(std::span(bytes.crcs)));
+  return WriteNpy(path + "-sums.npy", ElementType::kU32, 0, std::as_bytes(std::span(bytes.crcs)));
 }
 
 /// As WritePictures has written them, of so many files.

@@ -48,8 +48,9 @@ std::string TextOf(const CacheKey& key) {
 }
 
 bool IsThere(const std::string& folder, const CacheKey& key) {
-  const Result<std::string> stored = ReadFile(folder + "/key");
-  return stored.ok() && *stored == TextOf(key);
+  const std::string text = TextOf(key);
+  const Result<std::string> stored = ReadFile(folder + "/key", text.size());
+  return stored.ok() && *stored == text;
 }
 
 void Remove(const fs::path& path) {

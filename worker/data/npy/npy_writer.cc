@@ -57,4 +57,11 @@ Status NpyWriter::WriteHeader(uint64_t rows) {
   return WriteAll(fd_.get(), header + text, path_);
 }
 
+Status WriteNpy(
+    const std::string& path, ElementType type, uint64_t row_size, std::span<const std::byte> rows) {
+  PS_ASSIGN(NpyWriter writer, NpyWriter::Create(path, type, row_size));
+  PS_TRY(writer.Append(rows));
+  return writer.Finish();
+}
+
 }  // namespace ps::worker

@@ -38,4 +38,8 @@ class NpyWriter {
   uint64_t bytes_ = 0;
 };
 
+/// A whole array. Errors: kIo.
+Status WriteNpy(
+    const std::string& path, ElementType type, uint64_t row_size, std::span<const std::byte> rows);
+
 }  // namespace ps::worker

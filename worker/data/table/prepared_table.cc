@@ -109,20 +109,20 @@ Result<PreparedTable> ReadTables(
 
 constexpr const char* kClassesFile = "/classes.json";
 
-template <typename T>
-Status WriteArray(
-    const std::string& path, ElementType type, uint64_t row, const SharedArray<T>& a) {
-  PS_ASSIGN(NpyWriter writer, NpyWriter::Create(path, type, row));
-  PS_TRY(writer.Append(std::as_bytes(a.values())));
-  return writer.Finish();
-}
-
 Status WriteTable(const PreparedTable& table, const std::string& folder) {
   for (const auto& [name, rows] :
        {std::pair("/train", &table.train), std::pair("/test", &table.test)}) {
     const std::string path = folder + name;
-    PS_TRY(WriteArray(path + "-values.npy", ElementType::kF32, table.features, rows->values));
-    PS_TRY(WriteArray(path + "-labels.npy", ElementType::kU32, table.labels, rows->labels));
+    PS_TRY(WriteNpy(
+        path + "-values.npy",
+        ElementType::kF32,
+        table.features,
+        std::as_bytes(rows->values.values())));
+    PS_TRY(WriteNpy(
+        path + "-labels.npy",
+        ElementType::kU32,
+        table.labels,
+        std::as_bytes(rows->labels.values())));
   }
   JsonWriter json;
   json.BeginObject();
