@@ -21,7 +21,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr uint64_t kLarge = (uint64_t{64} << 20) + (uint64_t{16} << 20);
+constexpr uint64_t kLarge = kReadInFullMax + (uint64_t{1} << 20);
 
 /// Makes a file longer, by zeroes.
 void Extend(const std::string& path, uint64_t bytes) {
