@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <string>
@@ -231,6 +232,29 @@ TEST(JobStateTest, StatesOfOlderProgramsAreRead) {
     again.push_back(EncodeJobState(*back));
   }
   EXPECT_EQ(again[0], again[1]) << "both had the same state";
+}
+
+/// Of much data workers make other checksums than programs before this version did.
+TEST(JobStateTest, SumsOfMuchDataAreForgottenWhereTheyAreOfAnOlderProgram) {
+  JobState state = SampleState();
+  const auto is_known = [&state](uint64_t samples, uint32_t version) {
+    DatasetFingerprint& print = state.data->fingerprint;
+    print.channels = 1;
+    print.height = 128;
+    print.width = 1;
+    print.train_count = samples;
+    print.test_count = 1;
+    std::vector<std::byte> bytes = EncodeJobState(state);
+    constexpr size_t kVersionAt = 4;
+    std::memcpy(bytes.data() + kVersionAt, &version, sizeof version);
+    const Result<JobState> back = DecodeJobState(bytes);
+    PS_CHECK(back.ok()) << back.status();
+    return back->data.has_value();
+  };
+  constexpr uint64_t kMuch = 200'000;  // samples of 512 bytes
+  EXPECT_FALSE(is_known(kMuch, 15));
+  EXPECT_TRUE(is_known(kMuch, kJobStateVersion));
+  EXPECT_TRUE(is_known(1000, 15));
 }
 
 TEST(JobStateTest, StatesOfThisVersionAreRead) {

@@ -24,6 +24,9 @@ class LoadProgress {
 
   void Cancel() { is_cancelled_ = true; }
 
+  /// So many bytes are done.
+  uint64_t done() const { return done_; }
+
   /// From 0 to 1.
   double share() const {
     const auto expected = static_cast<double>(std::max<uint64_t>(expected_, 1));

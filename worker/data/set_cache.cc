@@ -11,11 +11,14 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <filesystem>
 #include <future>
+#include <mutex>
 #include <span>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "ps/base/crc32c.h"
@@ -37,6 +40,7 @@ constexpr auto kPoll = std::chrono::milliseconds(100);
 constexpr auto kDraftAge = std::chrono::hours(1);
 constexpr auto kUnusedAge = std::chrono::hours(24 * 30);
 constexpr std::string_view kDraft = "draft-";
+constexpr size_t kNameLetters = 16;  // of a slot, and of a state in it
 
 std::string NameOf(std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
@@ -143,7 +147,14 @@ Result<bool> AwaitOther(
   return IsThere(folder, key);
 }
 
-/// What nobody will ask for.
+/// Whether NameOf could have made it: data.cache may be a folder with much else in it.
+bool IsSlotName(const std::string& name) {
+  return name.size() == kNameLetters &&
+         name.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+/// What nobody will ask for: other states than `kept`, drafts of processes that were killed, and
+/// slots that are not used.
 void RemoveOld(const std::string& cache, const fs::path& slot, const fs::path& kept) {
   for (const fs::path& folder : FoldersIn(slot)) {
     if (folder != kept && (!IsDraft(folder) || IdleOf(folder) > kDraftAge)) {
@@ -151,10 +162,58 @@ void RemoveOld(const std::string& cache, const fs::path& slot, const fs::path& k
     }
   }
   for (const fs::path& other : FoldersIn(cache)) {
-    if (other != slot && AgeOf(other / "lock") > kUnusedAge) {
+    if (other != slot && IsSlotName(other.filename().string()) &&
+        AgeOf(other / "lock") > kUnusedAge) {
       Remove(other);
     }
   }
+}
+
+/// Shows those who wait that a draft is being made, for as long as `progress` advances: whoever
+/// reads for minutes before it writes has not stopped.
+class DraftKeeper {
+ public:
+  DraftKeeper(std::string draft, const LoadProgress* progress)
+      : draft_(std::move(draft)), progress_(progress), thread_([this] { Run(); }) {}
+
+  ~DraftKeeper() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_over_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  DraftKeeper(const DraftKeeper&) = delete;
+  DraftKeeper& operator=(const DraftKeeper&) = delete;
+
+ private:
+  void Run() {
+    uint64_t seen = progress_->done();
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, kPoll, [this] { return is_over_; })) {
+      if (const uint64_t done = progress_->done(); done != seen) {
+        seen = done;
+        (void)::utimensat(AT_FDCWD, draft_.c_str(), nullptr, 0);
+      }
+    }
+  }
+
+  const std::string draft_;
+  const LoadProgress* const progress_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_over_ = false;
+  std::thread thread_;
+};
+
+Status Make(
+    const std::string& draft,
+    const LoadProgress* progress,
+    const std::function<Status(const std::string& folder)>& make) {
+  const DraftKeeper keeper(draft, progress);
+  return make(draft);
 }
 
 }  // namespace
@@ -192,7 +251,7 @@ std::optional<std::string> CacheOf(const proto::DataConfig& config, uint64_t byt
   if (error != 0 || found == nullptr || bytes < kBytesMin) {
     return std::nullopt;
   }
-  return std::string(found->pw_dir) + "/.cache/spotps";
+  return std::string(found->pw_dir) + "/.cache/spotps/data";
 }
 
 Result<std::string> FindOrMake(
@@ -213,6 +272,7 @@ Result<std::string> FindOrMake(
   }
   if (is_there) {
     (void)::utimensat(AT_FDCWD, (slot + "/lock").c_str(), nullptr, 0);  // it is in use
+    RemoveOld(cache, slot, folder);
     return folder;
   }
   static std::atomic<uint64_t> next = 0;
@@ -220,7 +280,7 @@ Result<std::string> FindOrMake(
   PS_TRY(
       CreateDirectories(draft).ok() ? Status::Ok()
                                     : Unusable(cache, IoError("cannot create", draft)));
-  Status made = make(draft);
+  Status made = Make(draft, progress, make);
   if (made.ok()) {
     made = WriteFileAtomically(draft + "/key", TextOf(key));
     if (made.ok()) {

@@ -35,8 +35,9 @@ Result<CacheKey> KeyOf(std::string what, const std::vector<std::string>& files);
 std::optional<std::string> CacheOf(const proto::DataConfig& config, uint64_t bytes);
 
 /// The folder of what was made, now or before. `make` fills one. While another process makes the
-/// same, this one waits for it, unless that has written nothing for `patience`. What was made of an
-/// older state goes, and what was not asked for in 30 days.
+/// same, this one waits for it, unless that has neither written nor advanced its progress for
+/// `patience`. What was made of an older state goes, what was not asked for in 30 days, and what
+/// somebody has left half made for an hour.
 /// Errors: those of `make`; kCancelled; kUnavailable, the cache can't be used.
 Result<std::string> FindOrMake(
     const std::string& cache,

@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -142,6 +144,53 @@ TEST_F(SetCacheTest, OneThatStandsStillIsNotWaitedFor) {
   const UniqueFd held(::open((Slot() + "/lock").c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_EQ(::flock(held.get(), LOCK_EX), 0);
   EXPECT_EQ(*ReadFile(Find(key, "mine", milliseconds(200)).value() + "/a"), "mine");
+}
+
+TEST_F(SetCacheTest, OneThatReadsForLongBeforeItWritesIsWaitedFor) {
+  constexpr milliseconds kPatience = std::chrono::seconds(4);
+  const CacheKey key{"letters", "a 1\n"};
+  std::promise<void> begun;
+  auto first = std::async(std::launch::async, [&] {
+    LoadProgress progress;
+    const auto make = [&](const std::string& folder) -> Status {
+      begun.set_value();
+      std::promise<void> never;
+      const auto end = never.get_future();
+      for (int i = 0; i < 50; ++i) {
+        PS_TRY(progress.Advance(1));
+        end.wait_for(milliseconds(100));
+      }
+      return WriteFileAtomically(folder + "/a", "first");
+    };
+    return FindOrMake(cache_.path(), key, &progress, make);
+  });
+  begun.get_future().wait();
+  EXPECT_EQ(*ReadFile(Find(key, "second", kPatience).value() + "/a"), "first");
+  EXPECT_EQ(made_, 0);
+  EXPECT_TRUE(first.get().ok());
+}
+
+TEST_F(SetCacheTest, WhatIsNotOursStaysAndWhatIsOldGoes) {
+  const CacheKey key{"letters", "a 1\n"};
+  const std::string folder = Find(key, "1").value();
+  const auto make_old = [&](const std::string& name, const std::string& file) {
+    fs::create_directories(cache_ / name);
+    const std::string path = cache_ / (name + "/" + file);
+    EXPECT_TRUE(WriteFileAtomically(path, "").ok());
+    const auto then = fs::file_time_type::clock::now() - std::chrono::hours(24 * 31);
+    fs::last_write_time(path, then);
+    fs::last_write_time(cache_ / name, then);
+  };
+  make_old("project", "lock");           // somebody's
+  make_old("0123456789abcdef", "lock");  // of data that nobody trains on any more
+  const std::string own = fs::path(folder).parent_path().filename().string();
+  make_old(own + "/draft-1-0", "tokens.npy");             // of a process that was killed
+  fs::create_directories(cache_ / (own + "/draft-2-0"));  // of one that goes on
+  EXPECT_EQ(Find(key, "2").value(), folder);
+  EXPECT_TRUE(fs::exists(cache_ / "project/lock"));
+  EXPECT_FALSE(fs::exists(cache_ / "0123456789abcdef"));
+  EXPECT_FALSE(fs::exists(cache_ / (own + "/draft-1-0")));
+  EXPECT_TRUE(fs::exists(cache_ / (own + "/draft-2-0")));
 }
 
 TEST_F(SetCacheTest, WhoeverWaitsCanBeCancelled) {
@@ -335,6 +384,28 @@ TEST_F(CachedDataTest, ATokenThatTheCacheHasWrongIsFoundWhenItIsRead) {
   const Status status = data.CheckAll();
   EXPECT_EQ(status.code(), StatusCode::kCorruption);
   EXPECT_THAT(std::string(status.message()), HasSubstr("tokens.npy: byte 128: token "));
+}
+
+TEST_F(CachedDataTest, WhereTheDiskIsFullNothingIsLeftAndDataIsInMemory) {
+  config_.format = proto::DatasetFormat::kCsv;
+  folder_.Write("train.csv", BytesOf("x,kind\n1,cat\n3,dog\n"));
+  folder_.Write("test.csv", BytesOf("x,kind\n1,cat\n"));
+  const std::vector<uint32_t> samples = SamplesOf(Load("off"));
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  auto* const usual = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{130, before.rlim_max};  // room for a header, and for no elements
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const Result<Dataset> data = [&] {
+    config_.cache = cache_.path();
+    return Dataset::Load(config_);
+  }();
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, usual);
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(SamplesOf(*data), samples);
+  EXPECT_THAT(data->note(), HasSubstr("File too large"));
+  EXPECT_THAT(FilesBelow(cache_.path()), ElementsAre());
 }
 
 TEST_F(CachedDataTest, WithoutACacheThatCanBeUsedTheyAreInMemoryAndItIsSaid) {
