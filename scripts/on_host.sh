@@ -58,7 +58,10 @@ unpack() {
   if [ -e "$1" ]; then
     mv "$1" "$1.old.$$"
   fi
-  mv "$new" "$1"
+  mv "$new" "$1" || {
+    [ ! -e "$1.old.$$" ] || mv "$1.old.$$" "$1"
+    exit 1
+  }
   rm -rf "$1.old.$$"
 }
 
