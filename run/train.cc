@@ -157,19 +157,22 @@ int Conduct(
     const RunRegistry& registry,
     SupervisorLink* link) {
   const RunPaths& paths = start.directory->paths();
+  // Who hears of the run from the supervisor may look for it in the registry at once.
+  const Status added = prepared.ok() ? registry.Add(paths) : Status::Ok();
   const Status told = prepared.ok() ? link->TellRun(*start.directory) : prepared.status();
   if (!told.ok()) {
+    registry.Remove(paths);
     if (!start.recovered) {
       start.directory->Discard();
     }
     return Fail(console, told);
   }
-  TrainRun& run = **prepared;
-  if (const Status added = registry.Add(paths); !added.ok()) {
+  if (!added.ok()) {
     console.err(
         "psctl: status needs the run directory as its argument: " + std::string(added.message()) +
         "\n");
   }
+  TrainRun& run = **prepared;
   const int exit_code = run.Run();
   registry.Remove(paths);
   const proto::JobProfile profile = run.Profile();
