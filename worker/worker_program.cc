@@ -259,7 +259,7 @@ void WorkerProgram::OnComputeFailed(const Status& why) {
     Warn("device_lost", std::string(why.message()));
     core().OnDeviceLost(why, SystemTime().Now(), outbox());
   } else {
-    Exit(why);
+    core().OnComputeFailed(why, outbox());
   }
 }
 

@@ -315,6 +315,21 @@ void WorkerCore::OnDeviceLost(const Status& why, TimePoint now, proto::Outbox* o
   Advance(now, out);
 }
 
+void WorkerCore::OnComputeFailed(const Status& why, proto::Outbox* out) {
+  if (session_.is_member() && !is_rejoining_) {
+    SendRefusal(why, out);
+  }
+  Exit(why);
+}
+
+/// A reason that the coordinator knows before the process is over, and word by word.
+void WorkerCore::SendRefusal(const Status& why, proto::Outbox* out) {
+  proto::Refusal refusal;
+  refusal.code = why.code();
+  refusal.message = std::string(why.message());
+  coordinator_.Send(std::move(refusal), out);
+}
+
 void WorkerCore::Exit(const Status& status) {
   if (state_ == State::kExited) {
     return;

@@ -75,6 +75,8 @@ class WorkerCore {
   /// The device that computes is lost, with the task in hand: hand over the rest and leave, as on
   /// a notice.
   void OnDeviceLost(const Status& why, TimePoint now, proto::Outbox* out);
+  /// The task in hand can't be computed: the coordinator is told why, and the worker ends.
+  void OnComputeFailed(const Status& why, proto::Outbox* out);
 
   /// The provider advises to move, or does not any more: the coordinator is told.
   void OnRisk(bool is_at_risk) { is_at_risk_ = is_at_risk; }
@@ -133,6 +135,7 @@ class WorkerCore {
   /// Fenced: everything of this incarnation is void. Joins anew, once no arithmetic is under way.
   void Rejoin(const std::string& why, proto::Outbox* out);
   void ResetSession();
+  void SendRefusal(const Status& why, proto::Outbox* out);
   void Exit(const Status& status);
   void ExitOnError(const Status& status);
 

@@ -28,10 +28,7 @@ void WorkerCore::OnJoinReply(const proto::JoinReply& reply, TimePoint now, proto
   Status status =
       loading.ok() ? Configure(reply) : std::move(loading).status().Annotate("set up the model");
   if (!status.ok()) {
-    proto::Refusal refusal;
-    refusal.code = status.code();
-    refusal.message = std::string(status.message());
-    coordinator_.Send(std::move(refusal), out);
+    SendRefusal(status, out);
     Exit(status);
     return;
   }

@@ -535,6 +535,7 @@ void CoordinatorCore::Settle(const Call& call) {
   }
   if (parts_->job.is_working()) {
     parts_->phases.Fail(parts_->phases.CheckFailures(call.now), call);
+    parts_->phases.Fail(parts_->phases.CheckData(), call);
     parts_->phases.Fail(parts_->phases.CheckDivergence(), call);
   }
   if (parts_->job.is_working()) {

@@ -163,8 +163,19 @@ Status JobPhases::CheckFailures(TimePoint now) const {
     }
     text += fmt::format("{}{} ({})", text.empty() ? "" : "; ", why, workers);
   }
-  return Status::Unavailable(
-      fmt::format("every worker failed before it had done a step: {}", text));
+  return Status::Unavailable(fmt::format("every worker failed: {}", text));
+}
+
+Status JobPhases::CheckData() const {
+  const size_t seats = job_->membership.members().size() + job_->seats.failures().size() +
+                       job_->seats.expected().size();
+  const std::string what = job_->bad_data.FoundByMost(seats);
+  if (what.empty() || job_->state.phase == JobPhase::kStopping) {
+    return Status::Ok();
+  }
+  return Status::Corruption(fmt::format(
+      "the data can't be trained on: {}; mend it, look at all of it with psctl check, and resume",
+      what));
 }
 
 Status JobPhases::CheckDivergence() {

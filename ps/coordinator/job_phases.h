@@ -52,6 +52,8 @@ class JobPhases {
 
   /// Errors: the last worker of every seat has failed, and nobody else takes part.
   Status CheckFailures(TimePoint now) const;
+  /// Errors: the data has a value that no worker can train on.
+  Status CheckData() const;
   /// Errors: training has diverged, and the config wants the job to end then.
   Status CheckDivergence();
   /// Training begins when all is there.

@@ -28,8 +28,10 @@ std::string HowItWent(const proto::WorkerRow& row) {
     return who + " lost (no notice)";
   }
   if (row.state == proto::WorkerRowState::kFailed) {
-    return who + " failed before it had done a step" +
-           (row.reason.empty() ? "" : ": " + Printable(row.reason));
+    const std::string when = row.samples_counted == 0
+                                 ? " failed before it had done a step"
+                                 : fmt::format(" failed after {} samples", row.samples_counted);
+    return who + when + (row.reason.empty() ? "" : ": " + Printable(row.reason));
   }
   return who + (row.state == proto::WorkerRowState::kDrained ? " left on notice" : " left");
 }

@@ -401,6 +401,18 @@ TEST_F(WorkerCoreTest, AWorkerWhoseDeviceIsLostHandsOverAndLeaves) {
   EXPECT_EQ(host_.exits[0].code(), StatusCode::kRevoked);
 }
 
+TEST_F(WorkerCoreTest, AWorkerThatCantComputeATaskTellsWhyAndEnds) {
+  Begin(proto::Mode::kAsync, false);
+  FromCoordinator(Grant(1, 0, 80));
+  AnswerPull(0);
+  core_->OnComputeFailed(Status::Corruption("sample 3 is nan"), &out_);
+  ASSERT_EQ(out_.All<proto::Refusal>().size(), 1U);
+  EXPECT_EQ(out_.All<proto::Refusal>()[0].code, StatusCode::kCorruption);
+  EXPECT_EQ(out_.All<proto::Refusal>()[0].message, "sample 3 is nan");
+  ASSERT_EQ(host_.exits.size(), 1U);
+  EXPECT_EQ(host_.exits[0].code(), StatusCode::kCorruption);
+}
+
 TEST_F(WorkerCoreTest, AFencedWorkerWhoseDeviceIsLostDoesNotJoinAnew) {
   Begin(proto::Mode::kAsync, false);
   FromCoordinator(Grant(1, 0, 80));

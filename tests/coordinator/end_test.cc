@@ -231,7 +231,7 @@ TEST(EndTest, WhenEveryWorkerFailsBeforeItJoinsTheJobEndsAtOnceWithTheReason) {
   EXPECT_EQ(harness.status().state, proto::RunState::kFailed);
   EXPECT_EQ(
       harness.status().detail,
-      "every worker failed before it had done a step: exited with code 1: no memory (worker 2); "
+      "every worker failed: exited with code 1: no memory (worker 2); "
       "exited with code 1: no such file (worker 0, worker 1)");
   EXPECT_EQ(harness.core->exit_code(), 1);
 }
@@ -247,8 +247,7 @@ TEST(EndTest, WhenEveryWorkerRefusesTheJobItEndsWithTheirReason) {
   EXPECT_EQ(harness.status().state, proto::RunState::kFailed);
   EXPECT_EQ(
       harness.status().detail,
-      "every worker failed before it had done a step: set up: cut off (worker 0, worker 1, worker "
-      "2)");
+      "every worker failed: set up: cut off (worker 0, worker 1, worker 2)");
   EXPECT_EQ(harness.status().workers[0].state, proto::WorkerRowState::kFailed);
   EXPECT_EQ(harness.status().revocations_unnoticed, 0U);
 }

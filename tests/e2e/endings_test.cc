@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -180,6 +181,52 @@ TEST_F(EndingTest, ARunEndsCleanlyWhenItsSupervisorIsKilled) {
   run.ExpectNothingLeft();
   EXPECT_TRUE(WaitUntil([&] { return !IsAlive(run.CoordinatorPid()); }));
   EXPECT_EQ(run.Summary()["state"].text(), "stopped");
+}
+
+/// Writes zeros of `type` as an array of numpy; the file has holes.
+void WriteZeros(const std::string& path, const std::string& type, size_t bytes, std::string shape) {
+  std::string header =
+      "{'descr': '" + type + "', 'fortran_order': False, 'shape': (" + shape + "), }";
+  header.resize(117, ' ');
+  std::ofstream(path, std::ios::binary)
+      << std::string("\x93NUMPY\x01\x00\x76\x00", 10) << header << '\n';
+  std::filesystem::resize_file(path, 128 + bytes);
+}
+
+TEST_F(EndingTest, MuchDataWithAValueThatCantBeTrainedOnEndsTheRunAndTheMessageSaysWhere) {
+  // So much that only a part of it is looked at before the run, and not this place.
+  constexpr size_t kSamples = 30000;
+  constexpr size_t kValues = 784;
+  constexpr size_t kBad = 12345;
+  const std::string data = folder_.path() + "/data";
+  std::filesystem::create_directory(data);
+  const std::string inputs = data + "/train-inputs.npy";
+  WriteZeros(inputs, "<f4", kSamples * kValues * 4, "30000, 784");
+  WriteZeros(data + "/train-labels.npy", "|u1", kSamples, "30000,");
+  WriteZeros(data + "/test-inputs.npy", "<f4", kValues * 4 * 10, "10, 784");
+  WriteZeros(data + "/test-labels.npy", "|u1", 10, "10,");
+  for (const char* set : {"train", "test"}) {
+    std::fstream labels(data + "/" + set + "-labels.npy", std::ios::in | std::ios::out);
+    labels.seekp(128 + 3).put(9);
+  }
+  std::fstream(inputs, std::ios::in | std::ios::out | std::ios::binary)
+      .seekp(128 + 4 * kValues * kBad)
+      .write("\x00\x00\xc0\x7f", 4);
+  job_.Set("data", R"({"format": "npy", "directory": ")" + data + "\"}")
+      .Set("model", R"({"layers": [{"kind": "linear", "out": 10}]})")
+      .Set("train", R"({"epochs": 2, "minibatch": 64, "evaluate_every_epochs": 0})")
+      .Set("workers", R"([{"count": 2}])");
+  TrainRun::Options options;
+  options.is_replacing = true;
+  TrainRun run(job_, options);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{1});
+  EXPECT_THAT(
+      run.Summary()["detail"].text(),
+      ::testing::AllOf(
+          HasSubstr("the data can't be trained on: " + inputs),
+          HasSubstr("value 0 of sample 12345 is nan"),
+          HasSubstr("look at all of it with psctl check, and resume")));
+  run.ExpectNothingLeft();
 }
 
 TEST_F(EndingTest, AWorkerStartedByHandLeavesWhenPsctlIsKilled) {

@@ -98,10 +98,16 @@ TEST(RunEventsTest, AWorkerThatFailedSaysWhy) {
   proto::JobStatus status = Quiet();
   RunEvents events = After(status);
   status.workers[0].state = proto::WorkerRowState::kFailed;
+  status.workers[0].samples_counted = 0;
   status.workers[0].reason = "its data is not that of worker 1\a";
   EXPECT_THAT(
       events.Update(status),
       ElementsAre("worker 0 failed before it had done a step: its data is not that of worker 1?"));
+  status.workers[1].state = proto::WorkerRowState::kFailed;
+  status.workers[1].reason = "sample 3 is nan";
+  status.workers[1].samples_counted = 64;
+  EXPECT_THAT(
+      events.Update(status), ElementsAre("worker 1 failed after 64 samples: sample 3 is nan"));
 }
 
 TEST(RunEventsTest, AReplacementInTheSameSeatJoins) {

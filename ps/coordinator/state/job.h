@@ -11,6 +11,7 @@
 #include "ps/base/time.h"
 #include "ps/coordinator/meters/batch_shares.h"
 #include "ps/coordinator/meters/cost_meter.h"
+#include "ps/coordinator/meters/bad_data_watch.h"
 #include "ps/coordinator/meters/divergence.h"
 #include "ps/coordinator/meters/fleet_speed.h"
 #include "ps/coordinator/meters/progress_meter.h"
@@ -268,6 +269,7 @@ class Job {
   BatchShares batches;
   StragglerWatch stragglers;
   DivergenceWatch divergence;
+  BadDataWatch bad_data;
   Random random;
   TimePoint started_at{};
   std::optional<TimePoint> training_began;

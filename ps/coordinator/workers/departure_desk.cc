@@ -94,8 +94,18 @@ void DepartureDesk::NoteFruitless(WorkerId seat, const std::string& reason, cons
 
 void DepartureDesk::RemoveFailed(
     Incarnation incarnation, const std::string& reason, const Call& call) {
+  if (job_->membership.Find(incarnation)->record->reported > 0) {
+    RemoveLost(incarnation, reason, call);
+  } else {
+    RemoveRefused(incarnation, reason, call);
+  }
+}
+
+void DepartureDesk::RemoveRefused(
+    Incarnation incarnation, const std::string& reason, const Call& call) {
   const MemberRecord& member = *job_->membership.Find(incarnation)->record;
-  if (member.reported > 0 || job_->state.phase == JobPhase::kStopping) {
+  const bool is_to_leave = member.is_draining || member.is_notified || member.is_released;
+  if (is_to_leave || job_->state.phase == JobPhase::kStopping) {
     RemoveLost(incarnation, reason, call);
     return;
   }

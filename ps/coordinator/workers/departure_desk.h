@@ -27,6 +27,9 @@ class DepartureDesk {
   /// The same for one that ended by itself with an error. It failed when it had counted no step;
   /// else it is lost like any other. Requires: it is a member.
   void RemoveFailed(Incarnation incarnation, const std::string& reason, const Call& call);
+  /// The same for one that has told that it can't go on: it failed, whatever it had counted, unless
+  /// it was to leave. Requires: it is a member.
+  void RemoveRefused(Incarnation incarnation, const std::string& reason, const Call& call);
   /// Resolves departures that every shard has answered for, and forgets what nobody needs.
   void Settle(const Call& call);
 

@@ -162,7 +162,11 @@ void JoinDesk::OnRefusal(const Call& call, const proto::Refusal& message) {
   const Incarnation incarnation = job_->peers.At(call.from).incarnation;
   const Member* const member = job_->membership.Find(incarnation);
   if (member != nullptr && member->peer == call.from) {
-    departures_->RemoveFailed(incarnation, message.message, call);
+    const bool has_worked = member->record->last_grant.lease != LeaseId();
+    if (message.code == StatusCode::kCorruption && has_worked) {
+      job_->bad_data.Note(member->record->seat, message.message);
+    }
+    departures_->RemoveRefused(incarnation, message.message, call);
   }
 }
 

@@ -1,6 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "tests/coordinator/harness.h"
 
 namespace ps::coordinator {
@@ -133,6 +137,107 @@ TEST_F(DataTest, OtherShapesAndCountsAreNamedInsteadOfTheirBytes) {
           HasSubstr("its images are 3 x 32 x 28 and not 1 x 28 x 28, it has 150 training samples "
                     "and not 200"),
           Not(HasSubstr("CRC"))));
+}
+
+constexpr const char* kBadValue = "inputs.npy: byte 7: value 7 of sample 3 is nan";
+
+/// Three workers that can't compute one of the samples. Each counts a step of others first.
+class BadDataTest : public ::testing::Test {
+ protected:
+  BadDataTest() : harness_(Options()), workers_(harness_.StartWithWorkers()) {
+    grants_ = harness_.AskAll(&workers_);
+  }
+
+  static CoordinatorOptions Options() {
+    CoordinatorOptions options = SmallJob();
+    options.config.fleet.replace = true;
+    return options;
+  }
+
+  void Step(size_t worker) {
+    FakeWorker& doing = workers_[worker];
+    const proto::StepDone one = harness_.MakeStep(&doing, grants_[worker], grants_[worker].begin);
+    harness_.Give(doing.peer, proto::StepReport{doing.incarnation, {one}});
+    harness_.Complete(doing, one.step);
+  }
+
+  void Refuse(size_t worker, StatusCode code = StatusCode::kCorruption) {
+    harness_.Give(workers_[worker].peer, proto::Refusal{code, kBadValue});
+    harness_.Close(workers_[worker].peer);
+  }
+
+  /// A process is started anew for the seat, gets work, and can't do it either.
+  void FailAgain(size_t worker) {
+    workers_[worker] = harness_.Join(workers_[worker].seat.value, ++pid_);
+    grants_[worker] = harness_.Ask(&workers_[worker]).value_or(proto::LeaseGrant());
+    Refuse(worker);
+  }
+
+  Harness harness_;
+  std::vector<FakeWorker> workers_;
+  std::vector<proto::LeaseGrant> grants_;
+  int64_t pid_ = 5000;
+};
+
+TEST_F(BadDataTest, AWorkerThatCantComputeHasFailedThoughItDidSteps) {
+  Step(0);
+  Refuse(0);
+  const proto::JobStatus status = harness_.status();
+  const auto row =
+      std::ranges::find(status.workers, proto::WorkerRowState::kFailed, &proto::WorkerRow::state);
+  ASSERT_NE(row, status.workers.end());
+  EXPECT_EQ(row->reason, kBadValue);
+  EXPECT_EQ(row->samples_counted, 10U);
+  EXPECT_EQ(status.revocations_unnoticed, 0U) << "nobody took it away";
+  EXPECT_EQ(status.ledger[0].samples_returned, 10U) << "the rest of its lease goes to another one";
+  EXPECT_EQ(status.state, proto::RunState::kTraining);
+}
+
+TEST_F(BadDataTest, TheRunEndsWhenMostWorkersEndAtOnePlaceOfTheData) {
+  Step(0);
+  Refuse(0);
+  FailAgain(0);
+  FailAgain(0);
+  EXPECT_EQ(harness_.status().state, proto::RunState::kTraining) << "its copy may be damaged";
+  Step(1);
+  Refuse(1);
+  EXPECT_EQ(harness_.status().state, proto::RunState::kFailed);
+  EXPECT_THAT(
+      harness_.status().detail,
+      AllOf(
+          HasSubstr(std::string("the data can't be trained on: ") + kBadValue + "; mend it"),
+          HasSubstr("psctl check, and resume")));
+  EXPECT_EQ(harness_.status().samples_counted, 20U);
+}
+
+TEST_F(BadDataTest, OneMachinesDamagedCopyEndsNoRun) {
+  Refuse(0);
+  for (int i = 0; i < 10; ++i) {
+    FailAgain(0);
+  }
+  EXPECT_EQ(harness_.status().state, proto::RunState::kTraining);
+}
+
+TEST_F(BadDataTest, ADiskThatCantBeReadForAWhileEndsNoRun) {
+  Refuse(0, StatusCode::kIo);
+  Refuse(1, StatusCode::kIo);
+  Refuse(2, StatusCode::kIo);
+  EXPECT_EQ(harness_.status().state, proto::RunState::kWaiting);
+}
+
+TEST(BadDataWatchTest, ForgetsThePlacesThatWereToldOfLongAgo) {
+  BadDataWatch watch;
+  watch.Note(WorkerId(0), "first");
+  watch.Note(WorkerId(1), "first");
+  for (int i = 0; i < 100; ++i) {
+    watch.Note(WorkerId(0), std::to_string(i));
+  }
+  watch.Note(WorkerId(2), "first");
+  EXPECT_EQ(watch.FoundByMost(3), "");
+  watch.Note(WorkerId(0), "first");
+  watch.Note(WorkerId(1), "first");
+  EXPECT_EQ(watch.FoundByMost(3), "first");
+  EXPECT_EQ(watch.FoundByMost(6), "") << "three of six seats are not most";
 }
 
 TEST_F(DataTest, AReplacementIsComparedAfterARestartOfTheCoordinatorToo) {
