@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "ps/base/buffer.h"
 #include "ps/base/logger.h"
 #include "ps/proto/job/optimizer_rules.h"
 #include "tests/sim/coordinator_node.h"
@@ -29,6 +30,17 @@ constexpr uint64_t kResumeMsMax = 3000;
 constexpr Duration kResumeAgain = std::chrono::milliseconds(100);
 /// Beyond those that the scenario wants: of runs that ended otherwise.
 constexpr uint32_t kMoreResumesMax = 3;
+
+proto::PullReply OwnCopyOf(const proto::PullReply& reply) {
+  proto::PullReply copy = reply;
+  auto bytes = std::make_shared<Buffer>(reply.payload.size());
+  std::byte* to = bytes->data();
+  for (const std::span<const std::byte> part : reply.payload.parts) {
+    to = std::ranges::copy(part, to).out;
+  }
+  copy.payload = proto::Payload::Own(std::move(bytes), reply.payload.size());
+  return copy;
+}
 
 /// Keeps the log of the run, so that a failure can show it.
 class TextSink final : public LogSink {
@@ -407,8 +419,10 @@ void Cluster::OnSend(const Network::Passage& passage, const proto::Message& mess
           [this, node = passage.from, to, reply = *push] { oracle_.OnPushReply(node, to, reply); });
     } else if (const auto* pull = std::get_if<proto::PullReply>(&message);
                pull != nullptr && passage.to != node_) {
-      answers_.emplace_back(
-          [this, node = passage.from, to, reply = *pull] { oracle_.OnPullReply(node, to, reply); });
+      // Its values may lie where they are until the shard changes them, in the same delivery.
+      answers_.emplace_back([this, node = passage.from, to, reply = OwnCopyOf(*pull)] {
+        oracle_.OnPullReply(node, to, reply);
+      });
     } else if (const auto* offer = std::get_if<proto::ChunksOffer>(&message)) {
       oracle_.OnOfferSent(passage.from, passage.request_id, *offer);
     }
