@@ -20,6 +20,12 @@ constexpr Duration kFirstMax = std::chrono::seconds(2);
 /// The disk may take this long for a manifest, which is small.
 constexpr Duration kManifestMax = std::chrono::minutes(5);
 
+/// A change that waits for the end of a checkpoint does so for this long.
+constexpr Duration kInTheWayMax = std::chrono::minutes(10);
+
+/// And then it has so much time to begin before the next one is opened.
+constexpr Duration kWayMin = std::chrono::minutes(1);
+
 /// The last checkpoint of a run may take this long, whatever the disk is.
 constexpr Duration kLastMax = std::chrono::minutes(10);
 
@@ -333,7 +339,30 @@ void CheckpointDesk::Remember(const CheckpointDesk& before) {
   set_aside_ = before.set_aside_;
 }
 
+/// The mode, the servers or the places of chunks are to change, and do so between checkpoints.
+bool CheckpointDesk::IsChangeWanted() const {
+  const proto::ServersState& servers = job_->state.servers;
+  return job_->state.modes.wanted != job_->state.modes.in_force || servers.is_spreading ||
+         servers.wanted != job_->shards.server_count();
+}
+
+void CheckpointDesk::MakeWay(const Call& call) {
+  if (!open_ || !IsChangeWanted()) {
+    in_the_way_since_.reset();
+    return;
+  }
+  in_the_way_since_ = in_the_way_since_.value_or(call.now);
+  if (!open_->is_writing && call.now - *in_the_way_since_ >= kInTheWayMax) {
+    next_due_ = call.now + std::max(Every(), kWayMin);
+    GiveUp(fmt::format(
+        "a change of the mode or of the servers has waited for it for {:.0f} s; a faster disk, or "
+        "fewer parameters a server, make checkpoints shorter",
+        Seconds(kInTheWayMax)));
+  }
+}
+
 void CheckpointDesk::OnTick(const Call& call) {
+  MakeWay(call);
   if (!job_->is_bsp()) {
     OpenIfDue(call);
   }

@@ -91,6 +91,8 @@ class CheckpointDesk {
   void Commit(const Call& call);
   void NoteWritten(const Open& written, const Call& call);
   void GiveUp(const std::string& why);
+  bool IsChangeWanted() const;
+  void MakeWay(const Call& call);
   std::vector<uint64_t> Droppable() const;
   proto::CheckpointSizes SizesOf(const Open& open) const;
   Duration Every() const;
@@ -101,6 +103,7 @@ class CheckpointDesk {
   std::map<uint64_t, Open>
       late_;  // given up while the manifest was being written: it may exist yet
   std::optional<TimePoint> next_due_;
+  std::optional<TimePoint> in_the_way_since_;
   RetryTimer ask_timer_;
   bool has_tried_last_ = false;
   TimePoint last_deadline_{};

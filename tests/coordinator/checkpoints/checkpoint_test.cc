@@ -48,6 +48,29 @@ TEST_F(CheckpointTest, HasWhatWasCountedWhenItWasOpened) {
   EXPECT_GT(harness_.status().samples_counted, counted);
 }
 
+/// One that ticks seldom, so that a test can wait for long.
+class PatientCheckpointTest : public CheckpointTest {
+ protected:
+  PatientCheckpointTest()
+      : CheckpointTest(
+            [](CoordinatorOptions* options) { options->config.fleet.max_detect_s = 60; }) {}
+};
+
+TEST_F(
+    PatientCheckpointTest, OneThatTakesVeryLongMakesWayForAChangeThatHasWaitedForItAndElseDoesNot) {
+  Begin();
+  harness_.shards[1].checkpoint_code.reset();
+  Wait(std::chrono::minutes(11));
+  ASSERT_EQ(checkpoints().open, 1U) << "a slow disk";
+  const proto::PeerId control = harness_.Connect(proto::Role::kControl);
+  harness_.Give(control, proto::ModeRequest{{proto::Mode::kSsp, 2}});
+  Wait(std::chrono::minutes(9));
+  EXPECT_EQ(checkpoints().open, 1U);
+  Wait(std::chrono::minutes(2));
+  EXPECT_THAT(checkpoints().trouble, HasSubstr("has waited for it for 600 s"));
+  EXPECT_EQ(harness_.core->state().modes.in_force.mode, proto::Mode::kSsp);
+}
+
 /// One whose checkpoints are far apart.
 class RareCheckpointTest : public CheckpointTest {
  protected:
