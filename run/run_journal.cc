@@ -7,7 +7,10 @@
 
 namespace ps::run {
 
-Result<RunJournal> RunJournal::Open(const RunDirectory& directory) {
+Result<RunJournal> RunJournal::Open(const RunDirectory& directory, bool is_behind) {
+  if (is_behind) {
+    return coordinator::JobJournal::FellBehind();
+  }
   const RunPaths& paths = directory.paths();
   RunJournal run;
   PS_ASSIGN(run.sink, MakeFileSink(paths.coordinator_log(), LogLevel::kInfo));

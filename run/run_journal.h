@@ -18,8 +18,9 @@ struct RunJournal {
   std::unique_ptr<checkpoint::Storage> storage;
   std::unique_ptr<coordinator::JobJournal> journal;
 
-  /// Both are appended to. Errors: those of JobJournal::Open, kIo.
-  static Result<RunJournal> Open(const RunDirectory& directory);
+  /// Both are appended to. `is_behind`: somebody else knows that the journal is, and it is refused
+  /// as if its mark said so. Errors: those of JobJournal::Open, kIo.
+  static Result<RunJournal> Open(const RunDirectory& directory, bool is_behind = false);
 };
 
 /// Processes that the run's journal names, of this boot, whatever else is wrong with the journal.

@@ -40,6 +40,7 @@ namespace {
 /// A coordinator that is killed within kShortLife, so often in a row, is not started again.
 constexpr int kShortLivesMax = 5;
 constexpr Duration kShortLife = std::chrono::seconds(10);
+constexpr int kLookMillis = static_cast<int>(BeatWatch::kLookEvery / std::chrono::milliseconds(1));
 /// As long as servers and workers wait for a coordinator, unless the job says otherwise.
 constexpr Duration kStartPatience = std::chrono::seconds(60);
 
@@ -83,7 +84,7 @@ std::optional<SupervisedRun> ReceiveRun(int socket) {
   }
   int fd = -1;
   std::memcpy(&fd, CMSG_DATA(rights), sizeof(int));
-  return SupervisedRun{{std::string(text, static_cast<size_t>(n))}, FileLock(UniqueFd(fd))};
+  return SupervisedRun{{std::string(text, static_cast<size_t>(n))}, FileLock(UniqueFd(fd)), false};
 }
 
 /// What this process writes from now on goes to the end of the file.
@@ -127,6 +128,7 @@ class Supervisor {
   bool Fork();
   int Coordinate();
   void AwaitSomething();
+  void EndIfFrozen();
   void OnSignal(int number);
   void OnRun(SupervisedRun run);
   void Reap();
@@ -145,6 +147,8 @@ class Supervisor {
   pid_t child_ = 0;
   std::optional<int> wait_status_;  // of the child, once it is over
   std::optional<SupervisedRun> run_;
+  SharedState* shared_ = nullptr;
+  BeatWatch beat_watch_;
   bool has_told_ = false;    // the child, which run it has
   std::optional<int> stop_;  // the newest request to stop: the run is to end
   TimePoint started_{};
@@ -164,6 +168,11 @@ int Supervisor::Run() {
   if (!signals_.is_open()) {
     return Fail(console_, Status::Io(fmt::format("signalfd: {}", std::strerror(errno))));
   }
+  Result<SharedState*> shared = MakeSharedState();
+  if (!shared.ok()) {
+    return Fail(console_, shared.status());
+  }
+  shared_ = *shared;
   while (true) {
     bool is_child = false;
     const Status started = run_ ? StartInTime(&is_child) : StartProcess(&is_child);
@@ -217,6 +226,7 @@ Status Supervisor::StartInTime(bool* is_child) {
 bool Supervisor::Fork() {
   wait_status_.reset();
   has_told_ = false;
+  shared_->beats = 0;
   started_ = SystemTime().Now();
   const pid_t parent = ::getpid();
   child_ = ::fork();
@@ -248,7 +258,10 @@ int Supervisor::Coordinate() {
     console.is_err_terminal = false;
     console.is_joined = true;
   }
-  SupervisorLink link(std::move(process_link_), is_detached_);
+  SupervisorLink link(std::move(process_link_), is_detached_, shared_);
+  if (run_) {
+    run_->is_journal_behind = shared_->is_journal_behind;
+  }
   return run_ ? process_.go_on(*std::move(run_), console, &link) : process_.begin(console, &link);
 }
 
@@ -258,9 +271,11 @@ void Supervisor::AwaitSomething() {
       {.fd = link_.get(), .events = POLLIN, .revents = 0}};
   // The coordinator closes its side when it ends: SIGCHLD says more of that.
   const nfds_t count = has_told_ ? 1 : 2;
-  if (::poll(polls, count, -1) < 0) {
+  const int look_ms = run_ ? kLookMillis : -1;
+  if (::poll(polls, count, look_ms) < 0) {
     return;
   }
+  EndIfFrozen();
   if (count == 2 && (polls[1].revents & POLLIN) != 0) {
     if (std::optional<SupervisedRun> told = ReceiveRun(link_.get())) {
       OnRun(*std::move(told));
@@ -270,6 +285,21 @@ void Supervisor::AwaitSomething() {
   while (::read(signals_.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
     OnSignal(static_cast<int>(info.ssi_signo));
   }
+}
+
+/// One that is stopped, or that waits for a disk, for as long as half of what servers and workers
+/// wait for: another one has the other half to come.
+void Supervisor::EndIfFrozen() {
+  const Duration limit = std::chrono::milliseconds(shared_->standstill_max_ms.load());
+  if (!beat_watch_.StandsStill(shared_->beats, limit, SystemTime().Now()) || wait_status_) {
+    return;
+  }
+  console_.err(fmt::format(
+      "psctl: the coordinator (pid {}) has stood still for {:.0f} s, as a process that is stopped "
+      "or waits for a disk; it is killed\n",
+      child_,
+      Seconds(limit)));
+  ::kill(child_, SIGKILL);
 }
 
 void Supervisor::OnSignal(int number) {

@@ -9,6 +9,7 @@
 #include "run/directory/files.h"
 #include "run/directory/run_directory.h"
 #include "run/report/console.h"
+#include "run/shared_state.h"
 
 namespace ps::run {
 
@@ -19,22 +20,28 @@ inline constexpr int kSupervisorLost = SIGUSR1;
 class SupervisorLink {
  public:
   /// `socket` of Supervise; none: nobody watches.
-  explicit SupervisorLink(UniqueFd socket = UniqueFd(), bool is_detached = false)
-      : socket_(std::move(socket)), is_detached_(is_detached) {}
+  explicit SupervisorLink(
+      UniqueFd socket = UniqueFd(), bool is_detached = false, SharedState* shared = nullptr)
+      : socket_(std::move(socket)), is_detached_(is_detached), shared_(shared) {}
 
   /// The run listens, and another process could go on with it from now on: the supervisor shares
   /// the directory's lock. A detached run leaves the terminal for its log. Errors: kIo.
   Status TellRun(const RunDirectory& directory);
 
+  /// What the supervisor knows of this process when it is killed. Null: nobody watches.
+  SharedState* shared() const { return shared_; }
+
  private:
   UniqueFd socket_;
   bool is_detached_;
+  SharedState* shared_;
 };
 
 /// A run that the supervisor knows of.
 struct SupervisedRun {
   RunPaths paths;
   FileLock lock;
+  bool is_journal_behind = false;  // as its last coordinator has said
 };
 
 /// What a coordinator's process does. Each returns the exit code.

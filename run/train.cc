@@ -142,8 +142,8 @@ Result<std::unique_ptr<TrainRun>> PrepareRun(TrainStart* start, const Console& c
 }
 
 /// Errors: those of JobJournal.
-Status RecoverJournal(TrainStart* start) {
-  PS_ASSIGN(start->journal, RunJournal::Open(*start->directory));
+Status RecoverJournal(bool is_behind, TrainStart* start) {
+  PS_ASSIGN(start->journal, RunJournal::Open(*start->directory, is_behind));
   PS_ASSIGN(start->recovered, start->journal.journal->Recover());
   return Status::Ok();
 }
@@ -173,7 +173,10 @@ int Conduct(
         "\n");
   }
   TrainRun& run = **prepared;
-  const int exit_code = run.Run();
+  if (link->shared() != nullptr) {
+    start.journal.journal->TellOf(&link->shared()->is_journal_behind);
+  }
+  const int exit_code = run.Run(link->shared());
   registry.Remove(paths);
   const proto::JobProfile profile = run.Profile();
   LeaveProfile(profile, paths, console);
@@ -217,7 +220,7 @@ Result<TrainStart> TakeUp(SupervisedRun run, bool* is_final) {
   TrainStart start;
   const std::string root = run.paths.root;
   PS_ASSIGN(start.directory, RunDirectory::Reopen(std::move(run.paths), std::move(run.lock)));
-  const Status read = RecoverJournal(&start);
+  const Status read = RecoverJournal(run.is_journal_behind, &start);
   if (is_final != nullptr) {
     // What the journal says does not change; whether it can be read does.
     *is_final = read.ok()
@@ -263,7 +266,8 @@ Status TakeUpInTime(
       return {IoError("cannot share the lock of", run.paths.root)};
     }
     bool is_final = false;
-    Result<TrainStart> start = TakeUp({run.paths, FileLock(std::move(lock))}, &is_final);
+    Result<TrainStart> start =
+        TakeUp({run.paths, FileLock(std::move(lock)), run.is_journal_behind}, &is_final);
     if (!start.ok()) {
       return {start.status(), is_final};
     }

@@ -41,6 +41,7 @@ namespace {
 constexpr Duration kRedraw = std::chrono::milliseconds(250);
 /// Steps and exchanges of a worker that warm it up: they are not timed.
 constexpr uint64_t kProbeAfter = 5;
+constexpr Duration kBeat = std::chrono::milliseconds(100);
 /// SIGCHLD is the fast way; this one also finds processes that never started.
 constexpr Duration kReap = std::chrono::milliseconds(50);
 /// How exactly the moment of a step is known to the profile.
@@ -280,7 +281,7 @@ void TrainRun::AnnounceAgain() {
       launches_.size()));
 }
 
-int TrainRun::Run() {
+int TrainRun::Run(SharedState* shared) {
   ::signal(SIGPIPE, SIG_IGN);  // a reader of stderr that goes away must not end the run
   net::Loop& loop = host_.loop();
   const Status signals =
@@ -293,6 +294,11 @@ int TrainRun::Run() {
     Announce();
   } else {
     AnnounceAgain();
+  }
+  if (shared != nullptr) {
+    constexpr float kShare = 500;  // ms of each second that servers and workers wait
+    shared->standstill_max_ms = static_cast<uint32_t>(kShare * config_.fleet.orphan_grace_s);
+    loop.RunEvery(kBeat, [shared] { ++shared->beats; });
   }
   loop.RunEvery(kReap, [this] { Reap(); });
   loop.RunEvery(kRedraw, [this] { Redraw(); });
@@ -318,6 +324,9 @@ int TrainRun::Run() {
            },
        .policy = PolicyOf(config_),
        .on_decision = [this](const std::string& line) { progress_.Say(line); }});
+  if (shared != nullptr) {
+    shared->beats = 0;
+  }
   if (host_.core().is_outranked()) {
     LeaveToAnother();
   }

@@ -20,6 +20,7 @@
 #include "run/report/progress.h"
 #include "run/report/run_events.h"
 #include "run/run_keys.h"
+#include "run/shared_state.h"
 #include "run/status_page.h"
 #include "run/train.h"
 
@@ -38,8 +39,9 @@ class TrainRun final {
   /// Listens, for the job's processes and for psctl, and makes the parts that need to know the
   /// port.
   Status Prepare();
-  /// Until the job is over. Returns the exit code.
-  int Run();
+  /// Until the job is over; `shared` hears that the loop runs, if it is not null. Returns the exit
+  /// code.
+  int Run(SharedState* shared);
 
   /// Valid after Run.
   const proto::JobStatus& status() const { return final_status_; }

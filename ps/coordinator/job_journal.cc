@@ -201,9 +201,7 @@ Status JobJournal::CheckMark(bool is_new) {
   }
   PS_ASSIGN(const std::string marked, mark_->Read());
   if (marked == kBehindMark) {
-    return Status::InvalidArgument(fmt::format(
-        "it fell behind: the disk took no more rows, and what happened since is not in it; {}",
-        kRemedy));
+    return FellBehind();
   }
   uint64_t wanted = 0;
   std::string_view number = marked;
@@ -222,6 +220,17 @@ Status JobJournal::CheckMark(bool is_new) {
         kRemedy));
   }
   return Status::Ok();
+}
+
+Status JobJournal::FellBehind() {
+  return Status::InvalidArgument(fmt::format(
+      "it fell behind: the disk took no more rows, and what happened since is not in it; {}",
+      kRemedy));
+}
+
+void JobJournal::TellOf(std::atomic<bool>* is_behind) {
+  told_ = is_behind;
+  told_->store(is_behind_ && failures_ > 0);
 }
 
 Result<std::optional<RecoveredJob>> JobJournal::Recover() {
@@ -294,6 +303,9 @@ void JobJournal::Write(Batch* batch) {
   batch->Put(kWritesRow, std::to_string(writes_ + 1));
   const Status status = rows_->Write(batch->changes());
   is_behind_ = !status.ok();
+  if (told_ != nullptr) {
+    told_->store(is_behind_);
+  }
   trouble_ = status.message();
   if (status.ok()) {
     ++writes_;

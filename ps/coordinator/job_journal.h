@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -59,6 +60,13 @@ class JobJournal final : public proto::LaunchJournal {
   /// written, the mark says that the journal is behind, before anybody is told of the event.
   void Write(const RowChanges& rows, TimePoint now);
 
+  /// Memory of a process that outlives this one, set while the disk lacks rows that others were
+  /// told of: it may refuse the mark, too. Outlives the journal.
+  void TellOf(std::atomic<bool>* is_behind);
+
+  /// How a journal is refused whose disk lacks rows.
+  static Status FellBehind();
+
   /// The coordinator listens at this port: its successor will, too.
   void NotePort(uint32_t port);
 
@@ -95,6 +103,7 @@ class JobJournal final : public proto::LaunchJournal {
   bool is_marked_behind_ = false;  // for the next one who opens it
   bool is_new_ = true;             // nothing was written by this process
   bool is_behind_ = true;          // the rows on the disk are not all of them
+  std::atomic<bool>* told_ = nullptr;
   TimePoint try_again_at_{};
   uint32_t port_ = 0;
   std::set<proto::LaunchRecord> launches_;

@@ -234,6 +234,9 @@ class MemoryStorage::OpenedMark final : public Mark {
   Status Write(std::string_view text) override {
     PS_CHECK(text.size() <= kBytesMax) << text;
     const std::lock_guard lock(storage_->mutex_);
+    if (storage_->are_marks_refused_) {
+      return Status::Io(directory_ + ": the disk takes no mark");
+    }
     storage_->marks_[directory_] = text;
     return Status::Ok();
   }
@@ -341,6 +344,11 @@ void MemoryStorage::SetFull(const std::string& path, bool is_full) {
   } else {
     full_.erase(path);
   }
+}
+
+void MemoryStorage::RefuseMarks(bool is_refused) {
+  const std::lock_guard lock(mutex_);
+  are_marks_refused_ = is_refused;
 }
 
 void MemoryStorage::FailOpens(const std::string& path, uint32_t count, Status why) {

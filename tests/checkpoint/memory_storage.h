@@ -33,7 +33,7 @@ class MemoryStorage final : public Storage {
       const std::string& directory,
       std::span<const std::string_view> columns,
       OpenMode mode) override;
-  /// No fault of the disk reaches a mark.
+  /// No fault of the disk reaches a mark but RefuseMarks.
   Result<std::unique_ptr<Mark>> OpenMark(const std::string& directory) override;
   Result<std::vector<std::string>> List(const std::string& path) override;
   Status Remove(const std::string& directory) override;
@@ -48,6 +48,9 @@ class MemoryStorage final : public Storage {
   /// Nothing more fits on the disk until it is told otherwise: a write or a flush gives kIo and
   /// changes nothing, and no database can be opened for writing. What is there can be read.
   void SetFull(const std::string& path, bool is_full);
+
+  /// Marks can't be written until it is told otherwise, and keep what they say.
+  void RefuseMarks(bool is_refused);
 
   /// The next `count` attempts to open a database for writing give `why`, those of a database that
   /// opens itself anew (FailWriters) as well. 0: no more attempts fail.
@@ -84,8 +87,9 @@ class MemoryStorage final : public Storage {
   std::mutex mutex_;  // of all but the hook, taken before a disk's own
   std::map<std::string, std::shared_ptr<Disk>> disks_;  // by directory
   std::map<std::string, std::string> marks_;            // by directory
-  std::set<std::string> full_;                          // paths
-  std::map<std::string, FailingOpens> failing_opens_;   // by path
+  bool are_marks_refused_ = false;
+  std::set<std::string> full_;                         // paths
+  std::map<std::string, FailingOpens> failing_opens_;  // by path
   FaultHook hook_;
 };
 

@@ -78,6 +78,22 @@ TEST_P(CoordinatorModeTest, ARunGoesOnWhenItsCoordinatorIsKilledAloneAndWithAWor
 
 INSTANTIATE_TEST_SUITE_P(Modes, CoordinatorModeTest, testing::Values("async", "bsp"));
 
+TEST_F(CoordinatorTest, OneThatIsFrozenIsKilledAndAnotherOneGoesOn) {
+  job_.Set("fleet", R"({"max_detect_s": 5, "orphan_grace_s": 12})");
+  job_.SetEndless();
+  TrainRun run(job_);
+  ASSERT_TRUE(run.WaitForSamples(512).has_value());
+  const int64_t first = run.CoordinatorPid();
+  ASSERT_EQ(::kill(static_cast<pid_t>(first), SIGSTOP), 0);
+  ASSERT_TRUE(WaitUntil([&] { return run.CoordinatorPid() != first; }));
+  EXPECT_THAT(run.psctl().Err(), HasSubstr("has stood still for 6 s"));
+  const auto after = run.Status();
+  ASSERT_TRUE(run.WaitForSamples(after ? after->samples_counted + 512 : 512).has_value());
+  EXPECT_THAT(run.psctl().Err(), HasSubstr("no step is repeated"));
+  StopCleanly(&run);
+  run.ExpectNothingLeft();
+}
+
 /// The folder of a network is gone for a moment, as a port may be in use for one.
 TEST_F(CoordinatorTest, ASuccessorThatFindsNoDataTriesAgainForAsLongAsTheOthersWait) {
   const std::string data = job_.folder() + "/data";

@@ -74,6 +74,40 @@ TEST_F(SupervisorTest, TheExitCodeIsTheCoordinators) {
   EXPECT_EQ(said_, "");
 }
 
+TEST_F(SupervisorTest, WhatAKilledCoordinatorSaidOfItsJournalIsKnownToTheNextOne) {
+  const int code = Run(
+      {.begin =
+           [&](const Console&, SupervisorLink* link) {
+             link->shared()->is_journal_behind = true;
+             return BeginAndDie(link);
+           },
+       .go_on = [](const SupervisedRun& run,
+                   const Console&,
+                   SupervisorLink*) { return run.is_journal_behind ? 3 : 4; }});
+  EXPECT_EQ(code, 3) << said_;
+}
+
+TEST_F(SupervisorTest, ACoordinatorThatStandsStillIsKilledAndAnotherOneGoesOn) {
+  const int code = Run(
+      {.begin =
+           [&](const Console&, SupervisorLink* link) {
+             const auto directory = RunDirectory::Create(folder_.path(), "run", 0);
+             if (!directory.ok() || !link->TellRun(*directory).ok()) {
+               return 99;
+             }
+             link->shared()->standstill_max_ms = 1000;
+             link->shared()->beats = 1;
+             ::raise(SIGSTOP);
+             return 98;
+           },
+       .go_on = [](const SupervisedRun&,
+                   const Console&,
+                   SupervisorLink* link) { return link->shared()->beats == 0 ? 3 : 4; }});
+  EXPECT_EQ(code, 3) << said_;
+  EXPECT_THAT(said_, HasSubstr("has stood still for 1 s"));
+  EXPECT_THAT(said_, HasSubstr("killed by signal 9 (Killed); another one goes on"));
+}
+
 TEST_F(SupervisorTest, AKilledCoordinatorIsFollowedByOneThatHoldsTheSameLock) {
   const int code = Run(
       {.begin = [&](const Console&, SupervisorLink* link) { return BeginAndDie(link); },

@@ -218,8 +218,9 @@ Cluster::Cluster(const Scenario& scenario)
            [this](proto::Message request) { coordinator_.Ask(std::move(request)); },
            [this] { return CanLoseServers(); },
            [this](const std::string& directory) { return Damage(directory); },
-           [this](bool is_full) {
+           [this](bool is_full, bool are_marks_refused) {
              journal_storage_.SetFull("", is_full);
+             journal_storage_.RefuseMarks(are_marks_refused);
              coordinator_.NoteJournalFault();
            },
            [this](const std::string& directory, uint32_t opens) {

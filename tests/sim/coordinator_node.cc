@@ -70,6 +70,11 @@ Status CoordinatorNode::OpenJournal() {
     PS_ASSIGN(
         journal_,
         coordinator::JobJournal::Open(*world_.storage, JournalPath(run_), kBootId, world_.log));
+    if (is_told_behind_ && world_.sabotage != Sabotage::kForgottenBehind) {
+      journal_.reset();
+      return coordinator::JobJournal::FellBehind();
+    }
+    journal_->TellOf(&is_told_behind_);
     return Status::Ok();
   };
   Status status = open();
@@ -77,6 +82,7 @@ Status CoordinatorNode::OpenJournal() {
     const auto mark = world_.storage->OpenMark(JournalPath(run_));
     PS_CHECK(mark.ok()) << mark.status();
     PS_TRY((*mark)->Write("whole 0"));
+    is_told_behind_ = false;
     status = open();
   }
   return status;
@@ -299,6 +305,7 @@ void CoordinatorNode::EndRun() {
 Status CoordinatorNode::BeginRun() {
   clock_ = NodeClock(world_.queue, ClockAheadOf(*world_.scenario, ++processes_));
   journal_.reset();
+  is_told_behind_ = false;
   PS_TRY(OpenJournal());
   is_behind_ = false;
   may_be_behind_ = false;

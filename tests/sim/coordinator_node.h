@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -136,7 +137,8 @@ class CoordinatorNode final : public Node, private proto::FleetActions {
   std::unique_ptr<coordinator::CoordinatorCore> core_;
   std::optional<Death> death_;  // in the next event that lets something out
   bool is_dead_ = false;
-  bool is_behind_ = false;  // the journal, when the process ended
+  bool is_behind_ = false;                    // the journal, when the process ended
+  std::atomic<bool> is_told_behind_ = false;  // the journal, in the supervisor's memory
   bool may_be_behind_ = false;
   bool is_unwritten_ = false;  // what it does from now on, as a fault
   bool is_refused_ = false;

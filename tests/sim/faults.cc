@@ -572,8 +572,8 @@ void Faults::FailStore() {
 void Faults::FillJournal() {
   const auto how_long = std::chrono::milliseconds(1 + world_.random->Below(kFullJournalMsMax));
   world_.log->Info("journal_full", {{"seconds", Seconds(how_long)}});
-  world_.fill_journal(true);
-  world_.queue->After(how_long, [this] { world_.fill_journal(false); });
+  world_.fill_journal(true, world_.random->Chance(0.5));
+  world_.queue->After(how_long, [this] { world_.fill_journal(false, false); });
   if (world_.random->Chance(0.5)) {
     world_.queue->After(
         FromSeconds(world_.random->Unit() * 1.5 * Seconds(how_long)), [this] { Restart(); });

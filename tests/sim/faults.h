@@ -44,8 +44,8 @@ class Faults {
     std::function<bool()> can_lose_servers;
     /// Flips a bit of a database. False when there is nothing in it.
     std::function<bool(const std::string& directory)> damage;
-    /// The disk of the coordinator's journal.
-    std::function<void(bool is_full)> fill_journal;
+    /// The disk of the coordinator's journal takes no rows, and perhaps not the mark either.
+    std::function<void(bool is_full, bool are_marks_refused)> fill_journal;
     /// A database loses what is not flushed, and so many attempts to open it fail.
     std::function<void(const std::string& directory, uint32_t opens)> fail_store;
   };

@@ -312,6 +312,10 @@ TEST(SabotageTest, ACoordinatorThatGoesOnFromAJournalThatFellBehindIsFound) {
   EXPECT_TRUE(Finds(Sabotage::kOldJournal, "from a journal that fell behind", Full));
 }
 
+TEST(SabotageTest, AJournalOfWhichNobodyRemembersThatItFellBehindIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kForgottenBehind, "from a journal that fell behind", Full));
+}
+
 TEST(SabotageTest, AClockThatIsTakenForThatOfAnotherProcessIsFound) {
   EXPECT_TRUE(Finds(Sabotage::kSharedClock, "not finished", Skewed));
 }

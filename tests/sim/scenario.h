@@ -46,6 +46,7 @@ enum class Sabotage : uint8_t {
   kForgottenClock,     // and its schedule anew; so does one that gets its first chunks
   kMissedLoss,         // nobody hears that a store has lost records
   kOldJournal,         // a coordinator goes on from a journal that fell behind
+  kForgottenBehind,    // nobody but the mark remembers that
   kNobodyKilled,       // servers that are given up are not killed
   kSharedClock,        // it takes its predecessor's clock for its own
   kLivesNotSeen,       // it takes every step for one of the present lives of the shards

@@ -59,6 +59,21 @@ TEST(JobJournalTest, OneThatFellBehindIsRefusedWithTheRemedy) {
   EXPECT_THAT(JobJournal::ReadLaunches(harness.storage, "journal", "boot-2"), ElementsAre());
 }
 
+TEST(JobJournalTest, WhereTheDiskRefusesTheMarkTooAnotherProcessKnowsThatItFellBehind) {
+  Harness harness;
+  harness.storage.RefuseMarks(true);
+  std::atomic<bool> is_behind = true;
+  harness.journal->TellOf(&is_behind);
+  EXPECT_FALSE(is_behind) << "nobody has been told of anything";
+  FillTheDisk(&harness);
+  EXPECT_TRUE(is_behind);
+  harness.storage.SetFull("journal", false);
+  harness.now += std::chrono::seconds(1);
+  JobJournal* const journal = harness.journal.get();
+  journal->Write(harness.core->TakeRows(harness.now, journal->WantsAll(harness.now)), harness.now);
+  EXPECT_FALSE(is_behind) << "all rows are there, whatever the mark says";
+}
+
 TEST(JobJournalTest, OneThatHasCaughtUpIsGoneOnFrom) {
   Harness harness;
   FillTheDisk(&harness);
