@@ -49,10 +49,11 @@ Result<ShardState> DecodeShardState(std::span<const std::byte> bytes) {
   if (root == nullptr) {
     return Status::Corruption("the state of a shard is malformed");
   }
-  if (root->version() != kShardStateVersion) {
+  if (root->version() < kOldestShardStateVersion || root->version() > kShardStateVersion) {
     return Status::Unsupported(fmt::format(
-        "the state of a shard is of version {}, this program reads {}",
+        "the state of a shard is of version {}, this program reads {} to {}",
         root->version(),
+        kOldestShardStateVersion,
         kShardStateVersion));
   }
   ShardState state;

@@ -26,6 +26,9 @@ struct ShardState {
 };
 
 inline constexpr uint32_t kShardStateVersion = 3;
+/// A checkpoint of the program before has to be read: a new version reads the last one, too.
+inline constexpr uint32_t kOldestShardStateVersion = 2;  // without lr_factor
+static_assert(kOldestShardStateVersion < kShardStateVersion);
 
 std::vector<std::byte> EncodeShardState(const ShardState& state);
 
