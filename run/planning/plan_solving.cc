@@ -192,7 +192,7 @@ Status ParseOutlook(const PlanCommand& command, provisioner::OutlookSetup* outlo
         command.strategy));
   }
   if (!command.start_up.empty()) {
-    PS_ASSIGN(outlook->start_up_s, ParseDuration("--start-up", command.start_up));
+    PS_ASSIGN(outlook->start_up_s, ParseDurationOrZero("--start-up", command.start_up));
   }
   outlook->detect_s = command.detect_s;
   outlook->lifetimes = command.lifetimes;

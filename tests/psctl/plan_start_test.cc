@@ -71,6 +71,17 @@ TEST_F(PlanStartTest, ATimeThatTheStartBreaksIsNotPromised) {
   EXPECT_NEAR(counted.seconds.value, soonest.seconds.value + 120, 1);
 }
 
+TEST_F(PlanStartTest, MachinesThatAreUpAtOnceMayBeSaid) {
+  for (proto::InstanceType& type : catalog_.types) {
+    type.start_up_s = 600;
+  }
+  const proto::Plan slow = PlanOf({"--loss", "0.8", "--objective", "time"});
+  const proto::Plan at_once = PlanOf({"--loss", "0.8", "--objective", "time", "--start-up", "0s"});
+  EXPECT_EQ(slow.takeover_s, 600);
+  EXPECT_EQ(at_once.takeover_s, 0);
+  EXPECT_EQ(PlanOf({"--loss", "0.8", "--within", "1h", "--start-up", "0"}).takeover_s, 0);
+}
+
 TEST_F(PlanStartTest, TheStartIsPaidForAndShown) {
   const std::vector<std::string> flags = {"--loss", "0.8", "--within", "1h", "--start-up", "10m"};
   const proto::Plan plan = PlanOf(flags);
