@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -94,6 +95,16 @@ struct ExecPlan {
 }
 
 }  // namespace
+
+int ExitCodeOf(int code) {
+  return code >= 0 && code <= 255 ? code : 1;
+}
+
+bool EndsProcess(int signal) {
+  constexpr std::array kHarmless = {
+      SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH};
+  return signal > 0 && signal <= SIGSYS && std::ranges::find(kHarmless, signal) == kHarmless.end();
+}
 
 AgentWish AgentWishes::Await(Duration limit) const {
   pollfd poll = {.fd = fd(), .events = POLLIN, .revents = 0};

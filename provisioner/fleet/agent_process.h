@@ -20,8 +20,15 @@ namespace ps::provisioner {
 /// How the process ended, for the agent to end likewise.
 struct AgentEnd {
   int code = 0;
-  int signal = 0;  // not 0: killed by it
+  int signal = 0;  // not 0: killed by it; EndsProcess
 };
+
+/// A code to exit with. exit(2) takes the lowest byte alone, which would make a success of 256.
+int ExitCodeOf(int code);
+
+/// Whether there is such a signal and a process without handlers dies of it: an agent that sent
+/// itself SIGSTOP would never end.
+bool EndsProcess(int signal);
 
 enum class AgentWish : uint8_t {
   kNone,

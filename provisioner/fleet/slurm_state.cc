@@ -1,7 +1,6 @@
 #include "provisioner/fleet/slurm_state.h"
 
 #include <fmt/core.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <array>
@@ -63,7 +62,7 @@ SlurmEnd OfFailedScript(const SlurmState& state, const std::string& needs) {
   if (state.code == 126 || state.code == 127) {
     return NotStarted("the program can't run on its node; is it there under this path?");
   }
-  return {{state.code, 0}, ""};
+  return {{ExitCodeOf(state.code), 0}, ""};
 }
 
 }  // namespace
@@ -96,14 +95,14 @@ SlurmEnd MeaningOf(const SlurmState& state, bool has_run, const std::string& nee
         "under one path");
   }
   if (std::ranges::find(kOwnEnds, state.state) != kOwnEnds.end()) {
-    if (state.signal > 0 && state.signal <= SIGSYS) {
+    if (EndsProcess(state.signal)) {
       return {{0, state.signal}, ""};
     }
-    if (state.signal == 0 && state.state == "FAILED" && state.code > 0) {
+    if (state.signal == 0 && state.state == "FAILED" && state.code != 0) {
       return OfFailedScript(state, needs);
     }
     if (state.signal == 0 && state.state == "COMPLETED") {
-      return {{state.code, 0}, ""};
+      return {{ExitCodeOf(state.code), 0}, ""};
     }
   }
   return {

@@ -136,10 +136,10 @@ PodEnd MeaningOfCode(const PodState& state, const std::string& needs) {
         "by a volume that Pods can mount together (kubernetes.volumes)",
         needs));
   }
-  if (state.code > kSignalled && state.code <= kSignalled + SIGSYS) {
+  if (EndsProcess(state.code - kSignalled)) {
     return {{0, state.code - kSignalled}, ""};
   }
-  return {{state.code, 0}, ""};
+  return {{ExitCodeOf(state.code), 0}, ""};
 }
 
 }  // namespace

@@ -175,6 +175,8 @@ TEST(PodStateTest, AnEndIsThatOfTheProgram) {
   EXPECT_EQ(MeaningOf(Ended(R"("exitCode": 137)"), "", false).end.signal, SIGKILL);
   EXPECT_EQ(MeaningOf(Ended(R"("exitCode": 139)"), "", false).end.signal, SIGSEGV);
   EXPECT_EQ(MeaningOf(Ended(R"("exitCode": 255)"), "", false).end.code, 255) << "no signal";
+  EXPECT_EQ(MeaningOf(Ended(R"("exitCode": 147)"), "", false).end.code, 147) << "SIGSTOP ends none";
+  EXPECT_EQ(MeaningOf(Ended(R"("exitCode": 256)"), "", false).end.code, 1) << "no success";
 }
 
 TEST(PodStateTest, TooMuchMemoryIsAFailureAlsoOfAPodThatIsTakenBack) {
