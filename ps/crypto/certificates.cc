@@ -109,10 +109,9 @@ Authority Authority::Make(const Validity& validity) {
 
 Result<Authority> Authority::Read(const std::string& pem) {
   const BioPtr certificates = BioOf(pem);
-  const CertificatePtr certificate(
-      PEM_read_bio_X509(certificates.get(), nullptr, nullptr, nullptr));
+  const CertificatePtr certificate = ReadPemCertificate(certificates.get());
   const BioPtr keys = BioOf(pem);
-  const KeyPtr key(PEM_read_bio_PrivateKey(keys.get(), nullptr, nullptr, nullptr));
+  const KeyPtr key = ReadPemKey(keys.get());
   if (certificate == nullptr || key == nullptr ||
       X509_check_private_key(certificate.get(), key.get()) != 1) {
     return Status::Corruption(fmt::format("no certificate with its key in PEM: {}", TakeErrors()));
@@ -128,9 +127,9 @@ std::string Authority::Issue(
     const std::vector<std::string_view>& roles,
     const Validity& validity) const {
   const BioPtr own_text = BioOf(certificate_);
-  const CertificatePtr own(PEM_read_bio_X509(own_text.get(), nullptr, nullptr, nullptr));
+  const CertificatePtr own = ReadPemCertificate(own_text.get());
   const BioPtr key_text = BioOf(key_);
-  const KeyPtr own_key(PEM_read_bio_PrivateKey(key_text.get(), nullptr, nullptr, nullptr));
+  const KeyPtr own_key = ReadPemKey(key_text.get());
   PS_CHECK(own != nullptr && own_key != nullptr) << TakeErrors();
   const KeyPtr key = MakeKey();
   const CertificatePtr certificate = Begin(name, key.get(), validity);

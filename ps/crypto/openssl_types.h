@@ -29,6 +29,11 @@ using ContextPtr = std::unique_ptr<SSL_CTX, FreedBy<SSL_CTX_free>>;
 using SessionPtr = std::unique_ptr<SSL, FreedBy<SSL_free>>;
 using NamesPtr = std::unique_ptr<GENERAL_NAMES, FreedBy<GENERAL_NAMES_free>>;
 
+/// The next certificate or key in PEM; null: there is none. One with a password is none: OpenSSL
+/// would ask for it at the terminal.
+CertificatePtr ReadPemCertificate(BIO* pem);
+KeyPtr ReadPemKey(BIO* pem);
+
 /// What OpenSSL says of its last failures on this thread, which are then forgotten.
 std::string TakeErrors();
 

@@ -1,7 +1,5 @@
 #include "ps/crypto/rs256.h"
 
-#include <openssl/pem.h>
-
 #include "ps/crypto/openssl_types.h"
 
 namespace ps::crypto {
@@ -9,17 +7,12 @@ namespace {
 
 using DigestPtr = std::unique_ptr<EVP_MD_CTX, FreedBy<EVP_MD_CTX_free>>;
 
-/// OpenSSL would ask at the terminal.
-int NoPassword(char* /*buffer*/, int /*size*/, int /*is_writing*/, void* /*context*/) {
-  return -1;
-}
-
 }  // namespace
 
 Result<std::string> SignRs256(const std::string& private_key_pem, std::string_view text) {
   const BioPtr bio(
       BIO_new_mem_buf(private_key_pem.data(), static_cast<int>(private_key_pem.size())));
-  const KeyPtr key(PEM_read_bio_PrivateKey(bio.get(), nullptr, &NoPassword, nullptr));
+  const KeyPtr key = ReadPemKey(bio.get());
   if (key == nullptr || EVP_PKEY_base_id(key.get()) != EVP_PKEY_RSA) {
     TakeErrors();
     return Status::InvalidArgument("no RSA key in PEM without a password");

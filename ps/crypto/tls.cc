@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
 
 #include <algorithm>
 #include <array>
@@ -160,10 +159,10 @@ TlsContext::~TlsContext() = default;
 Result<std::shared_ptr<const TlsContext>> TlsContext::Make(
     const std::string& pem, uint64_t key_bytes) {
   const BioPtr certificates = ReadBio(pem);
-  const CertificatePtr own(PEM_read_bio_X509(certificates.get(), nullptr, nullptr, nullptr));
-  const CertificatePtr authority(PEM_read_bio_X509(certificates.get(), nullptr, nullptr, nullptr));
+  const CertificatePtr own = ReadPemCertificate(certificates.get());
+  const CertificatePtr authority = ReadPemCertificate(certificates.get());
   const BioPtr keys = ReadBio(pem);
-  const KeyPtr key(PEM_read_bio_PrivateKey(keys.get(), nullptr, nullptr, nullptr));
+  const KeyPtr key = ReadPemKey(keys.get());
   ContextPtr context(SSL_CTX_new(TLS_method()));
   PS_CHECK(context != nullptr) << TakeErrors();
   SSL_CTX* const raw = context.get();

@@ -342,6 +342,36 @@ TEST_F(TlsTest, APemThatIsCutIsRefused) {
   }
 }
 
+/// OpenSSL would ask for the password at the terminal, where nobody may be.
+TEST_F(TlsTest, AKeyWithAPasswordIsRefusedWithoutAQuestion) {
+  const std::string pem = authority_.Issue("worker3", {kWorkerRole});
+  const size_t begin = pem.find("-----BEGIN PRIVATE KEY-----");
+  ASSERT_NE(begin, std::string::npos);
+  const std::unique_ptr<BIO, decltype(&BIO_free)> plain(
+      BIO_new_mem_buf(pem.data() + begin, static_cast<int>(pem.size() - begin)), &BIO_free);
+  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
+      PEM_read_bio_PrivateKey(plain.get(), nullptr, nullptr, nullptr), &EVP_PKEY_free);
+  const std::unique_ptr<BIO, decltype(&BIO_free)> locked(BIO_new(BIO_s_mem()), &BIO_free);
+  std::string password = "secret";
+  ASSERT_EQ(
+      PEM_write_bio_PKCS8PrivateKey(
+          locked.get(),
+          key.get(),
+          EVP_aes_128_cbc(),
+          password.data(),
+          static_cast<int>(password.size()),
+          nullptr,
+          nullptr),
+      1);
+  char* text = nullptr;
+  const long size = BIO_get_mem_data(locked.get(), &text);
+  const std::string with_password = pem.substr(0, begin) +
+                                    std::string(text, static_cast<size_t>(size)) +
+                                    pem.substr(pem.rfind("-----BEGIN CERTIFICATE-----"));
+  EXPECT_EQ(TlsContext::Make(with_password).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Authority::Read(with_password).status().code(), StatusCode::kCorruption);
+}
+
 TEST_F(TlsTest, AnAuthorityIsReadBackAndSignsForTheSameRun) {
   const auto again = Authority::Read(authority_.pem());
   ASSERT_TRUE(again.ok()) << again.status();
