@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -174,12 +176,16 @@ Result<Description> ReadDescription(const std::string& path) {
   description.test_samples = *test;
   description.local_steps = *steps;
   description.optimizer_json = *optimizer;
+  std::set<std::string, std::less<>> names;
   for (const JsonValue& value : tensors->children) {
     std::optional<TensorSpec> tensor = TensorOf(value);
     const checkpoint::StoredTensor* const stored =
         tensor ? reader.header().Find(tensor->name) : nullptr;
     if (stored == nullptr) {
       return odd("describes a tensor that it has not, or not in full");
+    }
+    if (!names.insert(tensor->name).second) {
+      return odd("describes a tensor twice");
     }
     tensor->shape = stored->shape;
     description.tensors.push_back(*std::move(tensor));

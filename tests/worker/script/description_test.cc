@@ -121,6 +121,11 @@ TEST_F(DescriptionTest, DamagedDescriptionsAreRefused) {
       {R"({"version": 1, "train_samples": 1, "test_samples": 0, "local_steps": 0,
            "optimizer": "", "tensors": ["a"]})",
        "describes a tensor that it has not"},
+      {R"({"version": 1, "train_samples": 1, "test_samples": 0, "local_steps": 0,
+           "optimizer": "", "tensors": [
+           {"name": "a", "rule": "optimizer", "rate": 0, "decay": false},
+           {"name": "a", "rule": "optimizer", "rate": 0, "decay": false}]})",
+       "describes a tensor twice"},
   };
 
   const std::vector<TensorSpec> tensors = {Tensor("a", {2})};
