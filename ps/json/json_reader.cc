@@ -51,15 +51,15 @@ std::string Quoted(std::string_view text) {
       out += "...";
       break;
     }
-    const size_t bytes = Utf8Bytes(text);
-    const auto byte = static_cast<unsigned char>(text[0]);
-    if (bytes == 0 || byte < 0x20 || byte == 0x7f) {
-      constexpr char kHex[] = "0123456789abcdef";
-      out += std::string("\\x") + kHex[byte >> 4] + kHex[byte & 15];
-    } else {
+    const size_t bytes = std::max<size_t>(Utf8Bytes(text), 1);
+    if (Utf8Bytes(text) > 0 && IsShown(Utf8Character(text))) {
       out += text.substr(0, bytes);
+    } else {
+      for (const char c : text.substr(0, bytes)) {
+        out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+      }
     }
-    text.remove_prefix(std::max<size_t>(bytes, 1));
+    text.remove_prefix(bytes);
   }
   return out + "\"";
 }

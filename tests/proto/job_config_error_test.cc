@@ -700,6 +700,8 @@ TEST(JobConfigErrorTest, BrokenJsonIsPlaced) {
        "job.json:1:8: invalid escape in a text; allowed: \\\" \\\\ \\/ \\b \\f \\n \\r \\t and "
        "\\uXXXX, not NUL"},
       {"{\"\xc3\xa4\": \"\xff\"}", "job.json:1:8: invalid UTF-8 in a text"},
+      // It turns the direction of what a terminal shows.
+      {"{\"a\": \xe2\x80\xae}", "job.json:1:7: unexpected \"\\xe2\\x80\\xae\"; expected a value"},
   });
   EXPECT_THAT(ErrorOf(std::string(100, '[')), HasSubstr("1:66: nested too deeply"));
 }
