@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cctype>
 #include <initializer_list>
-#include <map>
 #include <string_view>
 #include <utility>
 
@@ -14,8 +13,6 @@
 
 namespace ps::aws {
 namespace {
-
-using Values = std::map<std::string, std::string>;
 
 std::string Trimmed(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r";
@@ -36,37 +33,17 @@ std::vector<std::string_view> Lines(std::string_view text) {
   return parts;
 }
 
-/// The values of one section of an INI file. None when there is no such file or section.
-Values ReadSection(const std::string& path, const std::string& section) {
-  Values values;
+/// None when there is no such file or section.
+ProfileValues ReadSection(const std::string& path, const std::string& section) {
   const Result<std::string> text = ReadFile(path);
-  if (!text.ok()) {
-    return values;
-  }
-  bool is_inside = false;
-  for (const std::string_view raw : Lines(*text)) {
-    const std::string line = Trimmed(raw);
-    if (line.empty() || line.front() == '#' || line.front() == ';') {
-      continue;
-    }
-    if (line.front() == '[') {
-      is_inside = Trimmed(std::string_view(line).substr(1, line.find(']') - 1)) == section;
-      continue;
-    }
-    const size_t equals = line.find('=');
-    if (is_inside && equals != std::string::npos) {
-      const std::string_view view = line;
-      values[Trimmed(view.substr(0, equals))] = Trimmed(view.substr(equals + 1));
-    }
-  }
-  return values;
+  return text.ok() ? ParseProfileSection(*text, section) : ProfileValues();
 }
 
 /// What the files say of the profile: those of the credentials' file go first.
 struct Profile {
   std::string name;
   std::string credentials_path;
-  Values values;
+  ProfileValues values;
 };
 
 Profile ReadProfile(const Environment& environment) {
@@ -82,7 +59,8 @@ Profile ReadProfile(const Environment& environment) {
   return profile;
 }
 
-void CompleteService(const Environment& environment, const Values& values, Service* service) {
+void CompleteService(
+    const Environment& environment, const ProfileValues& values, Service* service) {
   const auto first_of = [&](std::initializer_list<std::string> names, const char* in_profile) {
     for (const std::string& name : names) {
       if (const auto value = environment(name)) {
@@ -162,6 +140,27 @@ Result<Credentials> FindTemporary(
 }
 
 }  // namespace
+
+ProfileValues ParseProfileSection(std::string_view text, std::string_view section) {
+  ProfileValues values;
+  bool is_inside = false;
+  for (const std::string_view raw : Lines(text)) {
+    const std::string line = Trimmed(raw);
+    if (line.empty() || line.front() == '#' || line.front() == ';') {
+      continue;
+    }
+    if (line.front() == '[') {
+      is_inside = Trimmed(std::string_view(line).substr(1, line.find(']') - 1)) == section;
+      continue;
+    }
+    const size_t equals = line.find('=');
+    if (is_inside && equals != std::string::npos) {
+      const std::string_view view = line;
+      values[Trimmed(view.substr(0, equals))] = Trimmed(view.substr(equals + 1));
+    }
+  }
+  return values;
+}
 
 Status CheckEndpoint(std::string* endpoint) {
   while (endpoint->ends_with('/')) {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
+#include <string_view>
 
 #include "ps/base/status.h"
 #include "ps/http/http.h"
@@ -34,6 +36,14 @@ std::string ShownKey(const Credentials& credentials);
 
 /// Looks where the keys come from, anew each time: files and roles change while a run goes on.
 using CredentialsSource = std::function<Result<Credentials>()>;
+
+/// What a section of an AWS configuration file says: its keys and their values, without the blanks
+/// around them.
+using ProfileValues = std::map<std::string, std::string>;
+
+/// The values of one section, "default" or "profile ml"; none when there is no such section. Takes
+/// any bytes.
+ProfileValues ParseProfileSection(std::string_view text, std::string_view section);
 
 /// The first of these that there is:
 /// - AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, unless AWS_PROFILE is set;

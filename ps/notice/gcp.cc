@@ -23,6 +23,17 @@ constexpr Duration kGcpTotal = std::chrono::seconds(kWaitS + 10);
 constexpr Duration kGcpPeriod = std::chrono::seconds(1);
 constexpr size_t kEtagBytesMax = 256;
 
+constexpr const char* kEtagCharacters =
+    "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_";
+
+/// It becomes a part of an address. Empty: there is none that may.
+std::string EtagOf(const HttpReply& reply) {
+  const auto etag = reply.headers.find("etag");
+  const bool is_sane = etag != reply.headers.end() && etag->second.size() <= kEtagBytesMax &&
+                       etag->second.find_first_not_of(kEtagCharacters) == std::string::npos;
+  return is_sane ? etag->second : "";
+}
+
 class GcpSource final : public NoticeSource {
  public:
   explicit GcpSource(const NoticeSettings& settings)
@@ -40,40 +51,14 @@ class GcpSource final : public NoticeSource {
       url += fmt::format("?wait_for_change=true&timeout_sec={}&last_etag={}", kWaitS, etag_);
     }
     PS_ASSIGN(const HttpReply reply, http_->Do(MetadataRequest("GET", url, {kFlavor})));
-    const auto flavor = reply.headers.find("metadata-flavor");
-    if (flavor == reply.headers.end() || !IsSameName(flavor->second, "Google")) {
-      return Status::Unavailable(fmt::format("{} is not Compute Engine's metadata server", url_));
-    }
-    if (reply.status != 200) {
-      etag_.clear();
-      return UnexpectedReply("Compute Engine", kPath, reply);
-    }
-    NoteEtag(reply);
-    std::string_view text = TextOf(reply);
-    text = text.substr(0, text.find_last_not_of(" \r\n") + 1);
-    if (IsSameName(text, "TRUE")) {
-      return std::optional(ProviderNotice{"Compute Engine preemption", kGrace, false});
-    }
-    if (!IsSameName(text, "FALSE")) {
-      return Status::Corruption(
-          fmt::format("Compute Engine's answer to {} is neither TRUE nor FALSE", kPath));
-    }
-    return std::optional<ProviderNotice>();
+    etag_.clear();  // whatever is wrong: the next question waits for nothing
+    PS_ASSIGN(GcpAnswer answer, ReadGcpAnswer(reply).Annotate(url_));
+    etag_ = std::move(answer.etag);
+    return std::move(answer.notice);
   }
 
  private:
   static constexpr const char* kFlavor = "Metadata-Flavor: Google";
-
-  /// It becomes a part of an address.
-  void NoteEtag(const HttpReply& reply) {
-    const auto etag = reply.headers.find("etag");
-    const bool is_sane = etag != reply.headers.end() && etag->second.size() <= kEtagBytesMax &&
-                         etag->second.find_first_not_of(kEtagCharacters) == std::string::npos;
-    etag_ = is_sane ? etag->second : "";
-  }
-
-  static constexpr const char* kEtagCharacters =
-      "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_";
 
   const std::string url_;
   const std::unique_ptr<HttpClient> http_;
@@ -81,6 +66,27 @@ class GcpSource final : public NoticeSource {
 };
 
 }  // namespace
+
+Result<GcpAnswer> ReadGcpAnswer(const HttpReply& reply) {
+  const auto flavor = reply.headers.find("metadata-flavor");
+  if (flavor == reply.headers.end() || !IsSameName(flavor->second, "Google")) {
+    return Status::Unavailable("this is not Compute Engine's metadata server");
+  }
+  if (reply.status != 200) {
+    return UnexpectedReply("Compute Engine", kPath, reply);
+  }
+  GcpAnswer answer;
+  answer.etag = EtagOf(reply);
+  std::string_view text = TextOf(reply);
+  text = text.substr(0, text.find_last_not_of(" \r\n") + 1);
+  if (IsSameName(text, "TRUE")) {
+    answer.notice = ProviderNotice{"Compute Engine preemption", kGrace, false};
+  } else if (!IsSameName(text, "FALSE")) {
+    return Status::Corruption(
+        fmt::format("Compute Engine's answer to {} is neither TRUE nor FALSE", kPath));
+  }
+  return answer;
+}
 
 std::unique_ptr<NoticeSource> MakeGcpSource(const NoticeSettings& settings) {
   return std::make_unique<GcpSource>(settings);

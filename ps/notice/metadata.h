@@ -62,4 +62,13 @@ struct AzureEvents {
 /// Azure's scheduled events, as the machine of that name understands them. Errors: the same.
 Result<AzureEvents> ReadAzureEvents(const HttpReply& reply, std::string_view machine);
 
+struct GcpAnswer {
+  std::optional<ProviderNotice> notice;
+  std::string etag;  // from which to wait for a change; empty: the next question waits for nothing
+};
+
+/// Compute Engine's instance/preempted: TRUE or FALSE. Errors: kUnavailable for a server of
+/// somebody else's, or another status than 200; kCorruption.
+Result<GcpAnswer> ReadGcpAnswer(const HttpReply& reply);
+
 }  // namespace ps::notice

@@ -165,7 +165,8 @@ std::optional<proto::EventRow> EventFromJson(std::string_view line) {
   };
   const auto read = [&]<typename T>(std::string_view key, T* number) {
     const JsonValue* const value = root->Find(key);
-    const std::string_view text = value == nullptr ? "" : std::string_view(value->text);
+    const bool is_number = value != nullptr && value->kind == JsonValue::Kind::kNumber;
+    const std::string_view text = is_number ? std::string_view(value->text) : "";
     return std::from_chars(text.data(), text.data() + text.size(), *number).ec == std::errc();
   };
   proto::EventRow event;

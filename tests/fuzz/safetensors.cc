@@ -14,17 +14,6 @@ namespace {
 using checkpoint::SafetensorsHeader;
 using checkpoint::StoredTensor;
 
-/// The file that begins with the header's length.
-std::vector<uint8_t> FileOf(std::span<const uint8_t> json, uint64_t data_bytes) {
-  std::vector<uint8_t> file;
-  for (int i = 0; i < 8; ++i) {
-    file.push_back(static_cast<uint8_t>(json.size() >> (8 * i)));
-  }
-  file.insert(file.end(), json.begin(), json.end());
-  file.resize(file.size() + data_bytes, 0x3f);
-  return file;
-}
-
 void CheckSame(const SafetensorsHeader& a, const SafetensorsHeader& b) {
   PS_CHECK(a.tensors.size() == b.tensors.size());
   for (size_t i = 0; i < a.tensors.size(); ++i) {
@@ -36,12 +25,22 @@ void CheckSame(const SafetensorsHeader& a, const SafetensorsHeader& b) {
 
 }  // namespace
 
+std::vector<uint8_t> SafetensorsFileOf(std::span<const uint8_t> json, uint64_t data_bytes) {
+  std::vector<uint8_t> file;
+  for (int i = 0; i < 8; ++i) {
+    file.push_back(static_cast<uint8_t>(json.size() >> (8 * i)));
+  }
+  file.insert(file.end(), json.begin(), json.end());
+  file.resize(file.size() + data_bytes, 0x3f);
+  return file;
+}
+
 bool FuzzSafetensors(std::span<const uint8_t> input) {
   if (input.size() < 2) {
     return false;
   }
   const uint64_t data_bytes = input[0] + 256U * input[1];
-  const MemoryFile file(FileOf(input.subspan(2), data_bytes));
+  const MemoryFile file(SafetensorsFileOf(input.subspan(2), data_bytes));
   const auto reader = checkpoint::SafetensorsReader::Open(file.path());
   if (!reader.ok()) {
     const StatusCode code = reader.status().code();

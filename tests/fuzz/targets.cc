@@ -6,7 +6,7 @@
 namespace ps::fuzz {
 namespace {
 
-constexpr std::array<Target, 33> kTargets = {
+constexpr std::array<Target, 41> kTargets = {
     {{"frames", FuzzFrames},
      {"job", FuzzJob},
      {"overrides", FuzzOverrides},
@@ -38,6 +38,14 @@ constexpr std::array<Target, 33> kTargets = {
      {"png", FuzzPng},
      {"jpeg", FuzzJpeg},
      {"safetensors", FuzzSafetensors},
+     {"description", FuzzDescription},
+     {"slurm", FuzzSlurm},
+     {"pod", FuzzPod},
+     {"aws_keys", FuzzAwsKeys},
+     {"token_file", FuzzTokenFile},
+     {"events", FuzzEvents},
+     {"trace", FuzzTrace},
+     {"machine", FuzzMachine},
      {"host_port", FuzzHostPort},
      {"flags", FuzzFlags}}};
 

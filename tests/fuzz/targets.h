@@ -77,7 +77,8 @@ bool FuzzCopyIndex(std::span<const uint8_t> input);
 /// What an object store answers: a page of a list, or an error.
 bool FuzzS3Reply(std::span<const uint8_t> input);
 
-/// What EC2 and Azure say of a machine. The first byte chooses; the first line is the reply's date.
+/// What EC2, Azure and Compute Engine say of a machine. The first byte chooses; the first line is
+/// the reply's date, and Compute Engine's etag.
 bool FuzzNotice(std::span<const uint8_t> input);
 
 /// What the status page takes. The first byte chooses: an order, a line of metrics.jsonl, a
@@ -86,6 +87,30 @@ bool FuzzPage(std::span<const uint8_t> input);
 
 /// A safetensors file. The first two bytes say how many bytes of data follow the header.
 bool FuzzSafetensors(std::span<const uint8_t> input);
+/// A safetensors file with that header and so many bytes of data.
+std::vector<uint8_t> SafetensorsFileOf(std::span<const uint8_t> json, uint64_t data_bytes);
+/// The same as the description of a worker's program.
+bool FuzzDescription(std::span<const uint8_t> input);
+
+/// What Slurm says. The first byte chooses: a job, or the queue.
+bool FuzzSlurm(std::span<const uint8_t> input);
+/// A Pod as Kubernetes describes it, and its state as an agent keeps it.
+bool FuzzPod(std::span<const uint8_t> input);
+
+/// Access keys of AWS. The first byte chooses: a configuration file, what a command prints, or the
+/// replies of a role's services, each with a letter for its status and a zero byte between.
+bool FuzzAwsKeys(std::span<const uint8_t> input);
+/// A run's token, certificate and key.
+bool FuzzTokenFile(std::span<const uint8_t> input);
+
+/// The first byte chooses: a line of events.jsonl, or one of a log.
+bool FuzzEvents(std::span<const uint8_t> input);
+
+/// Machines that could be had over time, or their prices. The first byte says which of them, the
+/// rule for gaps and the unit of time.
+bool FuzzTrace(std::span<const uint8_t> input);
+/// What --measured-on says of a machine.
+bool FuzzMachine(std::span<const uint8_t> input);
 
 /// A part of a gradient as it travels. The first bytes say how it is encoded and how long it is.
 bool FuzzEncodings(std::span<const uint8_t> input);
