@@ -7,8 +7,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 
+#include "tests/e2e/support/socket.h"
 #include "tests/e2e/support/train_run.h"
 
 namespace ps::e2e {
@@ -22,7 +24,7 @@ using ::testing::Not;
 class CoordinatorTest : public E2eTest {
  protected:
   CoordinatorTest() {
-    job_.Set("train", R"({"epochs": 3, "minibatch": 32})")
+    job_.SetEndless()
         .Set("workers", R"([{"count": 3, "step_ms": 20}])")
         .Set("servers", R"({"count": 2})");
   }
@@ -36,13 +38,18 @@ class CoordinatorTest : public E2eTest {
     return options;
   }
 
+  /// The successor, once it trains: it counts from where the one before it was, or further on.
+  static std::optional<proto::JobStatus> AwaitSuccessor(TrainRun* run, uint64_t samples_before) {
+    return run->WaitFor([&](const proto::JobStatus& status) {
+      return status.journal.restarts == 1 && status.samples_counted > samples_before + 512;
+    });
+  }
+
   /// Nobody who was told of a step or a sample heard of it in vain.
-  static void ExpectNothingRepeated(const TrainRun& run, int joins) {
-    run.ExpectExactLedger();
-    const Json summary = run.Summary();
-    EXPECT_EQ(summary["state"].text(), "done");
+  static void ExpectNothingRepeated(const Json& summary, int joins) {
+    ExpectConsistentLedger(summary);
+    EXPECT_EQ(summary["state"].text(), "stopped");
     EXPECT_EQ(summary["joins"].number(), joins);
-    EXPECT_GT(summary["test_accuracy"].number(), 0.5);
   }
 };
 
@@ -50,8 +57,7 @@ class CoordinatorModeTest : public CoordinatorTest,
                             public testing::WithParamInterface<const char*> {};
 
 TEST_P(CoordinatorModeTest, ARunGoesOnWhenItsCoordinatorIsKilledAloneAndWithAWorker) {
-  job_.Set(
-      "train", R"({"epochs": 3, "minibatch": 32, "mode": ")" + std::string(GetParam()) + "\"}");
+  job_.SetEndless(R"("mode": ")" + std::string(GetParam()) + '"');
   TrainRun run(job_);
   ASSERT_TRUE(run.WaitForSamples(512).has_value());
   const int64_t first = run.CoordinatorPid();
@@ -64,16 +70,17 @@ TEST_P(CoordinatorModeTest, ARunGoesOnWhenItsCoordinatorIsKilledAloneAndWithAWor
 
   ASSERT_EQ(::kill(static_cast<pid_t>(run.CoordinatorPid()), SIGKILL), 0);
   ASSERT_EQ(::kill(static_cast<pid_t>(Alive(*after)[0].pid), SIGKILL), 0);
-  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
-  ExpectNothingRepeated(run, 3);
-  EXPECT_EQ(run.Summary()["revocations_unnoticed"].number(), 1);
+  ASSERT_TRUE(run.WaitFor([&](const proto::JobStatus& status) {
+    return status.journal.restarts == 2 && status.revocations_unnoticed == 1 &&
+           status.samples_counted > after->samples_counted + 1024;
+  }));
+  ExpectNothingRepeated(StopCleanly(&run), 3);
   EXPECT_THAT(
       run.psctl().Err(),
       AllOf(
           HasSubstr("the coordinator was killed by signal 9 (Killed); another one goes on"),
           HasSubstr("no step is repeated")));
   EXPECT_THAT(run.psctl().Out(), ContainsRegex("coordinator +restarted 2 times"));
-  run.ExpectNothingLeft();
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, CoordinatorModeTest, testing::Values("async", "bsp"));
@@ -101,15 +108,38 @@ TEST_F(CoordinatorTest, ASuccessorThatFindsNoDataTriesAgainForAsLongAsTheOthersW
   job_.Set(
       "data", R"({"directory": ")" + data + R"(", "train_samples": 4096, "test_samples": 1000})");
   TrainRun run(job_);
-  ASSERT_TRUE(run.WaitForSamples(512).has_value());
+  const auto before = run.WaitForSamples(512);
+  ASSERT_TRUE(before.has_value());
   std::filesystem::rename(data, data + ".away");
   ASSERT_EQ(::kill(static_cast<pid_t>(run.CoordinatorPid()), SIGKILL), 0);
   ASSERT_TRUE(WaitUntil([&] { return Contains(run.psctl().Err(), "the run can't go on yet: "); }));
   std::filesystem::rename(data + ".away", data);
-  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
-  ExpectNothingRepeated(run, 3);
+  ASSERT_TRUE(AwaitSuccessor(&run, before->samples_counted));
+  ExpectNothingRepeated(StopCleanly(&run), 3);
   EXPECT_THAT(run.psctl().Err(), HasSubstr("no step is repeated"));
-  run.ExpectNothingLeft();
+}
+
+/// Whoever listens there now may be gone in a moment, and the others look for the run nowhere else.
+TEST_F(CoordinatorTest, ASuccessorWhosePortAnotherProcessHoldsGoesOnOnceItIsFree) {
+  TrainRun run(job_);
+  const auto before = run.WaitForSamples(512);
+  ASSERT_TRUE(before.has_value());
+  const auto address = run.Address();
+  ASSERT_TRUE(address.has_value());
+  const int64_t coordinator = run.CoordinatorPid();
+  run.psctl().Signal(SIGSTOP);
+  ASSERT_EQ(::kill(static_cast<pid_t>(coordinator), SIGKILL), 0);
+  ASSERT_TRUE(WaitUntil([&] { return !IsAlive(coordinator); }));
+  {
+    const ListeningSocket other(static_cast<uint16_t>(address->port));
+    run.psctl().Signal(SIGCONT);
+    ASSERT_TRUE(WaitUntil([&] {
+      return Contains(run.psctl().Err(), "the run can't go on yet: run.listen and run.port: ");
+    })) << run.psctl().Err();
+  }
+  ASSERT_TRUE(AwaitSuccessor(&run, before->samples_counted));
+  ExpectNothingRepeated(StopCleanly(&run), 3);
+  EXPECT_THAT(run.psctl().Err(), HasSubstr("no step is repeated"));
 }
 
 /// That would take as long as the text is large, and servers and workers do not wait for ever.
@@ -124,21 +154,20 @@ TEST_F(CoordinatorTest, ASuccessorReadsNoTextAgain) {
   job_.Set("model", R"({"name": "gpt", "depth": 1, "heads": 2, "width": 16})")
       .Set(
           "data",
-          R"({"format": "text", "directory": ")" + data + R"(", "context": 16, "test_share": 0.1})")
-      .Set("train", R"({"epochs": 20, "minibatch": 32})");
+          R"({"format": "text", "directory": ")" + data +
+              R"(", "context": 16, "test_share": 0.1})");
   TrainRun run(job_);
-  ASSERT_TRUE(run.WaitForSamples(512).has_value());
+  const auto before = run.WaitForSamples(512);
+  ASSERT_TRUE(before.has_value());
   std::filesystem::rename(data, data + ".away");
   ASSERT_EQ(::kill(static_cast<pid_t>(run.CoordinatorPid()), SIGKILL), 0);
-  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  ASSERT_TRUE(AwaitSuccessor(&run, before->samples_counted));
+  ExpectNothingRepeated(StopCleanly(&run), 3);
   EXPECT_THAT(run.psctl().Err(), HasSubstr("no step is repeated"));
   EXPECT_THAT(run.psctl().Err(), Not(HasSubstr("the run can't go on yet")));
-  run.ExpectExactLedger();
-  run.ExpectNothingLeft();
 }
 
 TEST_F(CoordinatorTest, ADetachedRunNeedsNeitherTerminalNorSupervisor) {
-  job_.Set("train", R"({"epochs": 10000, "minibatch": 32, "evaluate_every_epochs": 0})");
   TrainRun run(job_, {.arguments = {"--detach"}});
   EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
   EXPECT_THAT(run.psctl().Out(), AllOf(HasSubstr("psctl attach "), HasSubstr("psctl stop ")));
@@ -171,7 +200,6 @@ TEST_F(CoordinatorTest, ADetachedRunNeedsNeitherTerminalNorSupervisor) {
 
 /// No file of the run gets the number of a stream that was closed at the start.
 TEST_F(CoordinatorTest, ARunWithoutStandardStreamsIsWatchedOverAndWritesIntoNoOtherFile) {
-  job_.Set("train", R"({"epochs": 10000, "minibatch": 32, "evaluate_every_epochs": 0})");
   TrainRun run(
       job_,
       {.before = {"/bin/sh", "-c", R"(exec "$0" "$@" <&- >&- 2>&-)", ProgramPath("psctl")},
@@ -202,17 +230,25 @@ TEST_F(CoordinatorTest, ADetachedRunThatCannotBeginSaysWhy) {
 
 TEST_F(CoordinatorTest, ARunWithoutCoordinatorAndSupervisorIsTakenUpWhileItsServersLive) {
   TrainRun run(job_);
-  ASSERT_TRUE(run.WaitForSamples(512).has_value());
+  const auto before = run.WaitForSamples(512);
+  ASSERT_TRUE(before.has_value());
   const std::string root = run.Root();
   run.KillCoordinator();
   EXPECT_EQ(run.WaitForEnd(), (ProcessEnd{0, SIGKILL}));
   EXPECT_EQ(run.Children().size(), 5U);
-  const Output resumed = RunToEnd(Psctl("resume", {"resume", root}), kRunPatience);
-  EXPECT_EQ(resumed.end, ProcessEnd{});
+  Process resumed(Psctl("resume", {"resume", root}));
+  EXPECT_TRUE(WaitUntil(
+      [&] {
+        const auto status = run.Status();
+        return status && status->samples_counted > before->samples_counted + 512;
+      },
+      kRunPatience));
+  EXPECT_EQ(RunToEnd(Psctl("stop", {"stop", root})).end, ProcessEnd{});
+  EXPECT_EQ(resumed.Wait(kRunPatience), ProcessEnd{});
   EXPECT_THAT(
-      resumed.err,
+      resumed.Err(),
       AllOf(HasSubstr("going on from the journal of " + root), Not(HasSubstr("checkpoint"))));
-  ExpectNothingRepeated(run, 3);
+  ExpectNothingRepeated(run.Summary(), 3);
   run.ExpectNothingLeft();
 }
 
@@ -230,6 +266,17 @@ TEST_F(CoordinatorTest, ARunWhoseJournalFellBehindGoesOnFromItsNewestCheckpoint)
   ASSERT_TRUE(WaitUntil([&] { return !IsAlive(coordinator); }));
   std::ofstream(root + "/journal/MARK") << "behind\n" << std::string(57, '\n');
   run.psctl().Signal(SIGCONT);
+  // It is a run of its own, with its folder beside the first one's.
+  std::string next;
+  ASSERT_TRUE(WaitUntil(
+      [&] {
+        for (const auto& entry : std::filesystem::directory_iterator(job_.runs())) {
+          next = entry.path() == root ? next : entry.path().string();
+        }
+        return !next.empty() && Contains(ReadText(next + "/metrics.jsonl"), "samples_counted");
+      },
+      kRunPatience));
+  run.psctl().SignalGroup(SIGINT);
   EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
   EXPECT_THAT(
       run.psctl().Err(),
@@ -238,7 +285,7 @@ TEST_F(CoordinatorTest, ARunWhoseJournalFellBehindGoesOnFromItsNewestCheckpoint)
               "its journal is of no use: the journal in " + root + "/journal: it fell behind"),
           ContainsRegex("ended what was left of it: [0-9]+ of its processes"),
           ContainsRegex("going on from checkpoint [0-9]+ in " + root)));
-  EXPECT_THAT(run.psctl().Out(), HasSubstr("done"));
+  EXPECT_THAT(run.psctl().Out(), HasSubstr("stopped after"));
   run.ExpectNothingLeft();
 }
 

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -34,10 +35,20 @@ int MillisUntil(TimePoint end) {
 
 }  // namespace
 
-ListeningSocket::ListeningSocket() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-  sockaddr_in address = AddressOf("127.0.0.1", 0);
+ListeningSocket::ListeningSocket(uint16_t port)
+    : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  sockaddr_in address = AddressOf("127.0.0.1", port);
   socklen_t size = sizeof(address);
-  EXPECT_EQ(::bind(fd_, reinterpret_cast<const sockaddr*>(&address), size), 0);
+  const int is_shared_with_old_connections = 1;
+  ::setsockopt(
+      fd_,
+      SOL_SOCKET,
+      SO_REUSEADDR,
+      &is_shared_with_old_connections,
+      sizeof(is_shared_with_old_connections));
+  EXPECT_TRUE(WaitUntil([&] {  // whoever had it may be about to end
+    return ::bind(fd_, reinterpret_cast<const sockaddr*>(&address), size) == 0;
+  })) << std::strerror(errno);
   EXPECT_EQ(::listen(fd_, 1), 0);
   EXPECT_EQ(::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size), 0);
   port_ = ntohs(address.sin_port);

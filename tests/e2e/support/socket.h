@@ -13,10 +13,10 @@
 
 namespace ps::e2e {
 
-/// Takes a port of this machine that no test knew before.
+/// Takes a port of this machine: one that no test knew before, or the one that is named.
 class ListeningSocket {
  public:
-  ListeningSocket();
+  explicit ListeningSocket(uint16_t port = 0);
   ListeningSocket(const ListeningSocket&) = delete;
   ListeningSocket& operator=(const ListeningSocket&) = delete;
   ~ListeningSocket();
