@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -47,6 +49,48 @@ TEST_F(ByHandTest, ARunWhoseServersAndWorkersAllComeByHandTrainsToItsEnd) {
   run.ExpectExactLedger();
   EXPECT_EQ(run.Summary()["workers"][0]["minibatch"].number(), 48);
   EXPECT_THAT(server->Err(), ContainsRegex("event=listening host=127.0.0.1 port=" + port));
+}
+
+/// As from a slow disk: the file gives nothing until it is fed.
+TEST_F(ByHandTest, AFirstLoadThatOutlastsTheTimeToJoinIsWaitedForAndTold) {
+  const std::string data = folder_ / "data";
+  std::filesystem::create_directory(data);
+  std::string images;
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/usr/share/datasets/fashion-mnist")) {
+    const std::string name = entry.path().filename();
+    std::filesystem::create_symlink(entry.path(), data + "/" + name);
+    images = name.starts_with("train-images-idx3-ubyte") ? name : images;
+  }
+  job_.Set(
+          "data",
+          R"({"directory": ")" + data + R"(", "train_samples": 4096, "test_samples": 1000})")
+      .Set("servers", R"({"count": 1})")
+      .Set("workers", "[]")
+      .Set("fleet", R"({"max_detect_s": 10, "join_timeout_s": 8})");
+  TrainRun run(job_);
+  ASSERT_TRUE(run.WaitFor([](const proto::JobStatus& status) {
+    return status.shards.size() == 1 && status.shards[0].state == proto::ShardRowState::kReady;
+  })) << "the job has been read";
+  const std::string slow = data + "/" + images;
+  std::filesystem::remove(slow);
+  ASSERT_EQ(::mkfifo(slow.c_str(), 0600), 0);
+  const auto worker = run.StartWorker();
+  ASSERT_TRUE(
+      WaitUntil([&] { return Contains(worker->Err(), "event=loading what="); }, kRunPatience))
+      << "the worker tells of it every 10 s";
+  EXPECT_THAT(
+      Psctl({"status", run.Root()}).out, HasSubstr("w0 waits for its data: loading " + data));
+  EXPECT_EQ(run.Status().value().samples_counted, 0U);
+  const Process feeder(
+      {.program = "/bin/sh",
+       .arguments =
+           {"-c", R"(exec cat "$0" > "$1")", "/usr/share/datasets/fashion-mnist/" + images, slow},
+       .output_stem = folder_ / "feeder"});
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectExactLedger();
+  EXPECT_EQ(run.Summary()["joins"].number(), 1);
+  EXPECT_EQ(worker->Wait(), ProcessEnd{});
 }
 
 TEST_F(ByHandTest, WhoReachesNoCoordinatorSaysSoAndTriesOn) {

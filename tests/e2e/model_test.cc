@@ -184,6 +184,27 @@ TEST_F(ModelTest, ARunBeginsFromTheModelOfAnotherIfItFits) {
   EXPECT_FALSE(std::filesystem::exists(misfit.runs())) << "nothing was started";
 }
 
+TEST_F(ModelTest, ARunBeginsFromNoModelWithNan) {
+  job_.SetData(1000, 1000).Set("train", R"({"epochs": 1, "minibatch": 50})");
+  TrainRun first(job_);
+  ASSERT_EQ(first.WaitForEnd(), ProcessEnd{});
+  std::string bytes = ReadText(ModelOf(first));
+  const float nan = std::nanf("");
+  std::memcpy(bytes.data() + bytes.size() - sizeof(nan), &nan, sizeof(nan));
+  const std::string damaged = folder_ / "damaged.safetensors";
+  WriteText(damaged, bytes);
+  TemporaryFolder other;
+  Job next = job_.CopyIn(other.path());
+  next.Set("model", R"({"name": "mlp", "from": ")" + damaged + R"("})");
+  TrainRun refused(next);
+  EXPECT_EQ(refused.WaitForEnd(), ProcessEnd{1});
+  const auto says_why = testing::ContainsRegex(
+      R"(model\.from: .*damaged\.safetensors: element [0-9]+ of tensor "[0-9a-z.]+" is NaN)");
+  EXPECT_THAT(refused.psctl().Err(), AllOf(HasSubstr("failed before training began: "), says_why));
+  EXPECT_FALSE(std::filesystem::exists(ModelOf(refused)));
+  EXPECT_THAT(Psctl({"check", next.path()}).err, says_why);
+}
+
 TEST_F(ModelTest, AFrozenBodyIsTakenAndStaysAsItIs) {
   job_.SetData(1000, 1000).Set("train", R"({"epochs": 1, "minibatch": 50})");
   TrainRun first(job_);

@@ -95,5 +95,20 @@ TEST_F(TopTest, EachFrameFitsItsTerminalAndLeavesNothingOfTheOneBefore) {
   EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
 }
 
+TEST_F(TopTest, CtrlBackslashEndsItAndTheTerminalIsAsItWas) {
+  job_.SetEndless().Set("workers", R"([{"count": 1, "step_ms": 100}])");
+  TrainRun run(job_);
+  ASSERT_TRUE(run.WaitForSamples(1).has_value());
+  TerminalProcess terminal("psctl", {"top", run.Root()}, 80, 24);
+  ASSERT_TRUE(WaitUntil([&] { return !terminal.Look().empty(); }));
+  EXPECT_FALSE(terminal.IsForShell());
+  terminal.Type("\x1c");
+  EXPECT_EQ(terminal.WaitForEnd(), 128 + SIGQUIT);
+  EXPECT_TRUE(terminal.IsForShell());
+  EXPECT_THAT(terminal.rest(), ::testing::HasSubstr("\x1b[?25h\x1b[?1049l"))
+      << "the cursor, and the screen that was there before";
+  StopCleanly(&run);
+}
+
 }  // namespace
 }  // namespace ps::e2e

@@ -5,7 +5,9 @@
 #include <pty.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -100,6 +102,8 @@ TerminalProcess::TerminalProcess(
   EXPECT_GE(pid_, 0) << "no terminal";
   if (pid_ == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    constexpr rlimit kNoCore = {0, 0};
+    ::setrlimit(RLIMIT_CORE, &kNoCore);
     ::execv(argv.front(), argv.data());
     ::_exit(127);
   }
@@ -146,7 +150,15 @@ int TerminalProcess::WaitForEnd() {
     return -1;
   }
   pid_ = 0;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  Look();
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+bool TerminalProcess::IsForShell() const {
+  constexpr tcflag_t kForShell = ICANON | ECHO | ISIG;
+  termios keys{};
+  EXPECT_EQ(::tcgetattr(terminal_.get(), &keys), 0);
+  return (keys.c_lflag & kForShell) == kForShell;
 }
 
 }  // namespace ps::e2e

@@ -51,8 +51,14 @@ class TerminalProcess {
 
   void Type(const std::string& keys);
 
-  /// Its exit code; -1 when it does not end.
+  /// Its exit code, or 128 and the signal's number, as a shell says it; -1 when it does not end.
   int WaitForEnd();
+
+  /// Whether the terminal has lines, echo and signals, as a shell needs it.
+  bool IsForShell() const;
+
+  /// What came after the last whole frame.
+  const std::string& rest() const { return pending_; }
 
  private:
   const size_t width_;
