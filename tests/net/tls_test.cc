@@ -271,6 +271,11 @@ TEST(TlsConnectionTest, WhoeverHoldsThePortEndsNothingBeforeItHasShownTheCertifi
     attempts.AwaitTrouble("the peer does not speak the TLS 1.3 of a run");
   }
   {
+    const std::string unknown_ca("\x15\x03\x03\x00\x02\x02\x30", 7);  // an alert, RFC 8446, 6
+    const Stranger alerts(port, AsBytes(unknown_ca));
+    attempts.AwaitTrouble("the peer says that this side's certificate is of another run");
+  }
+  {
     TestNode foreign(Encrypted("coordinator", crypto::kCoordinatorRole, Authority::Make()));
     foreign.Do([&](Endpoint& endpoint) { EXPECT_TRUE(endpoint.Listen("127.0.0.1", port).ok()); });
     attempts.AwaitTrouble("certificate is of another run");
