@@ -5,6 +5,7 @@
 #include "provisioner/fleet/host_key.h"
 #include "provisioner/rental/open_provider.h"
 #include "provisioner/rental/rent_settings.h"
+#include "provisioner/rental/rental_check.h"
 #include "ps/base/file.h"
 #include "ps/base/time.h"
 #include "run/directory/rental_name.h"
@@ -53,7 +54,7 @@ Result<std::unique_ptr<RentedMachines>> RentedMachines::Open(
     request.pools = options.rental.pools;
     request.setup = options.rental.setup;
     request.tags = options.rental.tags;
-    PS_TRY(provisioner::CheckRental(provider.get(), request));
+    PS_ASSIGN(machines->warning_, provisioner::CheckRental(provider.get(), request));
   }
   options.make_provider = [launch](IsCancelled is_cancelled) {
     return provisioner::OpenProvider(launch, std::move(is_cancelled));

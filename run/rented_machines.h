@@ -29,6 +29,9 @@ class RentedMachines {
 
   const std::string& known_hosts() const { return known_hosts_; }
 
+  /// Why some of what the job names can't be rented; empty: nothing is known against any of it.
+  const std::string& warning() const { return warning_; }
+
   /// Why the run has to end now, so that its last minutes are within `budget.usd` too; empty: there
   /// is enough.
   std::string WhyEnd() const;
@@ -47,6 +50,7 @@ class RentedMachines {
   const proto::BudgetConfig budget_;
   provisioner::RentalFiles notes_;
   std::string known_hosts_;
+  std::string warning_;
   std::unique_ptr<provisioner::RentalDesk> desk_;
   std::optional<TimePoint> ending_since_;
 };

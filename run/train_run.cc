@@ -257,6 +257,10 @@ void TrainRun::Announce() {
       RenderHandStart(config_, {address_, directory_.paths().token(), net::OwnAddress(false, "")});
   text.pop_back();  // Say ends the line
   progress_.Say(text);
+  if (rented_ != nullptr && !rented_->warning().empty()) {
+    log_.Warning("not_all_rentable", {{"why", rented_->warning()}});
+    progress_.Say("some of the job's machines can't be rented: " + Printable(rented_->warning()));
+  }
   const std::string path =
       config_.checkpoint.enabled ? config_.checkpoint.path : directory_.paths().root;
   std::error_code error;

@@ -2,62 +2,20 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <map>
-#include <optional>
 #include <set>
 #include <utility>
 
+#include "provisioner/provider/ec2_quotas.h"
 #include "provisioner/provider/request_check.h"
 #include "ps/base/text.h"
-#include "ps/json/json_writer.h"
 
 namespace ps::provisioner {
 namespace {
 
-/// How EC2 counts vCPUs: a quota for the types of a row together, spot and on demand apart.
-struct QuotaFamily {
-  std::string_view letters;  // what the family's names begin with; in front of the first digit
-  std::string_view name;
-  std::string_view spot_code;
-  std::string_view stable_code;
-};
-
-constexpr QuotaFamily kFamilies[] = {
-    {"a c d h i m r t z", "Standard (A, C, D, H, I, M, R, T, Z)", "L-34B43A08", "L-1216C47A"},
-    {"g gr vt", "G and VT", "L-3819A6DF", "L-DB2E81BA"},
-    {"p", "P", "L-7212CCBC", "L-417A185B"},
-    {"f", "F", "L-88CF9481", "L-74FC7D96"},
-    {"inf", "Inf", "L-B5D1601B", "L-1945791B"},
-    {"trn", "Trn", "L-6B0D517C", "L-2C3B7624"},
-    {"x", "X", "L-E3A00192", "L-7295265B"},
-};
-
-const QuotaFamily* FamilyOf(std::string_view type) {
-  // Special series have letters behind the ones of their family: "im4gn", "hpc7a" (none of these).
-  const std::string_view letters = type.substr(0, type.find_first_of("0123456789"));
-  const QuotaFamily* first = nullptr;
-  for (const QuotaFamily& family : kFamilies) {
-    for (size_t at = 0; at < family.letters.size();) {
-      const size_t end = std::min(family.letters.find(' ', at), family.letters.size());
-      if (family.letters.substr(at, end - at) == letters) {
-        first = &family;
-      }
-      at = end + 1;
-    }
-  }
-  if (first == nullptr && (letters == "im" || letters == "is")) {
-    first = &kFamilies[0];
-  }
-  return first;
-}
-
 class Checker {
  public:
   Checker(const RentRequest& request, const Ec2Facts& facts, AwsClient* client)
-      : request_(request), facts_(facts), client_(client) {}
+      : request_(request), facts_(facts), client_(client), offered_(request.pools) {}
 
   std::vector<CheckLine> All() {
     if (!CheckKeys()) {
@@ -75,14 +33,20 @@ class Checker {
     }
     CheckOfferings();
     CheckPermissions();
-    CheckQuotas();
+    if (!offered_.empty()) {
+      std::vector<CheckLine> quotas = CheckEc2Quotas(offered_, client_);
+      lines_.insert(lines_.end(), quotas.begin(), quotas.end());
+    }
     return std::move(lines_);
   }
 
  private:
-  void Tell(std::string what, CallEnd end, std::string finding = "") {
+  void Tell(std::string what, CallEnd end, std::string finding = "", std::vector<Pool> pools = {}) {
     lines_.push_back(
-        {.what = std::move(what), .end = std::move(end), .finding = std::move(finding)});
+        {.what = std::move(what),
+         .end = std::move(end),
+         .finding = std::move(finding),
+         .pools = std::move(pools)});
   }
 
   bool CheckKeys() {
@@ -165,13 +129,16 @@ class Checker {
     }
     for (const Pool& pool : request_.pools) {
       if (!offered.contains({pool.type, pool.zone})) {
+        std::erase(offered_, pool);
         Tell(
             PoolText(pool),
             Refused(fmt::format(
                 "EC2 has no {} in {}; there is {}",
                 pool.type,
                 pool.zone,
-                places.empty() ? "none of these types in any zone" : Printable(Join(places)))));
+                places.empty() ? "none of these types in any zone" : Printable(Join(places)))),
+            "",
+            {pool});
       }
     }
     Tell("types in zones", {}, fmt::format("{} of these types are offered", offered.size()));
@@ -222,80 +189,10 @@ class Checker {
     lines_.push_back(std::move(line));
   }
 
-  void CheckQuotas() {
-    std::map<std::string, int> vcpus;
-    if (const CallEnd end = FindVcpus(&vcpus); !end.ok()) {
-      return Tell("quotas", end);
-    }
-    std::set<std::pair<std::string_view, bool>> told;
-    for (const Pool& pool : request_.pools) {
-      const QuotaFamily* const family = FamilyOf(pool.type);
-      if (family == nullptr) {
-        Tell("quota of " + pool.type, {}, "not known which one; look under Service Quotas");
-      } else if (told.emplace(family->name, pool.is_spot).second) {
-        CheckQuota(*family, pool, vcpus[pool.type]);
-      }
-    }
-  }
-
-  CallEnd FindVcpus(std::map<std::string, int>* vcpus) {
-    AwsForm form;
-    std::set<std::string> types;
-    for (const Pool& pool : request_.pools) {
-      if (types.insert(pool.type).second) {
-        form.Add(fmt::format("InstanceType.{}", types.size()), pool.type);
-      }
-    }
-    const AwsReply reply = client_->Ec2("DescribeInstanceTypes", form, AwsEffect::kReads);
-    for (const aws::XmlElement& item : reply.xml.ChildrenAt("instanceTypeSet")) {
-      const std::string_view text = item.TextAt("vCpuInfo/defaultVCpus");
-      int count = 0;
-      std::from_chars(text.data(), text.data() + text.size(), count);
-      (*vcpus)[std::string(item.TextAt("instanceType"))] = count;
-    }
-    return reply.end;
-  }
-
-  void CheckQuota(const QuotaFamily& family, const Pool& pool, int vcpus) {
-    const std::string what =
-        fmt::format("quota of {} {} vCPUs", family.name, pool.is_spot ? "spot" : "on-demand");
-    const std::string code(pool.is_spot ? family.spot_code : family.stable_code);
-    JsonWriter json(JsonForm::kOneLine);
-    json.BeginObject();
-    json.Field("ServiceCode", "ec2");
-    json.Field("QuotaCode", code);
-    json.EndObject();
-    const AwsReply reply = client_->Json(
-        "servicequotas", "ServiceQuotasV20190624.GetServiceQuota", std::move(json).Take());
-    if (!reply.end.ok()) {
-      return Tell(what, reply.end);
-    }
-    const JsonValue* const value =
-        reply.json.kind == JsonValue::Kind::kObject ? reply.json.At("Quota.Value") : nullptr;
-    double limit = -1;
-    if (value != nullptr && value->kind == JsonValue::Kind::kNumber) {
-      std::from_chars(value->text.data(), value->text.data() + value->text.size(), limit);
-    }
-    if (!(limit >= 0)) {
-      return Tell(
-          what,
-          {.fault = CallFault::kUnclear, .message = "servicequotas gives no value for " + code});
-    }
-    const std::string finding =
-        fmt::format("{} for all machines of the account; one {} has {}", limit, pool.type, vcpus);
-    if (limit < vcpus) {
-      return Tell(
-          what,
-          {.fault = CallFault::kQuota,
-           .message =
-               fmt::format("{}; ask for more under Service Quotas, EC2, {}", finding, code)});
-    }
-    Tell(what, {}, finding);
-  }
-
   const RentRequest& request_;
   const Ec2Facts& facts_;
   AwsClient* const client_;
+  std::vector<Pool> offered_;  // of the request's, as far as is known
   std::vector<CheckLine> lines_;
 };
 

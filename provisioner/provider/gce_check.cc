@@ -54,21 +54,32 @@ class GceChecker {
     if (!project.end.ok()) {
       return std::move(lines_);
     }
-    regions_[kEverywhere] = project;
+    replies_[kEverywhere] = project;
     CheckPermissions();
     CheckImage();
     for (const Pool& pool : request_.pools) {
       CheckPool(pool);
     }
+    for (const Quota& quota : quotas_) {
+      CheckQuota(quota);
+    }
     return std::move(lines_);
   }
 
  private:
-  void Tell(std::string what, CallEnd end, std::string finding = "") {
+  /// The machines of the request that count for a quota, and how much one of each takes.
+  struct Quota {
+    std::string region;
+    std::string metric;
+    std::vector<std::pair<Pool, double>> needed;
+  };
+
+  void Tell(std::string what, CallEnd end, std::string finding = "", std::vector<Pool> pools = {}) {
     lines_.push_back(
         {.what = std::move(what),
          .end = end,
-         .finding = end.ok() ? std::move(finding) : std::string()});
+         .finding = end.ok() ? std::move(finding) : std::string(),
+         .pools = std::move(pools)});
   }
 
   void CheckPermissions() {
@@ -104,7 +115,7 @@ class GceChecker {
   void CheckPool(const Pool& pool) {
     const std::optional<GceType> type = ParseGceType(pool.type);
     if (!type) {
-      return Tell(PoolText(pool), Refused(pool.type + " is no type of Compute Engine"));
+      return Tell(PoolText(pool), Refused(pool.type + " is no type of Compute Engine"), "", {pool});
     }
     const GceReply reply = client_->Do(
         {.path = fmt::format("zones/{}/machineTypes/{}", PercentEncoded(pool.zone), type->machine),
@@ -115,7 +126,7 @@ class GceChecker {
           fmt::format("there is no {} in {}: {}", pool.type, pool.zone, GceErrorText(reply.error));
     }
     const double cpus = NumberAt(reply.json, "guestCpus");
-    Tell(PoolText(pool), end, fmt::format("{} vCPUs", cpus));
+    Tell(PoolText(pool), end, fmt::format("{} vCPUs", cpus), {pool});
     if (end.ok()) {
       std::string device = type->accelerator;
       double devices = type->accelerators;
@@ -123,57 +134,83 @@ class GceChecker {
         device = GceText(reply.json, "accelerators[0].guestAcceleratorType");
         devices = NumberAt(reply.json, "accelerators[0].guestAcceleratorCount");
       }
-      CheckQuota(pool, GceRegion(pool.zone), "CPUS", cpus);
+      Count(pool, GceRegion(pool.zone), "CPUS", cpus);
       if (!device.empty()) {
-        CheckQuota(pool, GceRegion(pool.zone), DeviceMetric(device), devices);
-        CheckQuota(pool, kEverywhere, "GPUS_ALL_REGIONS", devices);
+        Count(pool, GceRegion(pool.zone), DeviceMetric(device), devices);
+        Count(pool, kEverywhere, "GPUS_ALL_REGIONS", devices);
       }
     }
   }
 
-  /// A spot machine counts where the project has a quota for those, else with all others.
-  void CheckQuota(
-      const Pool& pool, const std::string& region, const std::string& name, double needed) {
-    if (!regions_.contains(region)) {
-      regions_[region] = client_->Do(
+  /// By metric. Errors: those of the region.
+  const std::map<std::string, std::pair<double, double>>& UsedAndLimits(const std::string& region) {
+    if (!replies_.contains(region)) {
+      replies_[region] = client_->Do(
           {.path = "regions/" + PercentEncoded(region), .permission = "compute.regions.get"});
     }
-    const GceReply& reply = regions_[region];
-    if (!reply.end.ok()) {
-      return Tell("quotas of " + region, reply.end);
-    }
-    std::map<std::string, std::pair<double, double>> used_of;
-    if (const JsonValue* const quotas = reply.json.Find("quotas")) {
+    auto& used_of = used_[region];
+    if (const JsonValue* const quotas = replies_[region].json.Find("quotas");
+        quotas != nullptr && used_of.empty()) {
       for (const JsonValue& quota : quotas->children) {
         used_of[GceText(quota, "metric")] = {NumberAt(quota, "usage"), NumberAt(quota, "limit")};
       }
     }
-    std::string metric = "PREEMPTIBLE_" + name;
-    if (!pool.is_spot || !used_of.contains(metric) ||
-        (name == "CPUS" && used_of[metric].second == 0)) {
-      metric = name;
+    return used_of;
+  }
+
+  /// A spot machine counts where the project has a quota for those, else with all others.
+  void Count(const Pool& pool, const std::string& region, const std::string& name, double needed) {
+    const auto& used_of = UsedAndLimits(region);
+    const auto spot = used_of.find("PREEMPTIBLE_" + name);
+    const bool is_apart =
+        pool.is_spot && spot != used_of.end() && (name != "CPUS" || spot->second.second != 0);
+    const std::string metric = is_apart ? spot->first : name;
+    const auto it = std::ranges::find_if(quotas_, [&](const Quota& quota) {
+      return quota.region == region && quota.metric == metric;
+    });
+    Quota& quota =
+        it != quotas_.end()
+            ? *it
+            : quotas_.emplace_back(Quota{.region = region, .metric = metric, .needed = {}});
+    quota.needed.emplace_back(pool, needed);
+  }
+
+  void CheckQuota(const Quota& quota) {
+    const std::string what = fmt::format("quota {} of {}", quota.metric, quota.region);
+    const CallEnd& asked = replies_[quota.region].end;
+    const auto& used_of = UsedAndLimits(quota.region);
+    const auto it = used_of.find(quota.metric);
+    if (!asked.ok() || it == used_of.end()) {
+      return Tell(what, asked, "not told");
     }
-    const std::string what = fmt::format("quota {} of {}", metric, region);
-    if (!told_.insert(what).second) {
-      return;
+    const auto& [used, limit] = it->second;
+    for (const bool is_fitting : {true, false}) {
+      std::vector<Pool> pools;
+      const std::pair<Pool, double>* least = nullptr;
+      for (const auto& entry : quota.needed) {
+        if ((used + entry.second <= limit) == is_fitting) {
+          pools.push_back(entry.first);
+          least = least == nullptr || entry.second < least->second ? &entry : least;
+        }
+      }
+      if (least == nullptr) {
+        continue;
+      }
+      const std::string finding = fmt::format(
+          "{} of {} in use; one {} has {}", used, limit, least->first.type, least->second);
+      const CallEnd full = {
+          .fault = CallFault::kQuota,
+          .message = finding + "; ask for more in the console under IAM, Quotas"};
+      Tell(what, is_fitting ? CallEnd{} : full, finding, pools);
     }
-    if (!used_of.contains(metric)) {
-      return Tell(what, {}, "not told");
-    }
-    const auto& [used, limit] = used_of[metric];
-    const std::string finding =
-        fmt::format("{} of {} in use; one {} has {}", used, limit, pool.type, needed);
-    const CallEnd full = {
-        .fault = CallFault::kQuota,
-        .message = finding + "; ask for more in the console under IAM, Quotas"};
-    Tell(what, used + needed > limit ? full : CallEnd{}, finding);
   }
 
   const RentRequest& request_;
   GceClient* const client_;
   std::vector<CheckLine> lines_;
-  std::map<std::string, GceReply> regions_;
-  std::set<std::string> told_;
+  std::map<std::string, GceReply> replies_;  // of regions, with their quotas
+  std::map<std::string, std::map<std::string, std::pair<double, double>>> used_;  // and limits
+  std::vector<Quota> quotas_;
 };
 
 }  // namespace

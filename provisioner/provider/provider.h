@@ -137,6 +137,7 @@ struct CheckLine {
   std::string what;     // "credentials", "permission ec2:CreateFleet", "quota of spot G and VT"
   CallEnd end;          // ok: it is there
   std::string finding;  // "account 1234, user ml", "8 of 64 vCPUs in use"
+  std::vector<Pool> pools = {};  // of the request, which alone it is about; empty: all
 };
 
 /// Rents whole machines. Each call waits for its answer, within the limits of the HTTP client that

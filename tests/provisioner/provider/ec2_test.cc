@@ -163,6 +163,24 @@ TEST_F(Ec2Test, TheCheckTellsWhatIsMissing) {
       HasSubstr("2 for all machines of the account; one g4dn.xlarge has 4"));
 }
 
+TEST_F(Ec2Test, AQuotaIsAboutTheTypesThatCountForItAndDoNotFit) {
+  cloud_->Order(R"({"quotas": {"L-34B43A08": 4}})");
+  RentRequest request = Request();
+  const Pool small = {.type = "m5.large", .zone = "eu-test-1a", .is_spot = true};
+  const Pool large = {.type = "c5.4xlarge", .zone = "eu-test-1b", .is_spot = true};
+  request.pools.push_back(large);
+  request.pools.push_back(small);
+  std::vector<Pool> fitting;
+  std::vector<Pool> full;
+  for (const CheckLine& line : provider_->Check(request)) {
+    if (line.what.starts_with("quota of Standard")) {
+      (line.end.ok() ? fitting : full) = line.pools;
+    }
+  }
+  EXPECT_THAT(fitting, testing::ElementsAre(small));
+  EXPECT_THAT(full, testing::ElementsAre(large));
+}
+
 TEST_F(Ec2Test, PricesAreToldOfAllZones) {
   const PriceReply reply = provider_->Prices(
       {{.type = "g5.xlarge", .zone = "", .is_spot = true},

@@ -514,6 +514,11 @@ TEST_P(ProviderTest, WhatCanBeRentedPassesTheCheck) {
     return line.end.fault == CallFault::kRefused &&
            line.end.message.find("no.such") != std::string::npos;
   }));
+  for (const CheckLine& line : found) {
+    if (!line.end.ok()) {
+      EXPECT_THAT(line.pools, testing::ElementsAre(wrong.pools[1])) << line.what;
+    }
+  }
   if (cloud_->is_remote()) {
     EXPECT_THAT(Rented(), testing::IsEmpty()) << "nothing is rented for it";
   }

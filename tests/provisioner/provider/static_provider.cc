@@ -91,7 +91,10 @@ class StaticProvider final : public Provider {
       const auto count = std::count_if(
           hosts_.begin(), hosts_.end(), [&](const StaticHost& host) { return host.pool == pool; });
       CheckLine line = {
-          .what = "hosts of " + PoolText(pool), .end = {}, .finding = fmt::format("{}", count)};
+          .what = "hosts of " + PoolText(pool),
+          .end = {},
+          .finding = fmt::format("{}", count),
+          .pools = {pool}};
       if (count == 0) {
         line.end = Refused(fmt::format("no host of {} is in the list", PoolText(pool)));
       }
