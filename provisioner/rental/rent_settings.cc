@@ -6,12 +6,15 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 
 namespace ps::provisioner {
 namespace {
 
 constexpr size_t kUserDataBytesMax = size_t{16} << 10;
 constexpr size_t kTagBytesMax = 63;
+/// A machine that boots, drains and goes back is not ended under way.
+constexpr Duration kRunMin = std::chrono::minutes(10);
 
 /// Texts in it are quoted by here-documents whose last line they can't have.
 /// {0}: seconds. {1}: the job's script. {2}, {3}: the host key.
@@ -21,6 +24,22 @@ constexpr const char* kScript = R"sh(#!/bin/sh
 # A machine of spotps. See provisioner/rental/rent_settings.h.
 root="${{SPOTPS_ROOT:-}}"
 mkdir -p "$root/usr/local/sbin" "$root/var/lib/spotps"
+cat > "$root/usr/local/sbin/spotps-end" <<'SPOTPS_END'
+#!/bin/sh
+# A machine of Compute Engine that shuts down keeps its disk, which costs: it deletes itself, where
+# its service account may.
+ask() {{
+  curl -sf -m 10 -H 'Metadata-Flavor: Google' \
+    "http://metadata.google.internal/computeMetadata/v1/instance/$1"
+}}
+if token=$(ask service-accounts/default/token) && zone=$(ask zone) && name=$(ask name); then
+  token=$(echo "$token" | sed 's/.*"access_token" *: *"\([^"]*\)".*/\1/')
+  curl -sf -m 60 -o /dev/null -X DELETE -H "Authorization: Bearer $token" \
+    "https://compute.googleapis.com/compute/v1/$zone/instances/$name"
+fi
+shutdown -h now || poweroff -f
+SPOTPS_END
+chmod 755 "$root/usr/local/sbin/spotps-end"
 cat > "$root/usr/local/sbin/spotps-watch" <<'SPOTPS_END'
 #!/bin/sh
 # Without a program of spotps for {0} s this machine ends.
@@ -32,7 +51,7 @@ while sleep "${{SPOTPS_WATCH_EVERY_S:-10}}"; do
     last=$now
   fi
   if [ $((now - last)) -gt {0} ]; then
-    shutdown -h now || poweroff -f
+    "${{0%/*}}/spotps-end"
     exit
   fi
 done
@@ -46,7 +65,7 @@ chmod 700 "$root/var/lib/spotps/setup"
 setup="$root/var/lib/spotps/setup"
 if [ -n "$(head -c 1 "$setup")" ]; then
   "$setup" > "$root/var/log/spotps-setup.log" 2>&1 || {{
-    shutdown -h now
+    "$root/usr/local/sbin/spotps-end"
     exit 1
   }}
 fi
@@ -63,6 +82,17 @@ systemctl restart ssh || systemctl restart sshd || service ssh restart || servic
 std::string_view WithoutNewlines(std::string_view text) {
   const size_t last = text.find_last_not_of('\n');
   return last == std::string_view::npos ? "" : text.substr(0, last + 1);
+}
+
+/// After which the provider ends a machine, should nobody be there any more who does.
+Duration RunMaxOf(const proto::JobConfig& config) {
+  const proto::RentConfig& rent = config.launch.rent;
+  const Duration limit = std::chrono::hours(rent.run_max_h);
+  if (!(config.budget.usd > 0) || !(rent.usd_per_hour > 0)) {
+    return limit;
+  }
+  const double spent_s = std::ceil(3600 * double{config.budget.usd} / double{rent.usd_per_hour});
+  return Seconds(limit) < spent_s ? limit : std::max(FromSeconds(spent_s), kRunMin);
 }
 
 }  // namespace
@@ -117,6 +147,7 @@ RentalOptions RentalOptionsOf(
   options.setup.role = rent.role;
   options.setup.disk_gib = rent.disk_gib;
   options.setup.user_data = std::move(user_data);
+  options.setup.run_max = RunMaxOf(config);
   options.tags[std::string(kNameTag)] = TagText(config.name);
   options.tags.insert(OursTag());
   options.tags[std::string(kOwnerTag)] = OwnerName();

@@ -246,7 +246,10 @@ TEST_F(RentedTest, MachinesOfComputeEngineAreRentedAndGoBackToo) {
           cloud.url()));
   TrainRun run(job_, options_);
   ASSERT_TRUE(WaitUntil([&] { return !cloud.Machines().empty(); }, kRunPatience));
-  const Json items = cloud.Machines().front()["setup"]["metadata"]["items"];
+  const Json setup = cloud.Machines().front()["setup"];
+  EXPECT_EQ(setup["scheduling"]["maxRunDuration"]["seconds"].text(), "604800");
+  EXPECT_EQ(setup["scheduling"]["instanceTerminationAction"].text(), "DELETE");
+  const Json items = setup["metadata"]["items"];
   for (size_t i = 0; i < items.size(); i++) {
     if (items[i]["key"].text() == "startup-script") {
       WriteText(place_folder_ / "script", items[i]["value"].text());

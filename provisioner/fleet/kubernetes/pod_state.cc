@@ -17,7 +17,8 @@ namespace {
 constexpr int kSignalled = 128;  // a shell adds a signal's number to it
 
 /// By which a node ends Pods that did nothing wrong.
-constexpr std::array<std::string_view, 9> kTakenBack = {
+constexpr std::array<std::string_view, 10> kTakenBack = {
+    "DeadlineExceeded",  // kubernetes.run_max_h
     "Evicted",
     "NodeAffinity",
     "NodeLost",

@@ -195,6 +195,9 @@ std::string PodText(const PodPlan& plan, const proto::KubernetesConfig& kubernet
   json.BeginObject("spec");
   json.Field("restartPolicy", "Never");  // whoever runs the fleet replaces it
   json.Field("terminationGracePeriodSeconds", plan.grace_s);
+  if (kubernetes.run_max_h > 0 && plan.kind == proto::ProcessKind::kWorker) {
+    json.Field("activeDeadlineSeconds", uint64_t{kubernetes.run_max_h} * 3600);
+  }
   json.Field("automountServiceAccountToken", false);
   json.Field("enableServiceLinks", false);
   if (!kubernetes.service_account.empty()) {

@@ -198,6 +198,7 @@ struct KubernetesConfig {
   std::string gpu_resource = "nvidia.com/gpu";
   std::vector<std::string> volumes;  // "claim:/path"
   uint32_t wait_s = 45;              // until a Pod that runs nothing is given up
+  uint32_t run_max_h = 0;            // until Kubernetes ends it; 0: never
 
   friend bool operator==(const KubernetesConfig&, const KubernetesConfig&) = default;
 };
@@ -341,6 +342,7 @@ struct RentConfig {
   uint32_t boot_s = 600;
   uint32_t idle_s = 60;
   uint32_t watch_min = 15;
+  uint32_t run_max_h = 168;
   float usd_per_hour = 0;  // where the provider does not tell; 0: not known
   std::string project;
   std::string endpoint;  // empty: the provider's own

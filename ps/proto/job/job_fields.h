@@ -121,6 +121,7 @@ void VisitFields(C& c, V&& visit) {
   visit("gpu_resource", c.gpu_resource);
   visit("volumes", c.volumes);
   visit("wait_s", c.wait_s);
+  visit("run_max_h", c.run_max_h);
 }
 
 template <MaybeConst<ServerConfig> C, typename V>
@@ -237,6 +238,7 @@ void VisitFields(C& c, V&& visit) {
   visit("boot_s", c.boot_s);
   visit("idle_s", c.idle_s);
   visit("watch_min", c.watch_min);
+  visit("run_max_h", c.run_max_h);
   visit("usd_per_hour", c.usd_per_hour);
   visit("project", c.project);
   visit("endpoint", c.endpoint);

@@ -99,6 +99,18 @@ TEST(PodTextTest, WhatTheJobDoesNotSayIsTheClusters) {
   }
 }
 
+TEST(PodTextTest, KubernetesEndsAWorkerThatNobodyEndsAndNoServer) {
+  proto::KubernetesConfig kubernetes;
+  kubernetes.image = "spotps:1";
+  PodPlan plan = SomePlan();
+  plan.kind = proto::ProcessKind::kWorker;
+  EXPECT_THAT(PodText(plan, kubernetes), Not(HasSubstr("activeDeadlineSeconds")));
+  kubernetes.run_max_h = 48;
+  EXPECT_EQ(At(Parsed(PodText(plan, kubernetes)), "spec.activeDeadlineSeconds"), "172800");
+  plan.kind = proto::ProcessKind::kServer;
+  EXPECT_THAT(PodText(plan, kubernetes), Not(HasSubstr("activeDeadlineSeconds")));
+}
+
 TEST(PodTextTest, ACommandArrivesAsItIs) {
   proto::KubernetesConfig kubernetes;
   kubernetes.image = "spotps:1";
@@ -191,7 +203,8 @@ TEST(PodStateTest, APodThatIsTakenBackIsLostUnlessItsProgramSaidGoodbye) {
   EXPECT_EQ(lost.end.code, kLostExit);
   EXPECT_EQ(lost.why, "it was taken back: PreemptionByScheduler: preempting");
   EXPECT_EQ(MeaningOf(Ended(R"("exitCode": 0)", kDisruption), "", false).end.code, 0);
-  for (const char* const reason : {"Evicted", "NodeShutdown", "Terminated", "Preempting"}) {
+  for (const char* const reason :
+       {"Evicted", "NodeShutdown", "Terminated", "Preempting", "DeadlineExceeded"}) {
     const PodState state = Ended(
         R"("exitCode": 1)", R"(, "reason": ")" + std::string(reason) + R"(", "message": "m")");
     EXPECT_EQ(MeaningOf(state, "", false).end.code, kLostExit) << reason;

@@ -126,6 +126,21 @@ TEST(RentSettingsTest, AGroupHasTheTypesAndZonesThatItNames) {
   EXPECT_EQ(TagText(std::string(200, 'a')).size(), 63U);
 }
 
+TEST(RentSettingsTest, TheProviderEndsAMachineThatNobodyEnds) {
+  proto::JobConfig config;
+  const auto run_max = [&] { return RentalOptionsOf(config, "run", "").setup.run_max; };
+  EXPECT_EQ(run_max(), std::chrono::hours(168));
+  config.launch.rent.run_max_h = 2;
+  config.budget.usd = 20;
+  EXPECT_EQ(run_max(), std::chrono::hours(2)) << "nobody knows what one costs";
+  config.launch.rent.usd_per_hour = 16;
+  EXPECT_EQ(run_max(), std::chrono::minutes(75)) << "then one alone has spent all";
+  config.launch.rent.usd_per_hour = 1;
+  EXPECT_EQ(run_max(), std::chrono::hours(2));
+  config.launch.rent.usd_per_hour = 3600;
+  EXPECT_EQ(run_max(), std::chrono::minutes(10)) << "it boots and goes back by itself first";
+}
+
 /// The script runs, with programs of the test in the place of those that end a machine.
 class MachineScriptTest : public testing::Test {
  protected:
@@ -135,6 +150,7 @@ class MachineScriptTest : public testing::Test {
     std::filesystem::create_directories(folder_ / "root/etc/ssh");
     std::filesystem::create_directories(folder_ / "root/var/log");
     Stub("systemctl", "touch " + folder_ / "restarted");
+    Stub("curl", "exit 6");
     Stub("shutdown", "echo down >> " + folder_ / "shut_down");
   }
 
@@ -206,6 +222,32 @@ TEST_F(MachineScriptTest, AMachineWithoutAProcessOfOursEndsItself) {
           .ok());
   Run(watch + " timeout 2.5 sh " + folder_ / "root/usr/local/sbin/spotps-watch");
   EXPECT_FALSE(Has("shut_down"));
+}
+
+/// One that has stopped would keep its disk.
+TEST_F(MachineScriptTest, AMachineOfComputeEngineDeletesItself) {
+  Stub("setsid", "");
+  Stub(
+      "curl",
+      "case \"$*\" in\n"
+      "*-X*DELETE*) echo \"$*\" >> " +
+          folder_ / "deleted" +
+          ";;\n"
+          "*/instance/service-accounts/default/token)\n"
+          "  echo '{\"access_token\":\"ya29.x\",\"expires_in\":3599}';;\n"
+          "*/instance/zone) echo projects/1/zones/us-central1-a;;\n"
+          "*/instance/name) echo r-1;;\n"
+          "*) exit 22;;\n"
+          "esac");
+  RunScript(15, "#!/bin/sh\nexit 3\n");
+  ASSERT_TRUE(Has("deleted"));
+  EXPECT_THAT(
+      *ReadFile(folder_ / "deleted"),
+      testing::AllOf(
+          HasSubstr("Authorization: Bearer ya29.x"),
+          HasSubstr("https://compute.googleapis.com/compute/v1/projects/1/zones/us-central1-a/"
+                    "instances/r-1\n")));
+  EXPECT_TRUE(Has("shut_down")) << "its role may not allow it";
 }
 
 TEST_F(MachineScriptTest, WhatAProviderDoesNotTakeIsRefused) {
