@@ -63,8 +63,6 @@ class AwsClient {
 
   const std::string& region() const { return options_.region; }
 
-  TimePoint Now() const { return options_.time->Now(); }
-
   AwsReply Ec2(const std::string& action, const AwsForm& form, AwsEffect effect);
   AwsReply Sts(const std::string& action, const AwsForm& form);
   /// `target`: "ServiceQuotasV20190624.GetServiceQuota"; `service` as signatures call it. "pricing"

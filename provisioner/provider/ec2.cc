@@ -23,8 +23,6 @@ namespace {
 
 constexpr size_t kPagesMax = 1000;  // of a hundred entries; who names the next page for ever is ill
 constexpr size_t kBatchMax = 100;   // machines of one TerminateInstances
-/// For so long EC2 may say that it does not know a machine which it has just given.
-constexpr Duration kVisibleAfter = std::chrono::minutes(10);
 constexpr Duration kTemplateWait = std::chrono::seconds(2);
 
 bool IsTemplateLost(std::string_view code) {
@@ -105,7 +103,6 @@ class Ec2Provider final : public Provider {
     list.end = ForEachPage("DescribeInstances", form, [&](const aws::XmlElement& page) -> Status {
       PS_ASSIGN(std::vector<Machine> machines, ReadInstances(page));
       for (Machine& machine : machines) {
-        seen_.erase(machine.id);
         list.machines.push_back(std::move(machine));
       }
       return Status::Ok();
@@ -392,9 +389,6 @@ class Ec2Provider final : public Provider {
         rent.end.message += DecodedAuthorization(blob);
       }
     }
-    if (rent.machine) {
-      seen_[rent.machine->id] = client_.Now();
-    }
     return rent;
   }
 
@@ -422,24 +416,10 @@ class Ec2Provider final : public Provider {
     const AwsReply reply = client_.Ec2("TerminateInstances", form, AwsEffect::kChanges);
     const bool is_unknown = reply.error.code.starts_with("InvalidInstanceID");
     if (!is_unknown) {
-      for (const std::string& id : ids) {
-        if (reply.end.ok()) {
-          seen_.erase(id);
-        }
-      }
       return reply.end;
     }
     if (ids.size() == 1) {
-      const auto rented = seen_.find(ids.front());
-      if (rented == seen_.end() || client_.Now() - rented->second > kVisibleAfter) {
-        return {};
-      }
-      return {
-          .fault = CallFault::kUnclear,
-          .message = fmt::format(
-              "{} was rented a moment ago and is not known to {} yet; release it again",
-              ids.front(),
-              "ec2:TerminateInstances")};
+      return {};
     }
     CallEnd first = Terminate(ids.first(ids.size() / 2));
     CallEnd second = Terminate(ids.subspan(ids.size() / 2));
@@ -480,7 +460,6 @@ class Ec2Provider final : public Provider {
   std::map<std::string, std::map<std::string, std::string>> zones_;  // by what the setup says
   std::map<std::string, std::string> root_devices_;                  // by image
   std::map<std::string, std::optional<StablePrice>> stable_prices_;  // by type
-  std::map<std::string, TimePoint> seen_;  // rented here, not listed yet: since when
 };
 
 }  // namespace

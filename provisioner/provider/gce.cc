@@ -19,8 +19,6 @@ namespace ps::provisioner {
 namespace {
 
 constexpr size_t kGcePagesMax = 1000;
-/// For so long the service may say that it does not know a machine which it has just made.
-constexpr Duration kGceVisibleAfter = std::chrono::minutes(2);
 /// Each wait is up to two minutes.
 constexpr int kWaitsMax = 3;
 constexpr size_t kUserDataBytesMax = 256 << 10;  // of a value of the metadata
@@ -73,7 +71,6 @@ class GceProvider final : public Provider {
     }
     bool is_any_ending = false;
     for (GceMachine& entry : found) {
-      seen_.erase(entry.machine.id);
       is_any_ending |= entry.machine.pool.is_spot && entry.machine.state == MachineState::kEnding;
       list.machines.push_back(std::move(entry.machine));
     }
@@ -93,7 +90,7 @@ class GceProvider final : public Provider {
         }
         continue;  // no machine of this service
       }
-      CallEnd ended = Delete(id, id.substr(0, slash), id.substr(slash + 1));
+      CallEnd ended = Delete(id.substr(0, slash), id.substr(slash + 1));
       if (end.ok()) {
         end = std::move(ended);
       }
@@ -181,8 +178,6 @@ class GceProvider final : public Provider {
         return end;
       }
     }
-    const std::string id = pool.zone + "/" + request.token;
-    seen_[id] = client_.Now();
     return Look(request, pool, machine);
   }
 
@@ -303,33 +298,19 @@ class GceProvider final : public Provider {
     }
   }
 
-  CallEnd Delete(const std::string& id, const std::string& zone, const std::string& machine) {
+  CallEnd Delete(const std::string& zone, const std::string& machine) {
     const GceReply reply = client_.Do(
         {.method = "DELETE",
          .path =
              fmt::format("zones/{}/instances/{}", PercentEncoded(zone), PercentEncoded(machine)),
          .permission = "compute.instances.delete"});
-    if (reply.error.http_status != 404) {
-      if (reply.end.ok()) {
-        seen_.erase(id);
-      }
-      return reply.end;
-    }
-    const auto rented = seen_.find(id);
-    if (rented == seen_.end() || client_.Now() - rented->second > kGceVisibleAfter) {
-      return {};
-    }
-    return {
-        .fault = CallFault::kUnclear,
-        .message =
-            fmt::format("{} was rented a moment ago and is not known yet; release it again", id)};
+    return reply.error.http_status == 404 ? CallEnd{} : reply.end;
   }
 
   /// Who is not known to the service can't tell that it has no such machine.
   CallEnd KnowsUs() { return client_.Do({.permission = "compute.projects.get"}).end; }
 
   GceClient client_;
-  std::map<std::string, TimePoint> seen_;  // rented here, not listed yet: since when
 };
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include "provisioner/provider/gce_faults.h"
 #include "provisioner/provider/google_token.h"
 #include "provisioner/provider/provider.h"
-#include "ps/base/time.h"
 #include "ps/http/http.h"
 #include "ps/json/json_value.h"
 
@@ -20,7 +19,6 @@ struct GceOptions {
   GoogleTokenSource find_token;
   /// Has to wait two minutes for an answer: operations are waited for there.
   std::shared_ptr<HttpClient> http;
-  const TimeSource* time = &SystemTime();
 };
 
 struct GceReply {
@@ -45,8 +43,6 @@ class GceClient {
   explicit GceClient(GceOptions options) : options_(std::move(options)) {}
 
   const std::string& project() const { return options_.project; }
-
-  TimePoint Now() const { return options_.time->Now(); }
 
   GceReply Do(const GceCall& call);
   /// Which of these the token has. Another service (Resource Manager) tells.

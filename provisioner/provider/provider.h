@@ -158,9 +158,9 @@ class Provider {
   /// All machines that carry all of these tags, in every state that the provider still tells of. A
   /// machine that was rented a moment ago may be missing for some seconds.
   virtual ListReply List(const std::map<std::string, std::string>& tags) = 0;
-  /// Ends machines for good, at once. One that is gone, or that nobody knows, is no error; one that
-  /// was rented here a moment ago and is not known yet is kUnclear: try again. After any fault some
-  /// of them may have ended.
+  /// Ends machines for good, at once. One that is gone, or that nobody knows, is no error: one that
+  /// was rented a moment ago and was in no list yet may be unknown, and stays, so it has to be
+  /// released again. After any fault some of them may have ended.
   virtual CallEnd Release(const std::vector<std::string>& ids) = 0;
   /// What the pools cost from `since_us` (since 1970) on: at least the price of now, where the
   /// provider tells it. A pool without a zone stands for all zones of its type.

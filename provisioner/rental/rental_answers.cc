@@ -340,8 +340,11 @@ void RentalBook::OnRelease(const RentalCall& call, const CallEnd& end, RentalTim
       continue;
     }
     rental.is_releasing = false;
-    rental.release_at = time.now + (end.ok() ? kReleaseAgain : std::max(kListSoon, end.wait));
-    if (end.ok()) {
+    // A provider ends nothing and says no word of a machine that it does not know yet.
+    const bool is_known = rental.was_told || call.begun - rental.known_at > options_.visible_max;
+    const bool is_done = end.ok() && is_known;
+    rental.release_at = time.now + (is_done ? kReleaseAgain : std::max(kListSoon, end.wait));
+    if (is_done) {
       rental.is_released = true;
       CloseBill(&rental, "released", time);
     }

@@ -28,7 +28,8 @@ struct RentalOptions {
   /// Without a process for so long a machine goes back. A worker that is replaced takes it over
   /// within this time, without another boot.
   Duration idle_max = std::chrono::minutes(1);
-  /// A machine that no list tells of so long after it was rented is gone.
+  /// A machine that no list tells of so long after it was rented is gone. Before, a release of it
+  /// may be lost on the provider.
   Duration visible_max = std::chrono::minutes(1);
   /// The same of one that lists told of and lack for so long; and that was given back.
   Duration untold_max = std::chrono::seconds(30);

@@ -67,14 +67,19 @@ class RentalBookTest : public testing::Test {
     return machine;
   }
 
+  /// The first that is rented, as lists tell of it.
+  Machine Machine1() const {
+    RentRequest request;
+    request.pools = Options().pools;
+    request.tags = {{std::string(kRunTag), "run"}, {std::string(kRentalTag), "1"}};
+    return Rented(request);
+  }
+
   /// The machine that the worker has.
   Machine Start() {
     book_.Ask(Seat(), Options().pools, Now());
     Pass(1, {});
-    RentRequest request;
-    request.pools = Options().pools;
-    request.tags = {{std::string(kRunTag), "run"}, {std::string(kRentalTag), "1"}};
-    const Machine machine = Rented(request);
+    const Machine machine = Machine1();
     Pass(10, {machine});
     EXPECT_THAT(events_, SizeIs(1));
     EXPECT_EQ(events_.at(0).kind, RentalEvent::Kind::kReady);
@@ -114,6 +119,32 @@ TEST_F(RentalBookTest, AMachineWhoseReleaseHasNoAnswerIsNotGoneBecauseListsLackI
   released_.clear();
   Pass(120, {});
   EXPECT_THAT(released_, IsEmpty());
+}
+
+/// The provider knows nothing of it yet, and a release of what it does not know is no error.
+TEST_F(RentalBookTest, AReleaseBeforeAnyListHasToldOfTheMachineIsNotBelieved) {
+  book_.Ask(Seat(), Options().pools, Now());
+  Pass(1, {});
+  book_.Drop(Seat(), true, Now());
+  Pass(20, {});
+  EXPECT_GE(released_.size(), 3U) << "again and again";
+  EXPECT_EQ(book_.machine_count(), 1U) << "it may cost";
+  Machine machine = Machine1();
+  Pass(5, {machine});
+  machine.state = MachineState::kEnding;
+  machine.ended_us = Now().unix_us;
+  released_.clear();
+  Pass(10, {machine});
+  EXPECT_EQ(book_.machine_count(), 0U);
+  EXPECT_LE(released_.size(), 1U);
+}
+
+TEST_F(RentalBookTest, AReleaseOfAMachineThatNoListEverTellsOfIsBelievedAfterAWhile) {
+  book_.Ask(Seat(), Options().pools, Now());
+  Pass(1, {});
+  book_.Drop(Seat(), true, Now());
+  Pass(100, {});
+  EXPECT_EQ(book_.machine_count(), 0U);
 }
 
 TEST_F(RentalBookTest, WhatCarriesTheRunsTagAndIsNotKnownIsEnded) {
