@@ -43,7 +43,7 @@ void RentalBook::OnAnswer(const RentalCall& call, const RentalAnswer& answer, Re
       OnRelease(call, answer.release, time);
       return;
     case RentalCall::Kind::kPrices:
-      OnPrices(answer.prices, time);
+      OnPrices(call, answer.prices, time);
       return;
     case RentalCall::Kind::kTidy:
       is_tidying_ = false;
@@ -355,9 +355,10 @@ void RentalBook::OnRelease(const RentalCall& call, const CallEnd& end, RentalTim
   }
 }
 
-void RentalBook::OnPrices(const PriceReply& reply, RentalTime time) {
+void RentalBook::OnPrices(const RentalCall& call, const PriceReply& reply, RentalTime time) {
   is_pricing_ = false;
-  money_.OnPrices(reply);
+  is_price_told_ = reply.end.ok();
+  money_.OnPrices(reply, call.begun);
   price_at_ = time.now + (reply.end.ok() ? kPricesEvery : kListSoon);
 }
 

@@ -337,7 +337,9 @@ std::vector<RentalCall> RentalBook::TakeCalls(RentalTime time) {
     call.begun = time.now;
     calls.push_back(std::move(call));
   }
-  if (!is_pricing_ && time.now >= price_at_ && (!is_ending_ || !money_.unpriced().empty())) {
+  const bool is_sure = money_.unsettled().empty();
+  const bool is_last = HasNoMachine() && !is_sure && is_price_told_;
+  if (!is_pricing_ && (is_last || (time.now >= price_at_ && !(is_ending_ && is_sure)))) {
     is_pricing_ = true;
     RentalCall call;
     call.kind = RentalCall::Kind::kPrices;
@@ -365,8 +367,8 @@ std::vector<Pool> RentalBook::PricedPools() const {
       pools.insert(rental.note.pool);
     }
   }
-  for (const auto& [number, note] : money_.unpriced()) {
-    pools.insert(note.pool);
+  for (const auto& [number, ended] : money_.unsettled()) {
+    pools.insert(ended.note.pool);
   }
   return {pools.begin(), pools.end()};
 }
@@ -375,7 +377,7 @@ void RentalBook::CloseBill(Rental* rental, const std::string& why, RentalTime ti
   const int64_t told_us = rental->machine.ended_us;
   const int64_t closed_us = rental->note.ended_us;
   if (closed_us == 0 || (told_us != 0 && told_us != closed_us)) {
-    money_.Close(&rental->note, told_us != 0 ? told_us : time.unix_us, why);
+    money_.Close(&rental->note, told_us != 0 ? told_us : time.unix_us, why, time.now);
   }
 }
 
@@ -393,7 +395,7 @@ bool RentalBook::HasNoMachine() const {
 }
 
 bool RentalBook::is_over() const {
-  return HasNoMachine() && is_tidy_ && (money_.unpriced().empty() || money_.has_prices());
+  return HasNoMachine() && is_tidy_ && money_.unsettled().empty();
 }
 
 size_t RentalBook::machine_count() const {

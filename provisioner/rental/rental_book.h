@@ -175,7 +175,7 @@ class RentalBook {
   /// What the provider tells of a rental (null: nothing) in a list that was asked for at `asked`.
   void See(uint64_t number, const Machine* machine, TimePoint asked, RentalTime time);
   void OnRelease(const RentalCall& call, const CallEnd& end, RentalTime time);
-  void OnPrices(const PriceReply& reply, RentalTime time);
+  void OnPrices(const RentalCall& call, const PriceReply& reply, RentalTime time);
   std::vector<Pool> PricedPools() const;
 
   void NoteOrigin(Rental* rental, const Machine& machine, RentalTime time);
@@ -206,6 +206,7 @@ class RentalBook {
   size_t rents_ = 0;  // in flight
   bool is_listing_ = false;
   bool is_pricing_ = false;
+  bool is_price_told_ = false;  // the last time that it was asked
   bool is_ending_ = false;
   bool is_tidying_ = false;
   bool is_tidy_ = false;

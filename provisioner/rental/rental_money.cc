@@ -3,41 +3,41 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace ps::provisioner {
 
 void RentalMoney::AddEnded(const RentalNote& note) {
   ended_usd_[note.number] = note.usd;
   if (note.usd == 0) {
-    unpriced_[note.number] = note;
+    unsettled_[note.number] = {note, TimePoint()};
   }
 }
 
-void RentalMoney::OnPrices(const PriceReply& reply) {
+void RentalMoney::OnPrices(const PriceReply& reply, TimePoint asked) {
   for (const PoolPrice& price : reply.prices) {
     prices_.Add(price);
   }
-  has_prices_ = has_prices_ || (reply.end.fault != CallFault::kThrottled &&
-                                reply.end.fault != CallFault::kUnclear);
-  for (auto it = unpriced_.begin(); it != unpriced_.end();) {
-    RentalNote& note = it->second;
-    note.usd = prices_.Cost(note.pool, note.started_us, note.ended_us);
-    if (note.usd == 0) {
-      ++it;
-      continue;
+  const bool is_told =
+      reply.end.fault != CallFault::kThrottled && reply.end.fault != CallFault::kUnclear;
+  has_prices_ = has_prices_ || is_told;
+  for (auto it = unsettled_.begin(); it != unsettled_.end();) {
+    auto& [note, since] = it->second;
+    const double usd = prices_.Cost(note.pool, note.started_us, note.ended_us);
+    if (usd != note.usd) {
+      note.usd = ended_usd_[note.number] = usd;
+      notes_->Write(note).Ignore("it is some cents");
     }
-    ended_usd_[note.number] = note.usd;
-    notes_->Write(note).Ignore("a successor does it again");
-    it = unpriced_.erase(it);
+    it = is_told && asked >= since ? unsettled_.erase(it) : std::next(it);
   }
 }
 
-void RentalMoney::Close(RentalNote* note, int64_t ended_us, const std::string& why) {
-  unpriced_.erase(note->number);
+void RentalMoney::Close(RentalNote* note, int64_t ended_us, const std::string& why, TimePoint now) {
   note->why = note->ended_us == 0 ? why : note->why;
   note->ended_us = ended_us;
   note->usd = prices_.Cost(note->pool, note->started_us, note->ended_us);
-  AddEnded(*note);
+  ended_usd_[note->number] = note->usd;
+  unsettled_[note->number] = {*note, now};
   notes_->Write(*note).Ignore("see the header");
 }
 

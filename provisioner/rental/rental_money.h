@@ -8,6 +8,7 @@
 
 #include "provisioner/rental/price_history.h"
 #include "provisioner/rental/rental_note.h"
+#include "ps/base/time.h"
 
 namespace ps::provisioner {
 
@@ -24,13 +25,13 @@ class RentalMoney {
 
   /// A machine that ended in an earlier life of the run.
   void AddEnded(const RentalNote& note);
-  /// The cost becomes known of what ended before its price was.
-  void OnPrices(const PriceReply& reply);
+  /// The cost becomes known of what ended before the provider was asked.
+  void OnPrices(const PriceReply& reply, TimePoint asked);
 
-  /// A machine costs nothing from `ended_us` on; again, when that becomes known better. Where the
-  /// note can't be written, a successor finds the machine gone and closes it later, so the cost is
-  /// too high rather than too low.
-  void Close(RentalNote* note, int64_t ended_us, const std::string& why);
+  /// A machine costs nothing from `ended_us` on, as is known at `now`; again, when that becomes
+  /// known better. Where the note can't be written, a successor finds the machine gone and closes
+  /// it later, so the cost is too high rather than too low.
+  void Close(RentalNote* note, int64_t ended_us, const std::string& why, TimePoint now);
 
   /// Dollars an hour of a machine, or of the dearest that the note may become.
   double RateOf(const RentalNote& note, int64_t unix_us) const;
@@ -44,17 +45,21 @@ class RentalMoney {
   std::optional<std::string> WhyNot(
       const RentalNote& note, double rate, double spent, int64_t unix_us) const;
 
-  bool has_prices() const { return has_prices_; }
+  /// A machine that ended, and whose cost is not sure yet: its price may have moved since the
+  /// provider was asked last.
+  struct Unsettled {
+    RentalNote note;
+    TimePoint since{};
+  };
 
-  /// Machines that ended, and whose cost waits for a price.
-  const std::map<uint64_t, RentalNote>& unpriced() const { return unpriced_; }
+  const std::map<uint64_t, Unsettled>& unsettled() const { return unsettled_; }
 
  private:
   const Limits limits_;
   RentalNotes* notes_;
   PriceHistory prices_;
-  std::map<uint64_t, RentalNote> unpriced_;  // of these, those that wait for a price
   std::map<uint64_t, double> ended_usd_;     // of each that ended
+  std::map<uint64_t, Unsettled> unsettled_;  // some of these
   bool has_prices_ = false;                  // the provider has said what it has to say
 };
 

@@ -16,7 +16,7 @@ A test talks to it by POST /control, with a JSON object of any of these:
   addresses   for the next machines, in turn
   expire_keys true: the keys of before are refused from now on, the second ones are taken
   revoke      id of a machine that the provider takes back
-  tag         {name: value}, which every machine has from now on
+  tag         {name: value}, which every machine has from now on; "of": that one alone
   whole_call  true: what is wrong with all pools is an error of the call, not of its reply
   faults      [{"call": rent|list|release|prices|any, "kind": ..., "times": 1, "wait_s": 0,
                 "after": 0}], each met by the calls that follow, `after` of them first:
@@ -78,9 +78,10 @@ class Cloud:
         self.are_keys_expired = order.pop("expire_keys", self.are_keys_expired)
         if "revoke" in order:
             self.revoke(order.pop("revoke"))
+        tags, of = order.pop("tag", {}), order.pop("of", None)
         for machine in self.machines.values():
-            machine["tags"].update(order.get("tag", {}))
-        order.pop("tag", None)
+            if of in (None, machine["id"]):
+                machine["tags"].update(tags)
         for name in ("skew_s", "machines_max", "visible_s", "boot_s", "end_s", "page", "addresses",
                      "whole_call"):
             if name in order:
@@ -163,17 +164,17 @@ class Cloud:
 
     def seconds(self, machine):
         end = self.now() if machine["ended"] is None else machine["ended"]
-        return max(end - machine["started"], LEAST_S)
+        return max(int(end) - int(machine["started"]), LEAST_S)
 
     def usd(self, machine):
-        """By the second, at the prices of each moment."""
-        begin = machine["started"]
-        end = begin + self.seconds(machine)
+        """By the second. Each of the machine's hours has the price that holds when it begins."""
+        begin = int(machine["started"])
+        seconds = self.seconds(machine)
         history = self.price_history(machine["type"], machine["zone"], machine["spot"])
         total = 0.0
-        for i, (since, usd) in enumerate(history):
-            until = history[i + 1][0] if i + 1 < len(history) else end
-            total += max(0.0, min(until, end) - max(since, begin)) * usd / 3600
+        for hour in range(begin, begin + seconds, 3600):
+            usd = [usd for since, usd in history if int(since) <= hour][-1]
+            total += min(begin + seconds - hour, 3600) * usd / 3600
         return total
 
     def book(self):

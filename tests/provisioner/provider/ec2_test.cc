@@ -205,19 +205,6 @@ TEST_F(Ec2Test, PricesOnDemandAreThoseOfTheList) {
   EXPECT_EQ(cloud_->Book().Find("calls")->Find("GetProducts")->text, "2") << "each type once";
 }
 
-TEST_F(Ec2Test, MoneyIsByTheSecondAtThePriceOfTheMoment) {
-  cloud_->Order(R"({"prices": {"g4dn.xlarge spot in eu-test-1a": 0.36}})");
-  const RentReply rent = provider_->Rent(Request());
-  ASSERT_TRUE(rent.end.ok());
-  cloud_->Order(R"({"advance_s": 1000})");
-  cloud_->Order(R"({"prices": {"g4dn.xlarge spot in eu-test-1a": 0.72}})");
-  cloud_->Order(R"({"advance_s": 1000})");
-  ASSERT_TRUE(provider_->Release({rent.machine->id}).ok());
-  cloud_->Order(R"({"advance_s": 1000})");
-  const double usd = std::stod(cloud_->Book().Find("usd")->text);
-  EXPECT_NEAR(usd, 0.30, 0.002) << "1000 s at 0.36 and 1000 s at 0.72";
-}
-
 TEST_F(Ec2Test, TheEnvironmentIsEnoughToOpenIt) {
   std::map<std::string, std::string> variables = {
       {"AWS_ACCESS_KEY_ID", "AKIDTEST"},

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "provisioner/provider/provider.h"
+#include "provisioner/rental/price_history.h"
 #include "ps/json/json_value.h"
 
 // What holds of every provider. A test file brings a Cloud, whose server takes orders as
@@ -498,6 +499,29 @@ TEST_P(PricedProviderTest, PricesAreThoseOfNowAndSince) {
   EXPECT_EQ(since.prices[1].usd_per_hour, 0.25);
   EXPECT_EQ(since.prices[2].usd_per_hour, 0.5);
   EXPECT_LT(since.prices[1].since_us, since.prices[2].since_us);
+}
+
+/// A price that moves counts from the machine's next hour on.
+TEST_P(PricedProviderTest, WhatAMachineCostsByItsPricesIsWhatTheBookSays) {
+  const auto set_price = [](const char* usd) {
+    cloud_->Order("{\"prices\": {\"" + PoolName(0) + "\": " + usd + "}}");
+  };
+  set_price("0.36");
+  const RentReply rent = provider_->Rent(Request());
+  ASSERT_TRUE(rent.end.ok()) << rent.end.message;
+  cloud_->Order(R"({"advance_s": 1000})");
+  set_price("72");
+  cloud_->Order(R"({"advance_s": 3600})");
+  set_price("0.5");
+  ASSERT_TRUE(provider_->Release({rent.machine->id}).ok());
+  const Machine machine = Listed().front();
+  PriceHistory history;
+  for (const PoolPrice& price : provider_->Prices({machine.pool}, machine.started_us).prices) {
+    history.Add(price);
+  }
+  const double usd = std::stod(cloud_->Book().Find("usd")->text);
+  EXPECT_NEAR(usd, 0.36 + 72.0 * 1000 / 3600, 0.1) << "an hour at 0.36 and 1000 s at 72";
+  EXPECT_NEAR(history.Cost(machine.pool, machine.started_us, machine.ended_us), usd, 0.005);
 }
 
 TEST_P(ProviderTest, WhatCanBeRentedPassesTheCheck) {

@@ -106,6 +106,15 @@ class World {
     if (chance_.Draw(0.3)) {
       options_.budget.usd_per_hour = static_cast<double>(chance_.Between(100, 800)) / 100;
     }
+    if (chance_.Draw(0.4)) {
+      budget_usd_ = static_cast<double>(chance_.Between(10, 300)) / 100;
+    }
+    if (scenario.sabotage != Sabotage::kBudgetIgnored) {
+      options_.budget.usd = budget_usd_;
+    }
+    if (scenario.sabotage == Sabotage::kSeenAtOnce) {
+      options_.visible_max = {};
+    }
     loses_ = chance_.Draw(0.5) ? 0.15 : 0;
     dies_ = chance_.Draw(0.5) ? 0.002 : 0;
     forgets_ = chance_.Draw(0.3) ? 0.05 : 0;
@@ -251,7 +260,11 @@ class World {
         if (scenario_.sabotage == Sabotage::kTokensDiffer) {
           request.token += fmt::format("-{}", outcome_.calls);
         }
+        const size_t before = provider_.hosts().size();
         pending->answer.rent = provider_.Rent(request, unix_us);
+        if (provider_.hosts().size() > before) {
+          CheckBudget(unix_us);
+        }
         break;
       }
       case RentalCall::Kind::kList:
@@ -278,7 +291,13 @@ class World {
         }
         break;
       case RentalCall::Kind::kPrices:
-        pending->answer.prices = provider_.Prices(pending->call.pools, unix_us);
+        pending->answer.prices =
+            provider_.Prices(pending->call.pools, pending->call.since_us, unix_us);
+        if (scenario_.sabotage == Sabotage::kPricesStand && life_ == 1) {
+          std::erase_if(pending->answer.prices.prices, [&](const PoolPrice& price) {
+            return price.since_us > kEpochUs;
+          });
+        }
         break;
       case RentalCall::Kind::kTidy:
         break;
@@ -418,15 +437,29 @@ class World {
       }
     }
     constexpr double kRounding = 1e-6;
+    const double rate = provider_.usd_per_hour(kEpochUs + now_us_);
     if (options_.budget.usd_per_hour && provider_.honours_tokens() &&
-        provider_.usd_per_hour() > *options_.budget.usd_per_hour + kRounding) {
-      Violate(fmt::format(
-          "${:.2f} an hour, of ${:.2f}", provider_.usd_per_hour(), *options_.budget.usd_per_hour));
+        provider_.has_fixed_prices() && rate > *options_.budget.usd_per_hour + kRounding) {
+      Violate(fmt::format("${:.2f} an hour, of ${:.2f}", rate, *options_.budget.usd_per_hour));
     }
     for (const auto& [index, seat] : seats_) {
       if (book_ && seat.is_asking && now_us_ - seat.asked_us > kAnswerUs) {
         Violate(fmt::format("worker {} waits for an answer for ever", index));
       }
+    }
+  }
+
+  /// A machine has just been made. The book knows what all have cost but for calls under way.
+  void CheckBudget(int64_t unix_us) {
+    const bool is_known = loses_ == 0 && dies_ == 0 && forgets_ == 0 &&
+                          provider_.honours_tokens() && provider_.has_fixed_prices();
+    constexpr double kUnderWayHours = 30.0 / 3600;
+    const double leeway = 0.07 * 4 + provider_.usd_per_hour(unix_us) * kUnderWayHours;
+    if (budget_usd_ && is_known && provider_.usd(unix_us) > *budget_usd_ + leeway) {
+      Violate(fmt::format(
+          "a machine is rented when ${:.2f} are spent, of ${:.2f}",
+          provider_.usd(unix_us),
+          *budget_usd_));
     }
   }
 
@@ -436,22 +469,17 @@ class World {
     notes_.Calm();
   }
 
-  /// All goes back, with a coordinator that is there.
+  /// All goes back, with a coordinator that is there, or comes back: at first while the provider
+  /// fails as before, in the end while nothing does.
   void End() {
-    Calm();
-    if (!book_) {
-      Open();
-    }
     for (auto& [index, seat] : seats_) {
       seat.is_asking = false;
       EndProcess(index, &seat, false);
     }
-    book_->End(Time());
-    const int64_t until = now_us_ + kEndUs;
-    while (!book_->is_over() && now_us_ < until && outcome_.violation.empty()) {
-      Step();
-    }
-    if (!book_->is_over()) {
+    GoOnEnding(now_us_ + chance_.Between(0, 900) * kSecondUs);
+    Calm();
+    GoOnEnding(now_us_ + kEndUs);
+    if (!IsOver()) {
       Violate("the run does not get over");
     }
     if (provider_.alive() != 0) {
@@ -459,9 +487,26 @@ class World {
     }
     const double usd = provider_.usd(kEpochUs + now_us_);
     constexpr double kCent = 0.005;
-    if (provider_.honours_tokens() && std::abs(book_->usd(Time()) - usd) > kCent) {
+    if (provider_.honours_tokens() && book_ && std::abs(book_->usd(Time()) - usd) > kCent) {
       Violate(fmt::format("${:.4f} is said to be spent, not ${:.4f}", book_->usd(Time()), usd));
     }
+  }
+
+  void GoOnEnding(int64_t until_us) {
+    while (now_us_ < until_us && outcome_.violation.empty() && !IsOver()) {
+      if (!book_ && (is_calm_ || now_us_ >= back_us_)) {
+        Open();
+      }
+      if (book_) {
+        book_->End(Time());
+      }
+      Step();
+    }
+  }
+
+  bool IsOver() const {
+    return book_ && (scenario_.sabotage == Sabotage::kOverTooSoon ? book_->machine_count() == 0
+                                                                  : book_->is_over());
   }
 
   /// The coordinator is gone for good.
@@ -483,6 +528,7 @@ class World {
   SimulatedProvider provider_;
   SimulatedNotes notes_;
   RentalOptions options_;
+  std::optional<double> budget_usd_;
   std::optional<RentalBook> book_;
   std::map<uint32_t, Seat> seats_;
   std::vector<Pending> pending_;

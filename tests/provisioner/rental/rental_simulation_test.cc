@@ -54,7 +54,11 @@ INSTANTIATE_TEST_SUITE_P(
         Sabotage::kNoNotes,
         Sabotage::kNothingReleased,
         Sabotage::kStraysStay,
-        Sabotage::kProcessesForgotten));
+        Sabotage::kProcessesForgotten,
+        Sabotage::kSeenAtOnce,
+        Sabotage::kOverTooSoon,
+        Sabotage::kPricesStand,
+        Sabotage::kBudgetIgnored));
 
 }  // namespace
 }  // namespace ps::provisioner

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace ps::provisioner {
@@ -33,7 +34,7 @@ SimulatedProvider::SimulatedProvider(uint64_t seed) : random_(seed) {
     Pool pool{fmt::format("type{}", i % 2), fmt::format("zone{}", i / 2), Draw(0.8)};
     pools_[pool] = {
         Draw(0.8),
-        static_cast<double>(Between(10, 400)) / 100,
+        {{0, static_cast<double>(Between(10, 400)) / 100}},
         pool.is_spot && Draw(0.5) ? 0.002 : 0};
   }
   quota_ = static_cast<size_t>(Draw(0.3) ? Between(1, 6) : 1000);
@@ -41,6 +42,7 @@ SimulatedProvider::SimulatedProvider(uint64_t seed) : random_(seed) {
   throttles_ = Draw(0.4) ? 0.3 : 0;
   denies_ = Draw(0.2) ? 0.002 : 0;
   honours_tokens_ = Draw(0.85);
+  price_moves_ = Draw(0.5) ? 0.001 : 0;
 }
 
 bool SimulatedProvider::Draw(double probability) {
@@ -98,7 +100,6 @@ RentReply SimulatedProvider::Rent(const RentRequest& request, int64_t now_us) {
     host.request = TextOf(request);
     host.told_us = now_us + (Draw(0.3) ? Between(0, 30) * kSimulatedSecondUs : 0);
     host.running_us = Draw(never_boots_) ? 0 : now_us + Between(10, 180) * kSimulatedSecondUs;
-    host.price = state.price;
     reply.machine = host.machine;
     by_token_[request.token] = host.machine.id;
     hosts_[host.machine.id] = std::move(host);
@@ -131,19 +132,29 @@ CallEnd SimulatedProvider::Release(const std::vector<std::string>& ids, int64_t 
   }
   for (const std::string& id : ids) {
     const auto it = hosts_.find(id);
-    if (it != hosts_.end()) {
+    // One that it does not know yet stays.
+    if (it != hosts_.end() && now_us >= it->second.told_us) {
       End(&it->second, "released", now_us);
     }
   }
   return {};
 }
 
-PriceReply SimulatedProvider::Prices(const std::vector<Pool>& pools, int64_t now_us) const {
+PriceReply SimulatedProvider::Prices(
+    const std::vector<Pool>& pools, int64_t since_us, int64_t now_us) const {
   PriceReply reply;
   for (const Pool& pool : pools) {
-    reply.prices.push_back({pool, pools_.at(pool).price, now_us});
+    const std::map<int64_t, double>& prices = pools_.at(pool).prices;
+    auto price = std::prev(prices.upper_bound(std::min(since_us, now_us)));
+    for (; price != prices.end(); ++price) {
+      reply.prices.push_back({pool, price->second, price->first});
+    }
   }
   return reply;
+}
+
+double SimulatedProvider::PriceAt(const Pool& pool, int64_t us) const {
+  return std::prev(pools_.at(pool).prices.upper_bound(us))->second;
 }
 
 void SimulatedProvider::End(Host* host, const std::string& why, int64_t now_us) {
@@ -164,6 +175,9 @@ void SimulatedProvider::Step(int64_t now_us) {
   for (auto& [pool, state] : pools_) {
     if (Draw(0.005)) {
       state.has_stock = !state.has_stock;
+    }
+    if (Draw(price_moves_)) {
+      state.prices[now_us] = static_cast<double>(Between(10, 400)) / 100;
     }
   }
   if (!is_calm_ && Draw(denies_)) {
@@ -203,21 +217,26 @@ size_t SimulatedProvider::alive() const {
       hosts_, [](const auto& entry) { return entry.second.machine.ended_us == 0; }));
 }
 
-double SimulatedProvider::usd_per_hour() const {
+double SimulatedProvider::usd_per_hour(int64_t now_us) const {
   double sum = 0;
   for (const auto& [id, host] : hosts_) {
-    sum += host.machine.ended_us == 0 ? host.price : 0;
+    sum += host.machine.ended_us == 0 ? PriceAt(host.machine.pool, now_us) : 0;
   }
   return sum;
 }
 
 double SimulatedProvider::usd(int64_t now_us) const {
+  constexpr int64_t kHourUs = 3600 * kSimulatedSecondUs;
   double sum = 0;
   for (const auto& [id, host] : hosts_) {
+    const int64_t begin_us = host.machine.started_us;
     const int64_t end_us = host.machine.ended_us != 0 ? host.machine.ended_us : now_us;
-    const int64_t us = std::max<int64_t>(end_us - host.machine.started_us, 60 * kSimulatedSecondUs);
-    const int64_t seconds = (us + kSimulatedSecondUs - 1) / kSimulatedSecondUs;
-    sum += host.price * static_cast<double>(seconds) / 3600;
+    const int64_t us = std::max<int64_t>(end_us - begin_us, 60 * kSimulatedSecondUs);
+    int64_t left_us = (us + kSimulatedSecondUs - 1) / kSimulatedSecondUs * kSimulatedSecondUs;
+    for (int64_t hour = begin_us; left_us > 0; hour += kHourUs, left_us -= kHourUs) {
+      const double hours = static_cast<double>(std::min(left_us, kHourUs)) / kHourUs;
+      sum += PriceAt(host.machine.pool, hour) * hours;
+    }
   }
   return sum;
 }

@@ -22,7 +22,6 @@ class SimulatedProvider {
     int64_t running_us = 0;  // 0: never
     int64_t gone_us = 0;     // kEnding until then
     int64_t busy_us = 0;     // when it last had a process
-    double price = 0;
   };
 
   explicit SimulatedProvider(uint64_t seed);
@@ -30,9 +29,9 @@ class SimulatedProvider {
   RentReply Rent(const RentRequest& request, int64_t now_us);
   ListReply List(const std::map<std::string, std::string>& tags, int64_t now_us) const;
   CallEnd Release(const std::vector<std::string>& ids, int64_t now_us);
-  PriceReply Prices(const std::vector<Pool>& pools, int64_t now_us) const;
+  PriceReply Prices(const std::vector<Pool>& pools, int64_t since_us, int64_t now_us) const;
 
-  /// Stock changes, machines boot, are taken back, end themselves.
+  /// Stock and prices change, machines boot, are taken back, end themselves.
   void Step(int64_t now_us);
   void TakeBack(Host* host, int64_t now_us);
   /// From now on nothing goes wrong but what machines do by themselves.
@@ -44,12 +43,14 @@ class SimulatedProvider {
 
   bool IsThere(const std::string& id) const;
   size_t alive() const;
-  double usd_per_hour() const;
-  /// Of all machines that ever were.
+  double usd_per_hour(int64_t now_us) const;
+  /// Of all machines that ever were. Each hour of one has the price that held when it began.
   double usd(int64_t now_us) const;
 
   /// Whether a token that was used gives the machine that it made; else it makes another.
   bool honours_tokens() const { return honours_tokens_; }
+
+  bool has_fixed_prices() const { return price_moves_ == 0; }
 
   /// A machine without a process for so long ends itself.
   static constexpr int64_t kWatchUs = 15 * 60'000'000LL;
@@ -57,12 +58,13 @@ class SimulatedProvider {
  private:
   struct PoolState {
     bool has_stock = true;
-    double price = 0;
-    double reclaim = 0;  // probability a step
+    std::map<int64_t, double> prices;  // from when
+    double reclaim = 0;                // probability a step
   };
 
   bool Draw(double probability);
   int64_t Between(int64_t from, int64_t to);
+  double PriceAt(const Pool& pool, int64_t us) const;
   void End(Host* host, const std::string& why, int64_t now_us);
 
   std::mt19937_64 random_;
@@ -72,6 +74,7 @@ class SimulatedProvider {
   size_t quota_ = 0;
   double never_boots_ = 0;
   double throttles_ = 0;
+  double price_moves_ = 0;
   int64_t denied_until_us_ = 0;
   double denies_ = 0;
   bool is_calm_ = false;
