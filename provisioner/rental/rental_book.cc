@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "provisioner/provider/request_check.h"
 #include "ps/crypto/sha256.h"
 
 namespace ps::provisioner {
@@ -13,24 +14,10 @@ namespace {
 
 constexpr size_t kReleasesMax = 100;
 
-/// What differs between two requests differs in their tokens.
+/// What differs between two requests, tags and all, differs in their tokens.
 std::string TokenOf(const std::string& run, uint64_t number, const RentRequest& request) {
   constexpr size_t kDigits = 40;
-  const MachineSetup& setup = request.setup;
-  std::string text = fmt::format("{}\n{}\n", run, number);
-  for (const Pool& pool : request.pools) {
-    text += PoolText(pool) + "\n";
-  }
-  text += fmt::format(
-      "{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}",
-      setup.image,
-      setup.subnet,
-      setup.security_group,
-      setup.key_name,
-      setup.role,
-      setup.disk_gib,
-      setup.run_max.count(),
-      setup.user_data);
+  const std::string text = fmt::format("{}\n{}\n{}", run, number, RequestDigest(request));
   return "r-" + crypto::HexOf(crypto::Sha256Of(std::as_bytes(std::span(text)))).substr(0, kDigits);
 }
 

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "ps/base/file.h"
+#include "run/directory/rental_name.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/run/dates.h"
 
@@ -40,6 +41,17 @@ TEST_F(RunDirectoryTest, TwoRunsOfOneSecondGetTwoDirectories) {
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_THAT(second->paths().root, EndsWith("mnist-20240131-120000-2"));
   EXPECT_NE(first->token(), second->token());
+}
+
+/// By which its machines are found, and no other run's.
+TEST_F(RunDirectoryTest, TwoRunsOfOneNameRentUnderDifferentOnes) {
+  const auto first = RunDirectory::Create(parent_ / "a", "mnist", kNoonMicros);
+  const auto second = RunDirectory::Create(parent_ / "b", "mnist", kNoonMicros);
+  ASSERT_TRUE(first.ok() && second.ok());
+  const std::string name = RentalRunName(first->paths());
+  EXPECT_THAT(name, MatchesRegex("mnist-20240131-120000-[0-9a-f]+"));
+  EXPECT_NE(name, RentalRunName(second->paths()));
+  EXPECT_EQ(name, RentalRunName(first->paths())) << "a successor's";
 }
 
 TEST_F(RunDirectoryTest, TheTokenIsForTheOwnerAlone) {

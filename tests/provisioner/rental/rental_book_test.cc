@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -145,6 +146,55 @@ TEST_F(RentalBookTest, AReleaseOfAMachineThatNoListEverTellsOfIsBelievedAfterAWh
   book_.Drop(Seat(), true, Now());
   Pass(100, {});
   EXPECT_EQ(book_.machine_count(), 0U);
+}
+
+/// A token that was used for another request is refused.
+TEST_F(RentalBookTest, TheTokenDiffersWithAllThatIsAskedFor) {
+  const auto token_of = [&](const RentalOptions& options) {
+    RentalBook book = *RentalBook::Open(options, &notes_, Now());
+    book.Ask(Seat(), options.pools, Now());
+    for (const RentalCall& call : book.TakeCalls(Now())) {
+      if (call.kind == RentalCall::Kind::kRent) {
+        return call.request.token;
+      }
+    }
+    return std::string();
+  };
+  std::vector<RentalOptions> others(8, Options());
+  others[0].run = "another";
+  others[1].pools.push_back({"type", "zone-2", true});
+  others[2].setup.image = "image";
+  others[3].setup.user_data = "script";
+  others[4].setup.run_max = std::chrono::hours(1);
+  others[5].setup.disk_gib = 10;
+  others[6].tags["spotps-owner"] = "host";
+  others[7].setup.role = "role";
+  std::set<std::string> tokens = {token_of(Options())};
+  EXPECT_EQ(tokens, std::set<std::string>{token_of(Options())}) << "the same is the same";
+  for (const RentalOptions& options : others) {
+    EXPECT_TRUE(tokens.insert(token_of(options)).second);
+  }
+}
+
+/// A provider may say that of the call, and of none of its pools.
+TEST_F(RentalBookTest, ACallThatFailsAsAWholeLeavesItsPoolsOut) {
+  book_.Ask(Seat(), Options().pools, Now());
+  second_++;
+  for (const RentalCall& call : book_.TakeCalls(Now())) {
+    RentalAnswer answer;
+    answer.rent.end = {CallFault::kNoStock, "none anywhere", {}};
+    book_.OnAnswer(call, answer, Now());
+  }
+  EXPECT_THAT(book_.TakeEvents(), SizeIs(1));
+  const RentalSeat next = {proto::ProcessKind::kWorker, 0, LaunchId(2)};
+  book_.Ask(next, Options().pools, Now());
+  std::vector<RentalEvent> events = book_.TakeEvents();
+  ASSERT_THAT(events, SizeIs(1)) << "it is not asked again at once";
+  EXPECT_EQ(events[0].seat, next);
+  EXPECT_THAT(events[0].why, testing::HasSubstr("none anywhere (asked again in"));
+  second_ += 31;
+  book_.Ask({proto::ProcessKind::kWorker, 0, LaunchId(3)}, Options().pools, Now());
+  EXPECT_THAT(book_.TakeEvents(), IsEmpty());
 }
 
 TEST_F(RentalBookTest, WhatCarriesTheRunsTagAndIsNotKnownIsEnded) {
