@@ -54,7 +54,9 @@ Result<std::unique_ptr<RentedMachines>> RentedMachines::Open(
     request.pools = options.rental.pools;
     request.setup = options.rental.setup;
     request.tags = options.rental.tags;
-    PS_ASSIGN(machines->warning_, provisioner::CheckRental(provider.get(), request));
+    PS_ASSIGN(
+        machines->warning_,
+        provisioner::CheckRental(provider.get(), request, provisioner::DemandsOf(config)));
   }
   options.make_provider = [launch](IsCancelled is_cancelled) {
     return provisioner::OpenProvider(launch, std::move(is_cancelled));

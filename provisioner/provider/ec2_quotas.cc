@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "provisioner/provider/ec2_replies.h"
 #include "ps/json/json_writer.h"
 
 namespace ps::provisioner {
@@ -53,11 +54,15 @@ const QuotaFamily* FamilyOf(std::string_view type) {
   return first;
 }
 
+constexpr size_t kUsePagesMax = 100;    // of a thousand machines
+constexpr size_t kTypesAskedMax = 100;  // of one call
+
 class Quotas {
  public:
   Quotas(const std::vector<Pool>& pools, AwsClient* client) : pools_(pools), client_(client) {}
 
   std::vector<CheckLine> All() {
+    is_use_told_ = FindUse().ok();
     if (CallEnd end = FindVcpus(); !end.ok()) {
       Tell("quotas", std::move(end), "", {});
       return std::move(lines_);
@@ -79,21 +84,70 @@ class Quotas {
   }
 
  private:
-  void Tell(std::string what, CallEnd end, std::string finding, std::vector<Pool> pools) {
+  void Tell(
+      std::string what,
+      CallEnd end,
+      std::string finding,
+      std::vector<Pool> pools,
+      std::optional<uint64_t> room = {}) {
     lines_.push_back(
         {.what = std::move(what),
          .end = std::move(end),
          .finding = std::move(finding),
-         .pools = std::move(pools)});
+         .pools = std::move(pools),
+         .room = room});
+  }
+
+  /// The machines that count now, those of others among them.
+  CallEnd FindUse() {
+    std::string next;
+    do {
+      AwsForm form;
+      form.AddFilter("instance-state-name", {"pending", "running"});
+      form.Add("MaxResults", "1000");
+      if (!next.empty()) {
+        form.Add("NextToken", next);
+      }
+      const AwsReply reply = client_->Ec2("DescribeInstances", form, AwsEffect::kReads);
+      if (!reply.end.ok()) {
+        return reply.end;
+      }
+      const Result<std::vector<Machine>> machines = ReadInstances(reply.xml);
+      if (!machines.ok()) {
+        return {.fault = CallFault::kUnclear, .message = std::string(machines.status().message())};
+      }
+      for (const Machine& machine : *machines) {
+        in_use_[{machine.pool.type, machine.pool.is_spot}]++;
+      }
+      next = reply.xml.TextAt("nextToken");
+    } while (!next.empty() && ++pages_ < kUsePagesMax);
+    return {};
+  }
+
+  double VcpusInUse(const QuotaFamily& family, bool is_spot) const {
+    double sum = 0;
+    for (const auto& [kind, count] : in_use_) {
+      const auto vcpus = vcpus_.find(kind.first);
+      if (kind.second == is_spot && FamilyOf(kind.first) == &family && vcpus != vcpus_.end()) {
+        sum += count * vcpus->second;
+      }
+    }
+    return sum;
   }
 
   CallEnd FindVcpus() {
     AwsForm form;
     std::set<std::string> types;
-    for (const Pool& pool : pools_) {
-      if (types.insert(pool.type).second) {
-        form.Add(fmt::format("InstanceType.{}", types.size()), pool.type);
+    const auto add = [&](const std::string& type) {
+      if (types.size() < kTypesAskedMax && types.insert(type).second) {
+        form.Add(fmt::format("InstanceType.{}", types.size()), type);
       }
+    };
+    for (const Pool& pool : pools_) {
+      add(pool.type);
+    }
+    for (const auto& [kind, count] : in_use_) {
+      add(kind.first);
     }
     const AwsReply reply = client_->Ec2("DescribeInstanceTypes", form, AwsEffect::kReads);
     for (const aws::XmlElement& item : reply.xml.ChildrenAt("instanceTypeSet")) {
@@ -136,34 +190,42 @@ class Quotas {
     if (CallEnd end = FindLimit(code, &limit); !end.ok()) {
       return Tell(what, std::move(end), "", pools);
     }
+    const double used = VcpusInUse(family, is_spot);
     std::vector<Pool> fitting;
     std::vector<Pool> others;
     for (const Pool& pool : pools) {
-      (vcpus_[pool.type] <= limit ? fitting : others).push_back(pool);
+      (used + vcpus_[pool.type] <= limit ? fitting : others).push_back(pool);
     }
-    const auto finding = [&](const std::vector<Pool>& of) {
-      const Pool& least =
-          *std::ranges::min_element(of, {}, [&](const Pool& pool) { return vcpus_[pool.type]; });
+    const auto least = [&](const std::vector<Pool>& of) {
+      return std::ranges::min_element(of, {}, [&](const Pool& pool) { return vcpus_[pool.type]; });
+    };
+    const auto finding = [&](const Pool& pool) {
       return fmt::format(
-          "{} for all machines of the account; one {} has {}",
+          "{} of {} in use; one {} has {}",
+          is_use_told_ ? fmt::format("{}", used) : "it is not told how many",
           limit,
-          least.type,
-          vcpus_[least.type]);
+          pool.type,
+          vcpus_[pool.type]);
     };
     if (!fitting.empty()) {
-      Tell(what, {}, finding(fitting), fitting);
+      const Pool& pool = *least(fitting);
+      const auto room = static_cast<uint64_t>((limit - used) / std::max(vcpus_[pool.type], 1));
+      Tell(what, {}, finding(pool), fitting, room);
     }
     if (!others.empty()) {
       const CallEnd full = {
           .fault = CallFault::kQuota,
-          .message =
-              fmt::format("{}; ask for more under Service Quotas, EC2, {}", finding(others), code)};
+          .message = fmt::format(
+              "{}; ask for more under Service Quotas, EC2, {}", finding(*least(others)), code)};
       Tell(what, full, "", others);
     }
   }
 
   const std::vector<Pool>& pools_;
   AwsClient* const client_;
+  std::map<std::pair<std::string, bool>, int> in_use_;  // machines of a type, spot or not
+  bool is_use_told_ = false;
+  size_t pages_ = 0;
   std::map<std::string, int> vcpus_;  // by type
   std::vector<CheckLine> lines_;
 };

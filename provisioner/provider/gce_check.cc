@@ -41,6 +41,14 @@ std::string DeviceMetric(std::string device) {
   return "NVIDIA_" + device + "_GPUS";
 }
 
+/// What is asked only here: who may not, may rent all the same.
+constexpr std::string_view kLooks[] = {
+    "compute.images.get",
+    "compute.machineTypes.get",
+    "compute.networks.get",
+    "compute.regions.get",
+    "compute.subnetworks.get"};
+
 /// Quotas of the project, which new ones have few of.
 constexpr const char* kEverywhere = "all regions";
 
@@ -57,6 +65,7 @@ class GceChecker {
     replies_[kEverywhere] = project;
     CheckPermissions();
     CheckImage();
+    CheckNetwork();
     for (const Pool& pool : request_.pools) {
       CheckPool(pool);
     }
@@ -74,12 +83,18 @@ class GceChecker {
     std::vector<std::pair<Pool, double>> needed;
   };
 
-  void Tell(std::string what, CallEnd end, std::string finding = "", std::vector<Pool> pools = {}) {
+  void Tell(
+      std::string what,
+      CallEnd end,
+      std::string finding = "",
+      std::vector<Pool> pools = {},
+      std::optional<uint64_t> room = {}) {
     lines_.push_back(
         {.what = std::move(what),
          .end = end,
          .finding = end.ok() ? std::move(finding) : std::string(),
-         .pools = std::move(pools)});
+         .pools = std::move(pools),
+         .room = room});
   }
 
   void CheckPermissions() {
@@ -97,19 +112,58 @@ class GceChecker {
       const CallEnd none = {
           .fault = CallFault::kDenied,
           .message = fmt::format("{} is missing in project {}", permission, client_->project())};
-      Tell("permission " + permission, held.contains(permission) ? CallEnd{} : none);
+      const bool is_look = std::ranges::find(kLooks, permission) != std::end(kLooks);
+      Tell(
+          (is_look ? "look-up permission " : "permission ") + permission,
+          held.contains(permission) ? CallEnd{} : none);
     }
   }
 
-  void CheckImage() {
-    // Images of other projects are asked for there.
-    const std::string& image = request_.setup.image;
-    if (!image.starts_with("global/")) {
-      return Tell("image " + Printable(image), {}, "not looked at: it is not of this project");
+  /// "projects/P/global/..." of another project, or a path within this one.
+  GceReply Look(std::string path, const std::string& permission) {
+    std::string project;
+    constexpr std::string_view kProjects = "projects/";
+    if (const size_t at = path.find(kProjects); at != std::string::npos) {
+      const size_t begin = at + kProjects.size();
+      const size_t end = std::min(path.find('/', begin), path.size());
+      project = path.substr(begin, end - begin);
+      path = path.substr(std::min(end + 1, path.size()));
     }
-    const GceReply reply =
-        client_->Do({.path = PercentEncoded(image, true), .permission = "compute.images.get"});
+    return client_->Do(
+        {.path = PercentEncoded(path, true), .permission = permission, .project = project});
+  }
+
+  void CheckImage() {
+    const std::string& image = request_.setup.image;
+    const GceReply reply = Look(image, "compute.images.get");
     Tell("image " + Printable(image), reply.end, GceText(reply.json, "name"));
+  }
+
+  /// The network is the default one, or one subnet, which has the same name in each region.
+  void CheckNetwork() {
+    const std::string& subnet = request_.setup.subnet;
+    if (subnet.empty()) {
+      return CheckNetworkAt("global/networks/default", "compute.networks.get", {});
+    }
+    if (subnet.find('/') != std::string::npos) {
+      return CheckNetworkAt(subnet, "compute.subnetworks.get", {});
+    }
+    std::map<std::string, std::vector<Pool>> pools_of;
+    for (const Pool& pool : request_.pools) {
+      pools_of[GceRegion(pool.zone)].push_back(pool);
+    }
+    for (auto& [region, pools] : pools_of) {
+      CheckNetworkAt(
+          fmt::format("regions/{}/subnetworks/{}", region, subnet),
+          "compute.subnetworks.get",
+          std::move(pools));
+    }
+  }
+
+  void CheckNetworkAt(
+      const std::string& path, const std::string& permission, std::vector<Pool> pools) {
+    const GceReply reply = Look(path, permission);
+    Tell("network " + Printable(path), reply.end, GceText(reply.json, "name"), std::move(pools));
   }
 
   void CheckPool(const Pool& pool) {
@@ -201,7 +255,12 @@ class GceChecker {
       const CallEnd full = {
           .fault = CallFault::kQuota,
           .message = finding + "; ask for more in the console under IAM, Quotas"};
-      Tell(what, is_fitting ? CallEnd{} : full, finding, pools);
+      if (is_fitting) {
+        const double room = (limit - used) / std::max(least->second, 1.0);
+        Tell(what, {}, finding, pools, static_cast<uint64_t>(room));
+      } else {
+        Tell(what, full, finding, pools);
+      }
     }
   }
 
@@ -217,24 +276,16 @@ class GceChecker {
 
 const std::vector<std::string>& GcePermissions() {
   static const std::vector<std::string> permissions = {
-      "compute.disks.create",
-      "compute.disks.setLabels",
-      "compute.images.get",
-      "compute.images.useReadOnly",
-      "compute.instances.create",
-      "compute.instances.delete",
-      "compute.instances.get",
-      "compute.instances.list",
-      "compute.instances.setLabels",
-      "compute.instances.setMetadata",
-      "compute.instances.setTags",
-      "compute.machineTypes.get",
-      "compute.projects.get",
-      "compute.regions.get",
-      "compute.subnetworks.use",
-      "compute.subnetworks.useExternalIp",
-      "compute.zoneOperations.get",
-      "compute.zoneOperations.list"};
+      "compute.disks.create",        "compute.disks.setLabels",
+      "compute.images.get",          "compute.images.useReadOnly",
+      "compute.instances.create",    "compute.instances.delete",
+      "compute.instances.get",       "compute.instances.list",
+      "compute.instances.setLabels", "compute.instances.setMetadata",
+      "compute.instances.setTags",   "compute.machineTypes.get",
+      "compute.networks.get",        "compute.projects.get",
+      "compute.regions.get",         "compute.subnetworks.get",
+      "compute.subnetworks.use",     "compute.subnetworks.useExternalIp",
+      "compute.zoneOperations.get",  "compute.zoneOperations.list"};
   return permissions;
 }
 

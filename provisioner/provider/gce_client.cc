@@ -34,7 +34,7 @@ GceReply GceClient::Do(const GceCall& call) {
   std::string url = fmt::format(
       "{}/compute/v1/projects/{}{}{}",
       host,
-      PercentEncoded(options_.project),
+      PercentEncoded(call.project.empty() ? options_.project : call.project),
       call.path.empty() ? "" : "/",
       call.path);
   if (!call.query.empty()) {
@@ -125,8 +125,11 @@ GceReply GceClient::Read(const GceCall& call, const HttpReply& reply) const {
       std::string_view(reinterpret_cast<const char*>(reply.body.data()), reply.body.size()),
       "the reply");
   const bool is_object = json.ok() && json->kind == JsonValue::Kind::kObject;
-  const std::string where =
-      fmt::format("gce {} {} of project {}", call.method, call.path, options_.project);
+  const std::string where = fmt::format(
+      "gce {} {} of project {}",
+      call.method,
+      call.path,
+      call.project.empty() ? options_.project : call.project);
   if (reply.status == 200 && is_object) {
     read.json = std::move(json).value();
     return read;

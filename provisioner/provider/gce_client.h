@@ -34,6 +34,7 @@ struct GceCall {
   std::string query = {};       // encoded, without the "?"
   std::string body = {};        // JSON; empty: none
   std::string permission = {};  // that it takes, for messages: "compute.instances.create"
+  std::string project = {};     // empty: the client's
 };
 
 /// Calls of Compute Engine, one after another. A token that is refused is looked for again, once a

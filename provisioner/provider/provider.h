@@ -137,7 +137,8 @@ struct CheckLine {
   std::string what;     // "credentials", "permission ec2:CreateFleet", "quota of spot G and VT"
   CallEnd end;          // ok: it is there
   std::string finding;  // "account 1234, user ml", "8 of 64 vCPUs in use"
-  std::vector<Pool> pools = {};  // of the request, which alone it is about; empty: all
+  std::vector<Pool> pools = {};       // of the request, which alone it is about; empty: all
+  std::optional<uint64_t> room = {};  // so many machines of these at most can be rented now
 };
 
 /// Rents whole machines. Each call waits for its answer, within the limits of the HTTP client that

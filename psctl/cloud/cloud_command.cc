@@ -6,13 +6,16 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "provisioner/provider/provider.h"
 #include "provisioner/rental/open_provider.h"
 #include "provisioner/rental/rent_settings.h"
+#include "provisioner/rental/rental_check.h"
 #include "ps/base/text.h"
 #include "ps/base/time.h"
 #include "ps/json/json_writer.h"
@@ -223,7 +226,12 @@ int RunCheck(const CloudCommand& command, const Session& session) {
       {{"what", run::Align::kLeft}, {"", run::Align::kLeft}, {"finding", run::Align::kLeft}},
       kFindingWidthMax);
   bool is_right = true;
-  for (const provisioner::CheckLine& line : cloud->provider->Check(request)) {
+  std::vector<provisioner::CheckLine> lines = cloud->provider->Check(request);
+  if (std::optional<provisioner::CheckLine> room =
+          provisioner::CheckRoom(lines, provisioner::DemandsOf(config))) {
+    lines.push_back(*std::move(room));
+  }
+  for (const provisioner::CheckLine& line : lines) {
     is_right = is_right && line.end.ok();
     table.AddRow(
         {line.what,

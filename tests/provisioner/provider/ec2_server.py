@@ -320,8 +320,10 @@ def instance(machine):
 
 def describe_instances(query, _):
     wanted = filters(query)
+    states = wanted.get("instance-state-name", [name for _, name in STATES.values()])
     items = [instance(m) for m in cloud.machines.values()
-             if cloud.is_visible(m) and has_tags(m["tags"], wanted)]
+             if cloud.is_visible(m) and has_tags(m["tags"], wanted)
+             and STATES[cloud.state(m)][1] in states]
     return page_of(query, items, "reservationSet")
 
 

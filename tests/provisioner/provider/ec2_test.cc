@@ -160,7 +160,7 @@ TEST_F(Ec2Test, TheCheckTellsWhatIsMissing) {
   EXPECT_EQ(LineOf(lines, "quota of G and VT spot")->end.fault, CallFault::kQuota);
   EXPECT_THAT(
       LineOf(lines, "quota of G and VT spot")->end.message,
-      HasSubstr("2 for all machines of the account; one g4dn.xlarge has 4"));
+      HasSubstr("0 of 2 in use; one g4dn.xlarge has 4"));
 }
 
 TEST_F(Ec2Test, AQuotaIsAboutTheTypesThatCountForItAndDoNotFit) {
@@ -179,6 +179,27 @@ TEST_F(Ec2Test, AQuotaIsAboutTheTypesThatCountForItAndDoNotFit) {
   }
   EXPECT_THAT(fitting, testing::ElementsAre(small));
   EXPECT_THAT(full, testing::ElementsAre(large));
+}
+
+TEST_F(Ec2Test, WhatIsInUseLeavesTheQuotaLessRoom) {
+  cloud_->Order(R"({"quotas": {"L-3819A6DF": 14}})");
+  const auto room = [&] {
+    return LineOf(provider_->Check(Request()), "quota of G and VT spot")->room;
+  };
+  EXPECT_EQ(room(), 3U);
+  const RentReply rent = provider_->Rent(Request());
+  ASSERT_TRUE(rent.end.ok()) << rent.end.message;
+  RentRequest stable = Request("stable");
+  for (Pool& pool : stable.pools) {
+    pool.is_spot = false;
+  }
+  ASSERT_TRUE(provider_->Rent(stable).end.ok());
+  EXPECT_EQ(room(), 2U) << "machines on demand count for another quota";
+  EXPECT_THAT(
+      LineOf(provider_->Check(Request()), "quota of G and VT spot")->finding,
+      HasSubstr("4 of 14 in use"));
+  ASSERT_TRUE(provider_->Release({rent.machine->id}).ok());
+  EXPECT_EQ(room(), 3U);
 }
 
 TEST_F(Ec2Test, PricesAreToldOfAllZones) {

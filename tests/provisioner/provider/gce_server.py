@@ -240,6 +240,18 @@ def machine_type(zone, kind):
     return {"name": kind, "guestCpus": cpus, "accelerators": accelerators}
 
 
+def image(name):
+    if name not in ("spotps", "debian-12"):
+        raise Failure(404, "notFound", f"The resource 'images/{name}' was not found")
+    return {"name": name}
+
+
+def network(name):
+    if name not in ("default", "net-1"):
+        raise Failure(404, "notFound", f"The resource 'networks/{name}' was not found")
+    return {"name": name}
+
+
 def region():
     quotas = {"CPUS": (8, 72), "PREEMPTIBLE_CPUS": (0, 0), "NVIDIA_T4_GPUS": (0, 4),
               "PREEMPTIBLE_NVIDIA_T4_GPUS": (0, 4), "PREEMPTIBLE_NVIDIA_L4_GPUS": (1, 8)}
@@ -328,6 +340,8 @@ class Handler(small_server.Handler):
             denied = cloud.extra.get("denied", [])
             return "testIamPermissions", "other", lambda _: {
                 "permissions": [p for p in asked if p not in denied]}
+        if path.startswith("/compute/v1/projects/debian-cloud/global/images/"):
+            return "images.get", "other", lambda _: image(path.split("/")[-1])
         base = f"/compute/v1/projects/{PROJECT}"
         if not path.startswith(base):
             raise Failure(404, "notFound", f"there is no {path}")
@@ -341,10 +355,14 @@ class Handler(small_server.Handler):
             return "instances.list", "list", lambda _: aggregated_instances(query)
         if words == ["aggregated", "operations"]:
             return "operations.list", "other", lambda _: aggregated_operations(query)
+        if words[0] == "regions" and words[2:3] == ["subnetworks"]:
+            return "subnetworks.get", "other", lambda _: network(words[-1])
         if words[0] == "regions":
             return "regions.get", "other", lambda _: region()
+        if words[:2] == ["global", "networks"]:
+            return "networks.get", "other", lambda _: network(words[-1])
         if words[0] == "global":
-            return "images.get", "other", lambda _: {"name": words[-1]}
+            return "images.get", "other", lambda _: image(words[-1])
         if words[0] != "zones" or len(words) < 3:
             raise Failure(404, "notFound", f"there is no {path}")
         zone, kind, rest = words[1], words[2], words[3:]

@@ -143,6 +143,30 @@ TEST_F(GceTest, TheCheckTellsWhatIsMissing) {
       << "spot counts with all others where it has no quota of its own";
 }
 
+TEST_F(GceTest, ImagesOfOtherProjectsAndTheNetworkAreLookedAt) {
+  RentRequest request = Request();
+  request.setup.image = "projects/debian-cloud/global/images/family/debian-12";
+  request.setup.subnet = "net-1";
+  std::vector<CheckLine> lines = provider_->Check(request);
+  EXPECT_EQ(LineOf(lines, "image projects/debian-cloud")->finding, "debian-12");
+  EXPECT_TRUE(LineOf(lines, "network regions/us-central1/subnetworks/net-1")->end.ok());
+  request.setup.image = "projects/debian-cloud/global/images/family/debian-99";
+  request.setup.subnet = "net-9";
+  lines = provider_->Check(request);
+  EXPECT_EQ(LineOf(lines, "image projects/debian-cloud")->end.fault, CallFault::kRefused);
+  const CheckLine* const network = LineOf(lines, "network regions/us-central1/subnetworks/net-9");
+  EXPECT_EQ(network->end.fault, CallFault::kRefused);
+  EXPECT_EQ(network->pools, request.pools) << "those of the region";
+  lines = provider_->Check(Request());
+  EXPECT_TRUE(LineOf(lines, "network global/networks/default")->end.ok());
+}
+
+TEST_F(GceTest, AQuotaHasRoomForSoManyMachines) {
+  cloud_->Order(R"({"quotas": {"PREEMPTIBLE_NVIDIA_T4_GPUS": [1, 4]}})");
+  const std::vector<CheckLine> lines = provider_->Check(Request());
+  EXPECT_EQ(LineOf(lines, "quota PREEMPTIBLE_NVIDIA_T4_GPUS")->room, 3U);
+}
+
 TEST_F(GceTest, TokensComeFromFilesOrTheMachine) {
   std::map<std::string, std::string> variables;
   const auto http = MakeHttpClient({}, nullptr);

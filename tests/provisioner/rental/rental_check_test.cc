@@ -31,7 +31,7 @@ class RentalCheckTest : public testing::Test {
     provider.lines = std::move(lines);
     RentRequest request;
     request.pools = {kGpu, kOtherGpu, kCpu};
-    return CheckRental(&provider, request);
+    return CheckRental(&provider, request, demands_);
   }
 
   std::string Error(std::vector<CheckLine> lines) {
@@ -47,6 +47,8 @@ class RentalCheckTest : public testing::Test {
     EXPECT_TRUE(checked.ok()) << checked.status();
     return checked.ok() ? *checked : "";
   }
+
+  std::vector<MachineDemand> demands_;
 };
 
 TEST_F(RentalCheckTest, WhenEachPoolHasAReasonNothingCanBeRented) {
@@ -81,6 +83,48 @@ TEST_F(RentalCheckTest, APermissionThatIsMissingStopsAllAndOneToLookStopsNothing
       Error({Line("permission ec2:CreateFleet", CallFault::kDenied)}),
       HasSubstr("no machine can be rented: permission ec2:CreateFleet"));
   EXPECT_EQ(Said({Line("quotas", CallFault::kDenied)}), "");
+}
+
+TEST_F(RentalCheckTest, AQuotaIsHeldAgainstAllMachinesOfTheJob) {
+  const auto quota = [](const std::string& what, uint64_t room, std::vector<Pool> pools) {
+    CheckLine line = Line(what, CallFault::kNone, std::move(pools));
+    line.room = room;
+    return line;
+  };
+  const CheckLine gpus = quota("quota of G", 2, {kGpu, kOtherGpu});
+  const CheckLine cpus = quota("quota of Standard", 3, {kCpu});
+  demands_ = {{{kGpu, kOtherGpu, kCpu}, 5}};
+  EXPECT_EQ(Said({gpus, cpus}), "") << "some here, some there";
+  demands_ = {{{kGpu, kOtherGpu, kCpu}, 6}};
+  EXPECT_EQ(
+      Said({gpus, cpus}),
+      "quotas for 6 machines: the job wants 6 machines of g4dn.xlarge spot in zone-1 and other "
+      "pools, and there is room for 5");
+  EXPECT_EQ(Said({gpus}), "") << "of the other one nothing is told";
+  demands_ = {{{kGpu}, 1}, {{kOtherGpu}, 2}};
+  EXPECT_THAT(Said({gpus, cpus}), HasSubstr("wants 3 machines of g4dn.xlarge spot in zone-1"))
+      << "each fits, and not all together";
+  demands_ = {{{kCpu}, 4}, {{kGpu}, 1}};
+  EXPECT_THAT(
+      Said({gpus, cpus}),
+      HasSubstr("wants 4 machines of m5.large spot in zone-1, and there is room for 3"));
+  demands_ = {{{kGpu, kCpu}, 4}};
+  EXPECT_THAT(
+      Said({Line("full", CallFault::kQuota, {kGpu, kOtherGpu}), cpus}),
+      AllOf(HasSubstr("full: why of full"), HasSubstr("there is room for 3")));
+}
+
+TEST_F(RentalCheckTest, AProviderThatDoesNotAnswerStopsAllBeforeAnythingBegins) {
+  ScriptedProvider provider;
+  provider.lines = {Line("credentials", CallFault::kUnclear)};
+  RentRequest request;
+  request.pools = {kGpu};
+  const Result<std::string> checked = CheckRental(&provider, request, {});
+  ASSERT_FALSE(checked.ok());
+  EXPECT_EQ(checked.status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(
+      std::string(checked.status().message()),
+      AllOf(HasSubstr("why of credentials"), HasSubstr("launch.rent.region")));
 }
 
 TEST_F(RentalCheckTest, WhatAllMachinesNeedStopsAll) {
