@@ -6,6 +6,7 @@
 #include "provisioner/rental/open_provider.h"
 #include "provisioner/rental/rent_settings.h"
 #include "provisioner/rental/rental_check.h"
+#include "provisioner/rental/rental_outlook.h"
 #include "ps/base/file.h"
 #include "ps/base/time.h"
 #include "run/directory/rental_name.h"
@@ -57,6 +58,9 @@ Result<std::unique_ptr<RentedMachines>> RentedMachines::Open(
     PS_ASSIGN(
         machines->warning_,
         provisioner::CheckRental(provider.get(), request, provisioner::DemandsOf(config)));
+    const provisioner::PriceReply prices =
+        provider->Prices(request.pools, SystemTime().UnixMicros());
+    machines->outlook_ = provisioner::DescribeRent(config, prices.prices);
   }
   options.make_provider = [launch](IsCancelled is_cancelled) {
     return provisioner::OpenProvider(launch, std::move(is_cancelled));

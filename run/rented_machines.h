@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "provisioner/rental/rental_desk.h"
 #include "provisioner/rental/rental_note.h"
@@ -29,6 +30,10 @@ class RentedMachines {
 
   const std::string& known_hosts() const { return known_hosts_; }
 
+  /// What they will cost and how far the budget goes, as names and values, before the first one is
+  /// rented; empty for a run that goes on.
+  const std::vector<std::pair<std::string, std::string>>& outlook() const { return outlook_; }
+
   /// Why some of what the job names can't be rented; empty: nothing is known against any of it.
   const std::string& warning() const { return warning_; }
 
@@ -50,6 +55,7 @@ class RentedMachines {
   const proto::BudgetConfig budget_;
   provisioner::RentalFiles notes_;
   std::string known_hosts_;
+  std::vector<std::pair<std::string, std::string>> outlook_;
   std::string warning_;
   std::unique_ptr<provisioner::RentalDesk> desk_;
   std::optional<TimePoint> ending_since_;

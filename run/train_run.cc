@@ -229,6 +229,9 @@ Status TrainRun::WriteClasses() const {
 
 void TrainRun::Announce() {
   auto pairs = DescribeJob(config_, parts_);
+  if (rented_ != nullptr) {
+    pairs.insert(pairs.end(), rented_->outlook().begin(), rented_->outlook().end());
+  }
   pairs.emplace_back("run", directory_.paths().root);
   if (directory_.authority()) {
     pairs.emplace_back("encrypted", "by TLS 1.3, with certificates of this run (run.tls)");

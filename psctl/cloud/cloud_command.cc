@@ -16,6 +16,7 @@
 #include "provisioner/rental/open_provider.h"
 #include "provisioner/rental/rent_settings.h"
 #include "provisioner/rental/rental_check.h"
+#include "provisioner/rental/rental_outlook.h"
 #include "ps/base/text.h"
 #include "ps/base/time.h"
 #include "ps/json/json_writer.h"
@@ -193,22 +194,6 @@ std::string JsonOf(const std::vector<Row>& rows) {
   return std::move(json).Take();
 }
 
-/// The dearest that the job's workers could be, an hour.
-double WorstRate(
-    const proto::JobConfig& config, const std::vector<provisioner::PoolPrice>& prices) {
-  double sum = 0;
-  for (const proto::WorkerGroup& group : config.workers) {
-    double most = double{config.launch.rent.usd_per_hour};
-    for (const provisioner::Pool& pool : provisioner::PoolsOf(config.launch.rent, group)) {
-      for (const provisioner::PoolPrice& price : prices) {
-        most = price.pool == pool ? std::max(most, price.usd_per_hour) : most;
-      }
-    }
-    sum += most * group.count;
-  }
-  return sum;
-}
-
 int RunCheck(const CloudCommand& command, const Session& session) {
   Result<Cloud> cloud = OpenCloud(command);
   if (!cloud.ok()) {
@@ -226,9 +211,9 @@ int RunCheck(const CloudCommand& command, const Session& session) {
       {{"what", run::Align::kLeft}, {"", run::Align::kLeft}, {"finding", run::Align::kLeft}},
       kFindingWidthMax);
   bool is_right = true;
+  const std::vector<provisioner::MachineDemand> demands = provisioner::DemandsOf(config);
   std::vector<provisioner::CheckLine> lines = cloud->provider->Check(request);
-  if (std::optional<provisioner::CheckLine> room =
-          provisioner::CheckRoom(lines, provisioner::DemandsOf(config))) {
+  if (std::optional<provisioner::CheckLine> room = provisioner::CheckRoom(lines, demands)) {
     lines.push_back(*std::move(room));
   }
   for (const provisioner::CheckLine& line : lines) {
@@ -240,7 +225,8 @@ int RunCheck(const CloudCommand& command, const Session& session) {
   }
   const provisioner::PriceReply prices =
       cloud->provider->Prices(options.pools, SystemTime().UnixMicros());
-  const double rate = WorstRate(config, prices.prices);
+  const double rate =
+      provisioner::WorstRate(demands, prices.prices, double{config.launch.rent.usd_per_hour});
   std::string text = table.Render(session.console.out_width);
   if (rate > 0) {
     text += fmt::format(
