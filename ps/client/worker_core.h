@@ -81,6 +81,10 @@ class WorkerCore {
   /// The provider advises to move, or does not any more: the coordinator is told.
   void OnRisk(bool is_at_risk) { is_at_risk_ = is_at_risk; }
 
+  /// What the provider announces and is no notice of this machine, with the reason; empty: nothing
+  /// any more. The coordinator is told.
+  void OnIgnoredNotice(std::string what) { ignored_notice_ = std::move(what); }
+
   /// The instance is taken back at `deadline`: finish or drop the step in hand, hand over, leave.
   void OnNotice(TimePoint deadline, const std::string& reason, TimePoint now, proto::Outbox* out);
 
@@ -163,6 +167,7 @@ class WorkerCore {
   State state_ = State::kConnecting;
   bool is_rejoining_ = false;
   bool is_at_risk_ = false;
+  std::string ignored_notice_;
   Random random_;
   RetryTimer join_retry_;
   TimePoint next_heartbeat_{};

@@ -26,6 +26,7 @@ void WorkerCore::SendHeartbeat(TimePoint now, proto::Outbox* out) {
   beat.is_at_risk = is_at_risk_;
   beat.minibatches = times_.minibatches();
   beat.figures = host_.Figures();
+  beat.ignored = ignored_notice_;
   coordinator_.Send(std::move(beat), out);
 }
 

@@ -250,6 +250,7 @@ void CoordinatorCore::OnHeartbeat(const Call& call, const proto::WorkerHeartbeat
   if (message.is_at_risk != member->record->is_at_risk) {
     parts_->job.membership.Edit(*member).is_at_risk = message.is_at_risk;
   }
+  NoteIgnoredNotice(member, message.ignored);
   parts_->job.batches.Note(
       incarnation, member->record->minibatch, member->record->stats, message.stats);
   parts_->job.membership.NoteStats(*member, message.stats);
@@ -266,6 +267,22 @@ void CoordinatorCore::OnHeartbeat(const Call& call, const proto::WorkerHeartbeat
   }
   parts_->moves.OnMemberHeartbeat(call, message.placement);
   parts_->job.Reply(call, reply);
+}
+
+/// Machines of one set hear of each other's ends: the first of them tells of it for all.
+void CoordinatorCore::NoteIgnoredNotice(Member* member, const std::string& what) {
+  if (what == member->ignored_notice) {
+    return;
+  }
+  const bool is_known = std::ranges::any_of(
+      parts_->job.membership.members(),
+      [&](const auto& entry) { return entry.second.ignored_notice == what; });
+  member->ignored_notice = what;
+  if (!what.empty() && !is_known) {
+    parts_->job.events.Tell(
+        proto::EventCode::kNoticeIgnored,
+        {{"worker", member->record->seat.value}, {"host", member->record->host}, {"what", what}});
+  }
 }
 
 void CoordinatorCore::OnStatusRequest(const Call& call) {

@@ -186,6 +186,7 @@ class CoordinatorCore {
   void OnRestoreFailed(const Call& call, const proto::RestoreFailed& message);
   void OnLeaseRequest(const Call& call, const proto::LeaseRequest& message);
   void OnHeartbeat(const Call& call, const proto::WorkerHeartbeat& message);
+  void NoteIgnoredNotice(Member* member, const std::string& what);
   void OnWorkerExited(const proto::ProcessEnd& end, const Call& call);
   void OnStatusRequest(const Call& call);
   void OnStopRequest(const Call& call, const proto::StopRequest& message);

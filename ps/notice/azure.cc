@@ -65,7 +65,7 @@ std::string WhyNot(const JsonValue& event, std::string_view machine) {
     }
     others += (others.empty() ? "" : ", ") + Printable(Clip(name.text, kNameBytesMax));
   }
-  return fmt::format("which is of {}, and this machine is {}", others, machine);
+  return "which is of " + others;
 }
 
 std::string DescribeEvent(const JsonValue& event) {
@@ -106,6 +106,8 @@ class AzureSource final : public NoticeSource {
   }
 
   std::string ignored() const override { return ignored_; }
+
+  std::string machine() const override { return own_name_; }
 
  private:
   Result<HttpReply> Get(const char* path) {

@@ -56,7 +56,7 @@ Result<std::optional<ProviderNotice>> ReadEc2Action(const HttpReply& reply);
 
 struct AzureEvents {
   std::optional<ProviderNotice> notice;  // the first event that ends the machine
-  std::string ignored;  // the events that do not, each with the reason; empty: there are none
+  std::string ignored;                   // as NoticeSource::ignored
 };
 
 /// Azure's scheduled events, as the machine of that name understands them. Errors: the same.

@@ -32,9 +32,12 @@ class NoticeSource {
   /// that says that it can't tell; kCorruption for an invalid one.
   virtual Result<std::optional<ProviderNotice>> Ask() = 0;
 
-  /// What the last answer announced that Ask did not take as a notice of this machine, and why, for
-  /// the log; empty: nothing.
+  /// What the last answer announced that Ask did not take as a notice of this machine, and why, in
+  /// words that all machines have in common; empty: nothing.
   virtual std::string ignored() const { return ""; }
+
+  /// The provider's name of this machine, for the log; empty: it does not matter.
+  virtual std::string machine() const { return ""; }
 
   /// How long to wait before the next question.
   virtual Duration period() const = 0;

@@ -67,10 +67,18 @@ void NoticeWatcher::NoteFailure(const Status& why) {
 /// Said once, and again when it becomes something else.
 void NoticeWatcher::NoteIgnored() {
   std::string ignored = source_->ignored();
-  if (ignored != ignored_ && !ignored.empty()) {
-    log_->Info("notice_ignored", {{"service", source_->name()}, {"what", ignored}});
+  if (ignored == ignored_) {
+    return;
+  }
+  if (!ignored.empty()) {
+    log_->Info(
+        "notice_ignored",
+        {{"service", source_->name()}, {"what", ignored}, {"machine", source_->machine()}});
   }
   ignored_ = std::move(ignored);
+  if (callbacks_.on_ignored) {
+    callbacks_.on_ignored(ignored_);
+  }
 }
 
 void NoticeWatcher::NoteRisk(bool is_at_risk) {

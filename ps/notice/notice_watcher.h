@@ -32,6 +32,7 @@ class NoticeWatcher {
   struct Callbacks {
     std::function<void(const ProviderNotice&)> on_notice;  // at most once, and the last
     std::function<void(bool)> on_risk;  // there is advice to move, or none any more; may be null
+    std::function<void(const std::string&)> on_ignored;  // NoticeSource::ignored; may be null
   };
 
   /// `log` outlives it.
@@ -61,7 +62,7 @@ class NoticeWatcher {
   bool is_failing_ = false;
   bool is_at_risk_ = false;
   std::string said_;     // the last that was logged and was not for now
-  std::string ignored_;  // by the source, as it was logged
+  std::string ignored_;  // by the source, as it was told
   std::thread thread_;   // the last: it uses the others
 };
 

@@ -195,8 +195,12 @@ constexpr std::array kRows = {
         "the model of epoch {epoch}, which was the best, can't be had from checkpoint "
         "{checkpoint}: {why}"),
     Warning("not_evaluated", kGiveUp, "the model is left without an evaluation of it: {why}"),
+    Warning(
+        "notice_ignored",
+        kNotice,
+        "worker {worker} on {host} trains on, though its provider announces: {what}"),
 };
-static_assert(kRows.size() == static_cast<size_t>(EventCode::kNotEvaluated) + 1);
+static_assert(kRows.size() == static_cast<size_t>(EventCode::kNoticeIgnored) + 1);
 
 const Row& RowOf(EventCode code) {
   return kRows[static_cast<size_t>(code)];

@@ -120,6 +120,7 @@ enum class EventCode : uint8_t {
   kBestTaken,
   kBestLost,
   kNotEvaluated,
+  kNoticeIgnored,
 };
 
 /// An event of a run, as its journal and its status have it.

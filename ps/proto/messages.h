@@ -449,6 +449,7 @@ struct WorkerHeartbeat {
   bool is_at_risk = false;   // its provider advises to move: the machine may go soon
   uint64_t minibatches = 0;  // computed in local steps, those of the step under way included
   std::vector<Figure> figures;
+  std::string ignored;  // what its provider announces and it takes for no notice, with the reason
 };
 
 /// Answer to both heartbeats.

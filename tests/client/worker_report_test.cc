@@ -50,6 +50,20 @@ TEST_F(WorkerReportTest, TheAdviceOfAProviderTravelsWithHeartbeats) {
   EXPECT_FALSE(newest());
 }
 
+TEST_F(WorkerReportTest, WhatIsNoNoticeTravelsWithHeartbeatsForAsLongAsItIsAnnounced) {
+  Begin(proto::Mode::kAsync, false);
+  const auto newest = [&] {
+    now_ += seconds(1);
+    core_->OnTick(now_, &out_);
+    return out_.All<proto::WorkerHeartbeat>().back().ignored;
+  };
+  EXPECT_EQ(newest(), "");
+  core_->OnIgnoredNotice("Azure event (Freeze), which ends no machine");
+  EXPECT_EQ(newest(), "Azure event (Freeze), which ends no machine");
+  core_->OnIgnoredNotice("");
+  EXPECT_EQ(newest(), "");
+}
+
 TEST_F(WorkerReportTest, WithoutOverlapTheNextLeaseIsAskedForRightBehindTheReport) {
   Begin(proto::Mode::kBsp, false);
   FromCoordinator(Grant(1, 0, 8, 1));

@@ -280,6 +280,7 @@ void Harness::Wait(Duration duration, const std::vector<FakeWorker>& alive) {
       beat.state = proto::WorkerState::kComputing;
       beat.placement = core->StateAt(now).placement.version;
       beat.is_at_risk = worker.is_at_risk;
+      beat.ignored = worker.ignored;
       core->OnMessage(worker.peer, 1, beat, now, this);
     }
     core->OnTick(now, this);

@@ -100,6 +100,7 @@ struct FakeWorker {
   LeaseId newest;
   Step step = 0;            // last one that Complete or Report made
   bool is_at_risk = false;  // as its heartbeats say
+  std::string ignored;      // likewise
 };
 
 /// The core with everybody around it scripted. Time passes only in Wait.

@@ -278,7 +278,7 @@ TEST(MetadataTest, AnEventForThisMachineCountsInAnyLetterCase) {
 TEST(MetadataTest, AnEventThatIsNoNoticeSaysWhy) {
   EXPECT_EQ(
       Events("Preempt", "Scheduled", "othervm").ignored,
-      "Azure event (Preempt), which is of othervm, and this machine is MySpotVM");
+      "Azure event (Preempt), which is of othervm");
   EXPECT_EQ(
       Events("Freeze", "Scheduled", "myspotvm").ignored,
       "Azure event (Freeze), which ends no machine");
@@ -348,6 +348,9 @@ class WatcherTest : public NoticeTest {
         [this](const ProviderNotice& notice) { told_.set_value(notice); },
         [this](bool is_at_risk) {
           log_.Info("risk", {{"is_at_risk", is_at_risk}});
+        },
+        [this](const std::string& what) {
+          log_.Info("ignored", {{"what", what}});
         }};
   }
 
@@ -402,6 +405,7 @@ TEST_F(WatcherTest, WhatIsNoNoticeOfThisMachineIsInTheLogWithTheReason) {
   const auto watcher = Watch(NoticeService::kAzure, "azure-others");
   EXPECT_TRUE(lines_.WaitFor("event=notice_ignored service=azure what=\"Azure event ("))
       << lines_.text();
+  EXPECT_TRUE(lines_.WaitFor("event=ignored what=\"Azure event (")) << lines_.text();
 }
 
 TEST_F(WatcherTest, AdviceIsToldOnceAndTheNoticeAfterIt) {

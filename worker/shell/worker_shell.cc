@@ -76,6 +76,9 @@ Status WorkerShell::WatchForNotices() {
     loop_.Post([this, is_at_risk] { core_->OnRisk(is_at_risk); })
         .Ignore("a worker whose mailbox is full is replaced when its notice comes");
   };
+  callbacks.on_ignored = [this](const std::string& what) {
+    loop_.Post([this, what] { core_->OnIgnoredNotice(what); }).Ignore("the worker's log has it");
+  };
   watchers_ = notice::WatchAll(options_.notices, callbacks, log_);
   return Status::Ok();
 }

@@ -36,6 +36,7 @@ struct Member {
   proto::WorkerState state = proto::WorkerState::kJoining;
   std::vector<proto::Wait> waits;
   std::vector<proto::Figure> figures;
+  std::string ignored_notice;  // as its heartbeats say
   bool wants_lease = false;
   uint64_t lease_request_id = 0;
   TimePoint wants_since{};

@@ -231,7 +231,8 @@ auto ListFields(M& m, auto&& list) {
       Field<"is_at_risk">(m.is_at_risk),
       Field<"minibatches">(m.minibatches),
       Field<"times">(m.stats.times),
-      First<"figures", kFiguresMax>(m.figures));
+      First<"figures", kFiguresMax>(m.figures),
+      Text<"ignored", kTextBytesMax>(m.ignored));
 }
 
 template <MaybeConst<HeartbeatReply> M>

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 #include "tests/coordinator/checkpoint_fixture.h"
 
 namespace ps::coordinator {
@@ -73,6 +76,25 @@ TEST_F(PrewarmTest, AdviceStartsOneMoreAndMakesACheckpointOnce) {
   for (size_t i = 0; i < workers_.size(); ++i) {
     EXPECT_FALSE(IsTold(i)) << i;
   }
+}
+
+TEST_F(PrewarmTest, WhatIsNoNoticeIsToldOnceWithItsReason) {
+  BeginCalm();
+  const std::string what = "Azure event (Preempt), which is of vm-7";
+  const auto told = [&] {
+    return std::ranges::count_if(harness_.core->StatusAt(harness_.now).events, [&](const auto& e) {
+      return e.code == proto::EventCode::kNoticeIgnored && e.text.ends_with(": " + what);
+    });
+  };
+  workers_[0].ignored = workers_[1].ignored = what;
+  Wait(seconds(2));
+  EXPECT_EQ(told(), 1) << "one for all that hear of it";
+  workers_[0].ignored = workers_[1].ignored = "";
+  Wait(seconds(2));
+  workers_[1].ignored = what;
+  Wait(seconds(2));
+  EXPECT_EQ(told(), 2) << "it is announced anew";
+  EXPECT_THAT(harness_.fleet.TakeStarted(), IsEmpty()) << "nobody goes";
 }
 
 TEST_F(PrewarmTest, WhenTheNoticeComesNobodyElseIsStarted) {
