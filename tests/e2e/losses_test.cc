@@ -228,6 +228,23 @@ TEST_F(ProviderTest, AWorkerTrainsOnThroughADistantEndThatIsWithdrawn) {
   EXPECT_EQ(run.Summary()["revocations_unnoticed"].number(), 0);
 }
 
+TEST_F(ProviderTest, AnEventOfAnotherMachineIsNoNoticeAndIsToldToPeople) {
+  job_.SetEndless().Set("workers", R"([{"count": 1, "slowdown": 4}])");
+  TrainRun run(job_);
+  ASSERT_TRUE(run.WaitForSamples(256).has_value());
+  const auto worker = StartOn(&run, "azure-others");
+  Begin("azure-others");
+  Output events;
+  EXPECT_TRUE(WaitUntil([&] {
+    events = Psctl({"events", run.Root()});
+    return Contains(events.out, "though its provider announces: Azure event (");
+  })) << events.out
+      << worker->Err();
+  const auto status = run.Status();
+  EXPECT_TRUE(status.has_value() && RowOf(*status, *worker)) << "it trains on";
+  StopCleanly(&run);
+}
+
 /// The provider recommends to move from the machine of worker 0, and then does so no more.
 TEST_F(ProviderTest, WhereAMachineIsAtRiskOneWorkerMoreIsStartedForAWhile) {
   const std::string script = folder_ / "on_ec2";
