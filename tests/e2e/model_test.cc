@@ -105,6 +105,37 @@ TEST_F(ModelTest, ATableOfNumbersIsLearntAndMeasuredByR2) {
   EXPECT_NEAR(result["mae"].number(), summary["figures"]["test_mae"].number(), 1e-5);
 }
 
+/// Whoever uses the model has to know what its class 0 is.
+TEST_F(ModelTest, TheNamesOfATablesClassesAreRecordedInTheOrderOfTheModels) {
+  const std::string data = folder_ / "table";
+  std::filesystem::create_directory(data);
+  for (const char* const name : {"/train.csv", "/test.csv"}) {
+    std::ofstream file(data + name);
+    file << "a,b,label\n";
+    for (int i = 0; i < 120; ++i) {
+      const int kind = i % 3;
+      file << (kind == 1 ? 1 : 0) + i % 7 * 0.01 << "," << (kind == 2 ? 1 : 0) + i % 5 * 0.01 << ","
+           << (kind == 0   ? "tulip"
+               : kind == 1 ? "iris"
+                           : "rose")
+           << "\n";
+    }
+  }
+  job_.Set("data", R"({"format": "csv", "label": "label", "directory": ")" + data + R"("})")
+      .Set("model", R"({"layers": [{"kind": "linear", "out": 3}]})")
+      .Set("optimizer", R"({"kind": "adam", "lr": 0.1})")
+      .Set("train", R"({"epochs": 20, "minibatch": 12, "evaluate_every_epochs": 20})");
+  TrainRun run(job_);
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
+  EXPECT_EQ(ReadText(run.Root() + "/classes.txt"), "iris\nrose\ntulip\n");
+  const std::string rows = folder_ / "rows.csv";
+  WriteText(rows, "a,b\n1.02,0.01\n0.02,1.01\n0.01,0.01\n");
+  const Output applied = Psctl({"apply", ModelOf(run), rows, "-o", "-"});
+  ASSERT_EQ(applied.end, ProcessEnd{}) << applied.err;
+  EXPECT_THAT(
+      applied.out, testing::ContainsRegex("p_iris,p_rose,p_tulip\n.*iris,.*\n.*rose,.*\n.*tulip,"));
+}
+
 TEST_F(ModelTest, PicturesInFoldersAreLearntAndToldByTheirNames) {
   // Stripes across and stripes down, beginning anywhere.
   const std::string data = folder_ / "stripes";
