@@ -183,6 +183,11 @@ TEST(EventLogTest, EventsThatAreNoLinesAreNone) {
     damaged.resize(random.Below(damaged.size() + 1));
     EventFromJson(damaged);
   }
+  for (const char* const time : {R"("nan")", R"("1")", "1e999", "null"}) {
+    EXPECT_FALSE(
+        EventFromJson(std::string(R"({"unix_s": )") + time + R"(, "number": 1, "text": "said"})"))
+        << time << " is no time";
+  }
 }
 
 TEST(EventFileTest, EachEventIsThereOnceWhoeverWroteIt) {
