@@ -133,10 +133,20 @@ class GceChecker {
         {.path = PercentEncoded(path, true), .permission = permission, .project = project});
   }
 
+  /// What another project has may be used, and not be looked at.
+  void TellOfLook(std::string what, const GceReply& reply, std::vector<Pool> pools) {
+    const bool is_hidden = reply.end.fault == CallFault::kDenied;
+    Tell(
+        std::move(what),
+        is_hidden ? CallEnd{} : reply.end,
+        is_hidden ? "not looked at: " + reply.end.message : GceText(reply.json, "name"),
+        std::move(pools));
+  }
+
   void CheckImage() {
     const std::string& image = request_.setup.image;
     const GceReply reply = Look(image, "compute.images.get");
-    Tell("image " + Printable(image), reply.end, GceText(reply.json, "name"));
+    TellOfLook("image " + Printable(image), reply, {});
   }
 
   /// The network is the default one, or one subnet, which has the same name in each region.
@@ -163,7 +173,7 @@ class GceChecker {
   void CheckNetworkAt(
       const std::string& path, const std::string& permission, std::vector<Pool> pools) {
     const GceReply reply = Look(path, permission);
-    Tell("network " + Printable(path), reply.end, GceText(reply.json, "name"), std::move(pools));
+    TellOfLook("network " + Printable(path), reply, std::move(pools));
   }
 
   void CheckPool(const Pool& pool) {

@@ -159,6 +159,11 @@ TEST_F(GceTest, ImagesOfOtherProjectsAndTheNetworkAreLookedAt) {
   EXPECT_EQ(network->pools, request.pools) << "those of the region";
   lines = provider_->Check(Request());
   EXPECT_TRUE(LineOf(lines, "network global/networks/default")->end.ok());
+  cloud_->Order(R"({"faults": [{"call": "networks.get", "kind": "denied"}]})");
+  lines = provider_->Check(Request());
+  EXPECT_TRUE(LineOf(lines, "network global/networks/default")->end.ok());
+  EXPECT_THAT(
+      LineOf(lines, "network global/networks/default")->finding, HasSubstr("not looked at: "));
 }
 
 TEST_F(GceTest, AQuotaHasRoomForSoManyMachines) {
