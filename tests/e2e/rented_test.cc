@@ -3,6 +3,7 @@
 
 #include <pwd.h>
 
+#include <filesystem>
 #include <set>
 
 #include "tests/e2e/support/elsewhere.h"
@@ -86,6 +87,13 @@ SPOTPS_ROOT={0}/root PATH={0}/stubs:$PATH sh script)",
             folder));
   }
 
+  void MovePrices(double usd) {
+    cloud_.Order(fmt::format(
+        R"({{"prices": {{"g4dn.xlarge spot in eu-test-1a": {0},)"
+        R"( "g4dn.xlarge spot in eu-test-1b": {0}}}}})",
+        usd));
+  }
+
   Output Cloud(const std::vector<std::string>& arguments) {
     std::vector<std::string> all = {"cloud"};
     all.insert(all.end(), arguments.begin(), arguments.end());
@@ -98,10 +106,12 @@ SPOTPS_ROOT={0}/root PATH={0}/stubs:$PATH sh script)",
         kRunPatience);
   }
 
-  /// As the summary has it, of what the provider's book says.
-  void ExpectThatAllWentBack(const Json& summary) {
-    EXPECT_TRUE(cloud_.Machines().empty());
-    const Json book = cloud_.Book();
+  void ExpectThatAllWentBack(const Json& summary) { ExpectThatAllWentBack(summary, &cloud_); }
+
+  /// The summary's cost is that of the provider's book, to the cent.
+  static void ExpectThatAllWentBack(const Json& summary, RentedCloud* cloud) {
+    EXPECT_TRUE(cloud->Machines().empty());
+    const Json book = cloud->Book();
     EXPECT_NEAR(summary["usd_spent"].number(), book["usd"].number(), 0.005);
     EXPECT_GT(book["usd"].number(), 0);
     EXPECT_EQ(book["left_behind"].size(), 0U) << "launch templates";
@@ -142,9 +152,15 @@ TEST_F(RentedTest, WorkersOfRentedMachinesAreReplacedWhenTheseAreTakenBackAndAll
   EXPECT_TRUE(run.WaitFor([](const proto::JobStatus& status) {
     return status.joins == 3 && Alive(status).size() == 2;
   }));
+  // Another price counts from a machine's next hour on.
+  MovePrices(72);
+  cloud_.Order(R"({"advance_s": 4600})");
+  MovePrices(0.5);
   const Json summary = StopCleanly(&run);
   EXPECT_EQ(cloud_.Book()["machines"].size(), 3U);
   ExpectThatAllWentBack(summary);
+  EXPECT_GT(summary["usd_spent"].number(), 2 * 72 * 900.0 / 3600)
+      << "1000 s and more of the second";
 }
 
 TEST_F(RentedTest, WhatARunLeavesWhenItsMachineGoesIsListedAndSwept) {
@@ -175,7 +191,10 @@ TEST_F(RentedTest, WhatARunLeavesWhenItsMachineGoesIsListedAndSwept) {
   EXPECT_THAT(others.out, testing::HasSubstr("nothing to end"));
   EXPECT_THAT(others.err, testing::HasSubstr("2 machines of other machines' psctl stay"));
   EXPECT_EQ(cloud_.Machines().size(), 2U);
-  cloud_.Order(R"({"tag": {"spotps-owner": ")" + own + R"("}})");
+  // Of one machine it is known here that its run is over; the other's run has to be named.
+  const Json first = cloud_.Machines().front();
+  cloud_.Order(
+      R"({"tag": {"spotps-owner": ")" + own + R"("}, "of": ")" + first["id"].text() + R"("})");
 
   const Output unasked = Cloud({"sweep"});
   EXPECT_EQ(unasked.end.code, 2);
@@ -183,7 +202,13 @@ TEST_F(RentedTest, WhatARunLeavesWhenItsMachineGoesIsListedAndSwept) {
   EXPECT_EQ(cloud_.Machines().size(), 2U);
   const Output swept = Cloud({"sweep", "--yes"});
   EXPECT_EQ(swept.end, ProcessEnd{}) << swept.err;
-  EXPECT_THAT(swept.out, testing::HasSubstr("2 machines told to end"));
+  EXPECT_THAT(swept.out, testing::HasSubstr("1 machine told to end"));
+  EXPECT_THAT(swept.err, testing::HasSubstr("1 machine of other machines' psctl"));
+  EXPECT_THAT(
+      Cloud({"sweep", "--run", "another-run", "--yes"}).out, testing::HasSubstr("nothing to end"));
+  EXPECT_EQ(cloud_.Machines().size(), 1U);
+  const Output named = Cloud({"sweep", "--run", first["tags"]["spotps-run"].text(), "--yes"});
+  EXPECT_THAT(named.out, testing::HasSubstr("1 machine told to end")) << named.err;
   EXPECT_TRUE(cloud_.Machines().empty());
   EXPECT_EQ(Cloud({"list"}).out, "no machine of any run\n");
 }
@@ -207,26 +232,40 @@ TEST_F(RentedTest, WithoutStockOrMoneyTheRunSaysWhyAndRentsWhatThereIs) {
   EXPECT_EQ(cloud_.Machines().front()["zone"].text(), "eu-test-1b");
   const Json summary = StopCleanly(&run);
   EXPECT_THAT(run.psctl().Err(), testing::HasSubstr("budget.usd_per_hour is $0.5"));
+  EXPECT_THAT(
+      run.psctl().Err(),
+      testing::ContainsRegex(
+          "rent +2 spot machines of EC2, \\$0.80 an hour at most, at the prices of now\n"
+          "budget +\\$0.50 an hour pay for 1 of them at a time\n"));
   ExpectThatAllWentBack(summary);
 }
 
-/// Two machines for 36 dollars an hour cost 1.20 for their first minute, and three more minutes of
-/// them 3.60.
+/// A machine for 36 dollars an hour costs 0.60 for its first minute, and three more minutes of it
+/// 1.80: the budget pays for one, and not for two.
 TEST_F(RentedTest, ARunEndsBeforeItsBudgetIsSpent) {
   OpenEc2();
   if (IsSkipped()) {
     return;
   }
-  cloud_.Order(R"({"prices": {"g4dn.xlarge spot in eu-test-1a": 36,)"
-               R"( "g4dn.xlarge spot in eu-test-1b": 36}})");
-  job_.Set("budget", R"({"usd": 4.5})");
+  MovePrices(36);
+  job_.Set("budget", R"({"usd": 4.5})").Set("workers", R"([{"count": 1, "step_ms": 40}])");
   TrainRun run(job_, options_);
   Boot();
-  run.WaitForEnd();
+  ASSERT_TRUE(run.WaitForSamples(256).has_value());
+  const Output scaled = RunToEnd(
+      {.program = "psctl",
+       .arguments = {"scale", run.Root(), "workers=2"},
+       .directory = folder_.path(),
+       .output_stem = folder_ / "scale"},
+      kRunPatience);
+  EXPECT_EQ(scaled.end, ProcessEnd{}) << scaled.err;
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{}) << "no failure";
   EXPECT_THAT(run.psctl().Err(), testing::HasSubstr("budget.usd is $4.50; ending"));
   const Json summary = run.Summary();
   EXPECT_LE(summary["usd_spent"].number(), 4.5);
   ExpectThatAllWentBack(summary);
+  EXPECT_TRUE(std::filesystem::exists(summary["model"].text()));
+  EXPECT_GE(summary["checkpoints_written"].number(), 1) << "a last one";
 }
 
 /// What this provider's machines run first is plain text.
@@ -244,6 +283,7 @@ TEST_F(RentedTest, MachinesOfComputeEngineAreRentedAndGoBackToo) {
           R"( "types": ["g2-standard-4"], "image": "global/images/family/spotps",)"
           R"( "usd_per_hour": 36)",
           cloud.url()));
+  cloud.Order(R"({"prices": {"g2-standard-4 spot in us-central1-a": 36}})");
   TrainRun run(job_, options_);
   ASSERT_TRUE(WaitUntil([&] { return !cloud.Machines().empty(); }, kRunPatience));
   const Json setup = cloud.Machines().front()["setup"];
@@ -261,7 +301,7 @@ TEST_F(RentedTest, MachinesOfComputeEngineAreRentedAndGoBackToo) {
   EXPECT_EQ(run.Status()->usd_per_hour, 72) << "as the job says";
   const Json summary = StopCleanly(&run);
   EXPECT_GE(summary["usd_spent"].number(), 2 * 36.0 / 60) << "a minute of each at least";
-  EXPECT_TRUE(cloud.Machines().empty());
+  ExpectThatAllWentBack(summary, &cloud);
 }
 
 TEST_F(RentedTest, WithoutCredentialsAKeyOrASetupNothingIsRented) {
@@ -282,6 +322,16 @@ TEST_F(RentedTest, WithoutCredentialsAKeyOrASetupNothingIsRented) {
     EXPECT_NE(run.WaitForEnd().code, 0);
     EXPECT_THAT(
         run.psctl().Err(), testing::HasSubstr("no machine can be rented: key pair nobody's: "));
+  }
+  {
+    RentFrom(
+        "ec2",
+        R"("region": "eu-test-1", "endpoint": "http://127.0.0.1:1", "zones": ["eu-test-1a"],)"
+        R"( "types": ["g4dn.xlarge"], "image": "ami-1")");
+    TrainRun run(job_, options_);
+    EXPECT_NE(run.WaitForEnd().code, 0);
+    EXPECT_THAT(
+        run.psctl().Err(), testing::HasSubstr("nothing was started, since the provider does not"));
   }
   ::unsetenv("AWS_ACCESS_KEY_ID");
   ::unsetenv("AWS_SECRET_ACCESS_KEY");
