@@ -34,7 +34,7 @@ Result<RentalBook> RentalBook::Open(RentalOptions options, RentalNotes* notes, R
           book.first_us_ == 0 ? note.started_us : std::min(book.first_us_, note.started_us);
     }
     if (note.ended_us != 0) {
-      book.money_.AddEnded(note);
+      book.money_.AddEnded(note, time.unix_us);
     }
     // One that has ended is looked for as well: the provider may not have ended it yet.
     Rental rental;

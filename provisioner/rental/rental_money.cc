@@ -7,9 +7,11 @@
 
 namespace ps::provisioner {
 
-void RentalMoney::AddEnded(const RentalNote& note) {
+void RentalMoney::AddEnded(const RentalNote& note, int64_t unix_us) {
+  // EC2 tells prices of 90 days.
+  constexpr int64_t kPricesKnownUs = 60 * 86'400'000'000;
   ended_usd_[note.number] = note.usd;
-  if (note.usd == 0) {
+  if (note.usd == 0 || unix_us - note.started_us < kPricesKnownUs) {
     unsettled_[note.number] = {note, TimePoint()};
   }
 }

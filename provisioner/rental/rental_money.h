@@ -23,8 +23,9 @@ class RentalMoney {
 
   RentalMoney(Limits limits, RentalNotes* notes) : limits_(limits), notes_(notes) {}
 
-  /// A machine that ended in an earlier life of the run.
-  void AddEnded(const RentalNote& note);
+  /// A machine that ended in an earlier life of the run, which may have been over before its cost
+  /// was sure.
+  void AddEnded(const RentalNote& note, int64_t unix_us);
   /// The cost becomes known of what ended before the provider was asked.
   void OnPrices(const PriceReply& reply, TimePoint asked);
 
