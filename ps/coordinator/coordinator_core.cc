@@ -19,6 +19,7 @@
 #include <variant>
 
 #include "ps/base/overloaded.h"
+#include "ps/coordinator/workers/trends.h"
 #include "ps/crypto/worker_token.h"
 
 namespace ps::coordinator {
@@ -446,6 +447,7 @@ void CoordinatorCore::OnTick(TimePoint now, proto::Outbox* out) {
   }
   if (parts_->job.is_working()) {
     parts_->job.meter.OnTick(now, parts_->job.ledger.samples_counted());
+    TellOfTrends(now, &parts_->job);
     parts_->phases.Fail(parts_->servers.OnTick(call), call);
   }
   if (parts_->job.is_working()) {

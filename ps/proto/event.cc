@@ -199,8 +199,21 @@ constexpr std::array kRows = {
         "notice_ignored",
         kNotice,
         "worker {worker} on {host} trains on, though its provider announces: {what}"),
+    Warning(
+        "loss_spike", kRun, "the loss of the last {steps} steps is {loss}, and was {usual} before"),
+    Info("loss_is_back", kRun, "the loss is {loss} again, after {steps} steps"),
+    Warning(
+        "training_stalled",
+        kWait,
+        "no step was counted for {seconds} s, and one every {usual_s} s before: psctl why tells "
+        "who waits for what"),
+    Warning(
+        "staleness_grew",
+        kRun,
+        "gradients are {staleness} steps old, and were {usual} before: a slower worker, or a "
+        "thinner link, keeps them for longer"),
 };
-static_assert(kRows.size() == static_cast<size_t>(EventCode::kNoticeIgnored) + 1);
+static_assert(kRows.size() == static_cast<size_t>(EventCode::kStalenessGrew) + 1);
 
 const Row& RowOf(EventCode code) {
   return kRows[static_cast<size_t>(code)];

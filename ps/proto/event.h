@@ -121,6 +121,10 @@ enum class EventCode : uint8_t {
   kBestLost,
   kNotEvaluated,
   kNoticeIgnored,
+  kLossSpike,
+  kLossIsBack,
+  kTrainingStalled,
+  kStalenessGrew,
 };
 
 /// An event of a run, as its journal and its status have it.

@@ -16,6 +16,7 @@
 #include "ps/coordinator/meters/fleet_speed.h"
 #include "ps/coordinator/meters/progress_meter.h"
 #include "ps/coordinator/meters/straggler_watch.h"
+#include "ps/coordinator/meters/trend_watch.h"
 #include "ps/coordinator/state/call.h"
 #include "ps/coordinator/state/evaluations.h"
 #include "ps/coordinator/state/events.h"
@@ -270,6 +271,7 @@ class Job {
   StragglerWatch stragglers;
   DivergenceWatch divergence;
   BadDataWatch bad_data;
+  TrendWatch trends;
   Random random;
   TimePoint started_at{};
   std::optional<TimePoint> training_began;

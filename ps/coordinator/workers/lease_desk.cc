@@ -6,6 +6,8 @@
 #include <cmath>
 #include <vector>
 
+#include "ps/coordinator/workers/trends.h"
+
 namespace ps::coordinator {
 namespace {
 
@@ -369,10 +371,9 @@ Status LeaseDesk::CountStep(
         member->incarnation, done.step, static_cast<uint32_t>(samples), done.is_rejected);
   }
   const double loss = done.loss_sum / static_cast<double>(samples);
-  job_->divergence.OnStep(
-      done.is_rejected,
-      has_loss ? std::optional(loss) : std::nullopt,
-      job_->membership.members().size());
+  const std::optional<double> told = has_loss ? std::optional(loss) : std::nullopt;
+  job_->divergence.OnStep(done.is_rejected, told, job_->membership.members().size());
+  TellOfStep(told, now, job_);
   if (job_->ledger.is_complete()) {
     job_->training_ended = now;
     job_->divergence.OnLastStep(job_->state.counters.steps_counted);

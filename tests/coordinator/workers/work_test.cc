@@ -8,6 +8,7 @@
 namespace ps::coordinator {
 namespace {
 
+using std::chrono::seconds;
 using ::testing::HasSubstr;
 
 CoordinatorOptions OneWorker(proto::Mode mode = proto::Mode::kAsync) {
