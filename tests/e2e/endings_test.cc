@@ -101,7 +101,7 @@ TEST_F(EndingTest, WorkersThatAllFailByThemselvesEndTheRunWithTheirReason) {
   EXPECT_EQ(run.WaitForEnd(), ProcessEnd{1});
   EXPECT_THAT(
       run.Summary()["detail"].text(),
-      ContainsRegex("^every worker failed before .*train-images.*worker 0, worker 1"));
+      ContainsRegex("^every worker failed: .*train-images.*worker 0, worker 1"));
   EXPECT_EQ(run.Summary()["revocations_unnoticed"].number(), 0);
   run.ExpectNothingLeft();
 }
