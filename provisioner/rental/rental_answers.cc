@@ -160,6 +160,7 @@ void RentalBook::HaveMachine(Rental* rental, const Machine& machine, RentalTime 
       first_us_ == 0 ? rental->note.started_us : std::min(first_us_, rental->note.started_us);
   rental->stage = Stage::kBooting;
   rental->since = rental->known_at = time.now;
+  rental->untold_at.reset();  // lists of before could not tell of it
   rental->trouble_at.reset();
   if (!rental->seat) {
     rental->free_at = time.now;

@@ -35,6 +35,12 @@ TEST(RentalSimulationTest, NothingIsRentedTwiceOrLeftBehind) {
   RecordProperty("machines", std::to_string(machines));
 }
 
+/// Lists of before a machine was known lacked it, which counted against it: the first one after the
+/// grace that left it out made it lost, and another one was rented beside it.
+TEST(RentalSimulationTest, AMachineIsNotMissingByListsOfBeforeItWasKnown) {
+  EXPECT_EQ(SimulateRentals({3057375}).violation, "");
+}
+
 class RentalSabotageTest : public testing::TestWithParam<Sabotage> {};
 
 TEST_P(RentalSabotageTest, IsFound) {
