@@ -346,13 +346,18 @@ bool CheckpointDesk::IsChangeWanted() const {
          servers.wanted != job_->shards.server_count();
 }
 
+/// Once for a change: where something else keeps it from happening, checkpoints are made meanwhile.
 void CheckpointDesk::MakeWay(const Call& call) {
-  if (!open_ || !IsChangeWanted()) {
+  if (!IsChangeWanted()) {
+    has_made_way_ = false;
+  }
+  if (!open_ || has_made_way_ || !IsChangeWanted()) {
     in_the_way_since_.reset();
     return;
   }
   in_the_way_since_ = in_the_way_since_.value_or(call.now);
   if (!open_->is_writing && call.now - *in_the_way_since_ >= kInTheWayMax) {
+    has_made_way_ = true;
     next_due_ = call.now + std::max(Every(), kWayMin);
     GiveUp(fmt::format(
         "a change of the mode or of the servers has waited for it for {:.0f} s; a faster disk, or "

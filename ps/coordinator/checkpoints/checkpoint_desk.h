@@ -104,6 +104,7 @@ class CheckpointDesk {
       late_;  // given up while the manifest was being written: it may exist yet
   std::optional<TimePoint> next_due_;
   std::optional<TimePoint> in_the_way_since_;
+  bool has_made_way_ = false;
   RetryTimer ask_timer_;
   bool has_tried_last_ = false;
   TimePoint last_deadline_{};
