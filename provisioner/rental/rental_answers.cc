@@ -235,15 +235,20 @@ bool RentalBook::IsMissing(Rental* rental, bool is_told, TimePoint asked) const 
     rental->untold_at.reset();
     return false;
   }
+  if (!rental->was_told) {
+    const bool is_sought = rental->stage == Stage::kSought;
+    const TimePoint from = is_sought ? rental->since : rental->known_at;
+    if (asked <= from + options_.visible_max) {
+      return false;  // a list that lacks it so early says nothing
+    }
+  }
   rental->untold_at = rental->untold_at.value_or(asked);
   // Lists that lack it are no proof, and a release of one that nobody knows is no error.
   if (rental->stage == Stage::kEnding && !rental->is_released) {
     return false;
   }
   if (!rental->was_told) {
-    const bool is_sought = rental->stage == Stage::kSought;
-    const TimePoint from = is_sought ? rental->since : rental->known_at;
-    return asked > from + options_.visible_max && asked > *rental->untold_at;
+    return asked > *rental->untold_at;
   }
   return asked - *rental->untold_at >=
          (rental->stage == Stage::kEnding ? options_.untold_ended_max : options_.untold_max);
