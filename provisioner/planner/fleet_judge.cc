@@ -42,7 +42,7 @@ double TimeDeviation(const PlanProblem& problem, const FleetTraits& fleet, int s
 
 FleetJudge::FleetJudge(const PlanProblem& problem)
     : problem_(problem),
-      quantile_(NormalQuantile(problem.goal.confidence)),
+      quantile_(ErrorQuantile(problem.goal.confidence)),
       quantile_factor_(std::exp(
           quantile_ * CombinedResidual(problem.speed->residual(), problem.loss->residual()))),
       ladders_(problem.speed->classes().size()),

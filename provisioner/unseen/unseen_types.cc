@@ -152,7 +152,7 @@ UnseenType Reckon(
                    std::exp(-law.LogSpeedup(source.machine.figures, machine.figures));
   type.low_s = type.compute_s * std::exp(-reach);
   type.high_s = type.compute_s * std::exp(reach);
-  type.deviation = reach / NormalQuantile((1 + inside) / 2);
+  type.deviation = reach / ErrorQuantile((1 + inside) / 2);
   return type;
 }
 
