@@ -318,7 +318,6 @@ int RunTrain(const TrainOrder& order, const Console& console, const RunRegistry&
   }
   TrainStart start;
   start.job = std::move(job).value();
-  start.is_probed = order.is_probed;
   const std::optional<proto::Plan> plan = start.job.plan;
   return Coordinate(
       [&](const Console& own_console, SupervisorLink* link) {

@@ -24,7 +24,6 @@ struct TrainStart {
   PreparedJob job;
   RunCheckpoints checkpoints;                     // of a resumed run
   std::optional<coordinator::ResumeFrom> resume;  // none: from the beginning
-  bool is_probed = false;                         // as TrainOrder
 
   // For a run that goes on after its coordinator was killed; others get their own.
   std::optional<RunDirectory> directory;

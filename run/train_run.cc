@@ -26,7 +26,6 @@
 #include "run/planning/live_policy.h"
 #include "run/planning/planning_files.h"
 #include "run/planning/price_age.h"
-#include "run/probe_log.h"
 #include "run/report/job_view.h"
 #include "run/report/script_parts.h"
 #include "run/report/summary.h"
@@ -39,8 +38,6 @@ namespace ps::run {
 namespace {
 
 constexpr Duration kRedraw = std::chrono::milliseconds(250);
-/// Steps and exchanges of a worker that warm it up: they are not timed.
-constexpr uint64_t kProbeAfter = 5;
 constexpr Duration kBeat = std::chrono::milliseconds(100);
 /// SIGCHLD is the fast way; this one also finds processes that never started.
 constexpr Duration kReap = std::chrono::milliseconds(50);
@@ -144,8 +141,7 @@ TrainRun::TrainRun(
           parts_.model.tensors,
           provisioner::RunProfiler::SeatsOf(config_),
           config_.train,
-          config_.exchange),
-      is_probed_(start->is_probed) {}
+          config_.exchange) {}
 
 Status TrainRun::Prepare() {
   PS_TRY(provisioner::CheckPrograms(ProgramDirectory(), config_));
@@ -176,9 +172,6 @@ Status TrainRun::Prepare() {
   fleet.tell = [this](proto::EventCode code, std::initializer_list<LogField> fields) {
     host_.Tell(code, fields);
   };
-  if (is_probed_) {
-    fleet.probe_after = kProbeAfter;
-  }
   if (const proto::WorkerConfig& worker = config_.worker; !worker.program.empty()) {
     fleet.worker_flags = {
         "--program", worker::PrintWords(worker.program), "--directory", worker.directory};
@@ -543,9 +536,6 @@ proto::JobProfile TrainRun::Profile() const {
   profile.training_fingerprint = provisioner::TrainingFingerprint(config_);
   const bool is_overlapping = config_.train.overlap && config_.train.mode == proto::Mode::kAsync;
   profile.overlap = is_overlapping ? 1 : 0;
-  if (is_probed_) {
-    AddProbes(directory_.paths().logs(), provisioner::RunProfiler::SeatsOf(config_), &profile);
-  }
   for (proto::FleetSample& fleet : profile.fleets) {
     fleet.server_hosts = static_cast<int>(config_.servers.count);
     fleet.server_bytes_per_s = double{config_.servers.link_mbit_per_s} * 1e6 / 8;

@@ -101,7 +101,6 @@ class TrainRun final {
   ProgressPrinter progress_;
   RunEvents events_;
   provisioner::RunProfiler profiler_;
-  const bool is_probed_;
   ProcessorTime training_from_;
   ProcessorTime training_to_;
   proto::JobStatus final_status_;

@@ -42,13 +42,6 @@ void ComputeThread::ChangeEncodings(const client::ChunkLayout& layout, bool has_
   encoder_->Change(layout, has_feedback);
 }
 
-void ComputeThread::SetProbe(StepProbe probe) {
-  const std::lock_guard lock(mutex_);
-  PS_CHECK(trainer_ != nullptr && !task_) << "a probe without a trainer, or during a task";
-  probe_ = std::move(probe);
-  trainer_->WatchForward([this](bool is_done) { probe_->OnForward(is_done, SystemTime().Now()); });
-}
-
 void ComputeThread::Upload(const ParameterRange& changed) {
   const std::lock_guard lock(mutex_);
   PS_CHECK(trainer_ != nullptr && !task_) << "parameters without a trainer, or during a task";
@@ -139,27 +132,20 @@ bool ComputeThread::WaitFor(Duration duration) {
   return !changed_.wait_for(lock, duration, [this] { return is_stopping_; });
 }
 
-bool ComputeThread::BeginMinibatch(uint64_t samples) {
+bool ComputeThread::BeginMinibatch() {
   minibatch_begin_ = SystemTime().Now();
-  if (probe_) {
-    probe_->Begin(samples, minibatch_begin_);
-  }
   const bool goes_on = !emulated_ || WaitFor(emulated_->WaitBefore(true));
   arithmetic_begin_ = SystemTime().Now();
   return goes_on;
 }
 
 bool ComputeThread::EndMinibatch() {
-  bool goes_on = true;
-  if (emulated_) {
-    const TimePoint now = SystemTime().Now();
-    emulated_->OnStep(now - arithmetic_begin_);
-    goes_on = WaitFor(emulated_->WaitAfter(now - minibatch_begin_));
+  if (!emulated_) {
+    return true;
   }
-  if (probe_ && goes_on) {
-    probe_->End(SystemTime().Now());
-  }
-  return goes_on;
+  const TimePoint now = SystemTime().Now();
+  emulated_->OnStep(now - arithmetic_begin_);
+  return WaitFor(emulated_->WaitAfter(now - minibatch_begin_));
 }
 
 void ComputeThread::Encode(
@@ -174,7 +160,7 @@ void ComputeThread::Encode(
 Result<client::ComputeResult> ComputeThread::Step(
     const client::ComputeTask& task, const TaskTensors& tensors) {
   Trainer::StepWatch watch;
-  watch.on_begin = [this](uint64_t samples) { return BeginMinibatch(samples); };
+  watch.on_begin = [this] { return BeginMinibatch(); };
   watch.on_end = [this, &task](uint64_t samples) {
     if (task.is_local) {
       loop_
@@ -188,9 +174,6 @@ Result<client::ComputeResult> ComputeThread::Step(
   watch.on_ready = [this, &tensors, &task](uint32_t tensor) {
     if (encoder_) {
       Encode(task, tensor, tensors);
-    }
-    if (probe_) {
-      probe_->OnReady(tensor, SystemTime().Now());
     }
     loop_
         ->Post(

@@ -13,7 +13,6 @@
 #include "ps/client/worker_core.h"
 #include "ps/emulation/device.h"
 #include "ps/net/loop.h"
-#include "worker/step_probe.h"
 #include "worker/trainer.h"
 
 namespace ps::worker {
@@ -48,12 +47,6 @@ class ComputeThread {
   void SetEncoder(std::optional<client::GradientEncoder> encoder);
   /// The same encoder goes on with other encodings. Requires: there is one, no task is under way.
   void ChangeEncodings(const client::ChunkLayout& layout, bool has_feedback);
-  /// Times the passes of steps from now on. Requires: a trainer is set and no task is under way.
-  void SetProbe(StepProbe probe);
-
-  /// Requires: SetProbe, and Stop has returned.
-  const StepProbe& probe() const { return *probe_; }
-
   /// Has the device get changed parameters, in the order of the calls and before the next task.
   /// Requires: a trainer is set and no task is under way.
   void Upload(const ParameterRange& changed);
@@ -81,7 +74,7 @@ class ComputeThread {
   void RunTask(const client::ComputeTask& task, const TaskTensors& tensors);
   Result<client::ComputeResult> Step(const client::ComputeTask& task, const TaskTensors& tensors);
   /// A minibatch of it begins (ends). False when stopped meanwhile.
-  bool BeginMinibatch(uint64_t samples);
+  bool BeginMinibatch();
   bool EndMinibatch();
   void Encode(const client::ComputeTask& task, uint32_t tensor, const TaskTensors& tensors);
   /// False when stopped meanwhile.
@@ -106,7 +99,6 @@ class ComputeThread {
   int threads_ = 1;
   std::optional<emulation::Device> emulated_;
   std::optional<client::GradientEncoder> encoder_;
-  std::optional<StepProbe> probe_;
 
   // The thread's: the minibatch under way.
   TimePoint minibatch_begin_{};

@@ -42,7 +42,6 @@ Result<net::ProgramWork> SetUp(const Flags& flags, const net::RunFlags& run) {
   options.threads = worker.threads;
   options.device = worker.device;
   options.open_device = OpenDevice;
-  options.probe_after = worker.probe_after;
   return net::ProgramWork([options = std::move(options), start = run.run_start_us](LogSink* sink) {
     return Work(options, start, sink);
   });

@@ -119,7 +119,7 @@ Result<client::ComputeResult> Trainer::Step(
 Result<client::ComputeResult> Trainer::Minibatch(
     const client::ComputeTask& task, const StepWatch& watch, bool is_local) {
   const uint64_t samples = task.end - task.begin;
-  if (watch.on_begin && !watch.on_begin(samples)) {
+  if (watch.on_begin && !watch.on_begin()) {
     return Status::Cancelled("the step is given up");
   }
   const auto ready = [&](uint32_t tensor) {
@@ -143,8 +143,7 @@ Result<client::ComputeResult> Trainer::Minibatch(
             {.step = dropout_step,
              .clip_norm = config_.optimizer.clip_norm,
              .micro_batch = config_.train.micro_batch,
-             .bf16_gradients = is_bf16 && !is_local,
-             .on_forward = on_forward_},
+             .bf16_gradients = is_bf16 && !is_local},
             gradients_,
             ready));
     result = {loss.loss_sum, static_cast<uint64_t>(loss.correct)};

@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -83,16 +82,10 @@ class Trainer {
   /// How the steps so far have come by their data.
   const Prefetcher::Figures& data_figures() const { return prefetcher_.figures(); }
 
-  /// `on_forward` is called in each later Step as its forward passes begin and are done; see
-  /// Network::StepOptions.
-  void WatchForward(std::function<void(bool is_done)> on_forward) {
-    on_forward_ = std::move(on_forward);
-  }
-
   /// Who watches a step. Called on its thread; any may be empty.
   struct StepWatch {
-    /// A minibatch of so many samples begins (is done). False: the step is to be given up.
-    std::function<bool(uint64_t samples)> on_begin = {};
+    /// A minibatch begins, or one of so many samples is done. False: the step is to be given up.
+    std::function<bool()> on_begin = {};
     std::function<bool(uint64_t samples)> on_end = {};
     /// The tensor's gradient is final. Once a tensor; with local steps not called, since the push
     /// tells how many samples are behind it.
@@ -148,8 +141,7 @@ class Trainer {
   const std::unique_ptr<Network> network_;
   const BatchForm form_;
   std::vector<int64_t> elements_;
-  std::vector<int64_t> offsets_;  // of the tensors in a flat buffer
-  std::function<void(bool is_done)> on_forward_;
+  std::vector<int64_t> offsets_;           // of the tensors in a flat buffer
   std::optional<LocalSteps> local_steps_;  // once there were some
   bool is_device_local_ = false;           // it has their parameters, not those of Upload
   std::atomic<ps::Step> early_end_ = 0;

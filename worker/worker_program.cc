@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "ps/proto/exchange.h"
 #include "ps/proto/job/device_choice.h"
@@ -17,9 +18,6 @@ constexpr Duration kLoadingToldEvery = std::chrono::seconds(10);
 
 WorkerProgram::WorkerProgram(Options options, const Logger* log)
     : WorkerShell(options, log), options_(std::move(options)) {
-  if (options_.probe_after) {
-    link_probe_.emplace(&endpoint(), &SystemTime(), *options_.probe_after);
-  }
   compute_ = std::make_unique<ComputeThread>(
       &loop(),
       ComputeThread::Callbacks{
@@ -53,35 +51,8 @@ Status WorkerProgram::Run() {
         {{"minibatches", data.batches},
          {"fetched_ahead", data.foreseen},
          {"waited_s", data.waited_s}});
-    TellProbes();
   }
   return status;
-}
-
-/// For whoever started the worker: psctl/probe_log reads it.
-void WorkerProgram::TellProbes() const {
-  if (!link_probe_) {
-    return;
-  }
-  const StepProbe::Figures step = compute_->probe().figures();
-  for (size_t i = 0; i < step.ready.size(); ++i) {
-    const auto elements = static_cast<size_t>(settings_.tensor_elements[i]);
-    const uint64_t bytes = settings_.tensor_encodings[i].SizeOf(elements);
-    log().Info("probe_tensor", {{"tensor", i}, {"bytes", bytes}, {"ready", step.ready[i]}});
-  }
-  log().Info(
-      "probe_step",
-      {{"minibatch", step.samples},
-       {"steps", step.steps},
-       {"forward_s", step.forward_s},
-       {"backward_s", step.backward_s}});
-  const LinkProbe::Figures link = link_probe_->figures();
-  log().Info(
-      "probe_link",
-      {{"exchanges", link.exchanges},
-       {"push_bytes_per_s", link.push_bytes_per_s},
-       {"pull_bytes_per_s", link.pull_bytes_per_s},
-       {"round_trip_s", link.round_trip_s}});
 }
 
 void WorkerProgram::LogLoading() {
@@ -189,9 +160,6 @@ Status WorkerProgram::TakeTrainer(const proto::JobConfig& config) {
       std::max<uint64_t>(uint64_t{config.servers.queue_mib} << 20, 2 * model_bytes));
   trainer_ = trainer.get();
   compute_->SetTrainer(std::move(trainer));
-  if (options_.probe_after) {
-    compute_->SetProbe(StepProbe(settings_.tensor_elements.size(), *options_.probe_after));
-  }
   return Status::Ok();
 }
 
@@ -260,12 +228,6 @@ void WorkerProgram::OnComputeFailed(const Status& why) {
     core().OnDeviceLost(why, SystemTime().Now(), outbox());
   } else {
     core().OnComputeFailed(why, outbox());
-  }
-}
-
-void WorkerProgram::OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) {
-  if (!link_probe_ || !link_probe_->OnMessage(peer, request_id, message)) {
-    WorkerShell::OnMessage(peer, request_id, std::move(message));
   }
 }
 

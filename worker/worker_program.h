@@ -7,7 +7,6 @@
 #include "ps/client/host_tensors.h"
 #include "worker/compute_thread.h"
 #include "worker/device.h"
-#include "worker/link_probe.h"
 #include "worker/loader.h"
 #include "worker/shell/worker_shell.h"
 
@@ -22,9 +21,6 @@ class WorkerProgram final : public WorkerShell {
     std::string device;  // empty: likewise
     DeviceOpener open_device;
     Loader::Make make_trainer = Trainer::Make;
-    /// Times passes and exchanges, and says at the end what they took, in the log; so many of each
-    /// at the beginning do not count.
-    std::optional<uint64_t> probe_after;
   };
 
   WorkerProgram(Options options, const Logger* log);
@@ -50,15 +46,8 @@ class WorkerProgram final : public WorkerShell {
   void OnSamplesAhead(const client::SamplesAhead& next) override;
 
   // WorkerShell.
-  proto::Outbox* outbox() override {
-    return link_probe_ ? static_cast<proto::Outbox*>(&*link_probe_) : &endpoint();
-  }
-
   void OnTick() override { LogLoading(); }
 
-  void OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) override;
-
-  void TellProbes() const;
   Status ChooseDevice(const proto::JoinReply& reply);
   /// Puts what was loaded for the config in the place of the trainer before it.
   Status TakeTrainer(const proto::JobConfig& config);
@@ -68,7 +57,6 @@ class WorkerProgram final : public WorkerShell {
   void OnComputeDone(const client::ComputeTask& task, const client::ComputeResult& result);
 
   const Options options_;
-  std::optional<LinkProbe> link_probe_;
   std::unique_ptr<ComputeThread> compute_;
   std::unique_ptr<Loader> loader_;
   // What the last JoinReply's config led to. A worker that joins anew has the same.

@@ -69,9 +69,6 @@ std::vector<std::string> WorkerArguments(
   std::vector<std::string> arguments = {"--seat", std::to_string(seat.value)};
   AppendNotices(group.notices, options.launch.term_grace_s, &arguments);
   Add(emulation::ArgumentsOf(emulation::OfWorker(group)), &arguments);
-  if (options.probe_after) {
-    Add({"--probe-after", std::to_string(*options.probe_after)}, &arguments);
-  }
   Add(options.worker_flags, &arguments);
   return arguments;
 }

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,8 +32,6 @@ struct FleetOptions {
   /// Outlives the fleet. Null: nobody could adopt the processes, and they die with this thread.
   proto::LaunchJournal* journal = nullptr;
   std::string job_name;  // for batch systems
-  /// Workers time their passes and exchanges after the first ones, this many; their logs have it.
-  std::optional<uint64_t> probe_after = {};
   /// Flags of ps_worker for what is to compute in its place (worker.program).
   std::vector<std::string> worker_flags = {};
   /// Where workers' machines come from, when they are rented; outlives the fleet. And the file with

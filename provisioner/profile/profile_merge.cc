@@ -180,19 +180,6 @@ proto::JobProfile MergeProfiles(const proto::JobProfile& older, const proto::Job
       merged.workers[static_cast<size_t>(same - merged.workers.data())] = worker;
     }
   }
-  for (const proto::StepTimes& steps : newer.steps) {
-    const auto same = std::ranges::find_if(merged.steps, [&](const proto::StepTimes& known) {
-      return known.instance_type == steps.instance_type && known.minibatch == steps.minibatch;
-    });
-    if (same == merged.steps.end()) {
-      merged.steps.push_back(steps);
-    } else {
-      *same = steps;
-    }
-  }
-  if (newer.link.exchanges > 0) {
-    merged.link = newer.link;
-  }
   if (merged.fleets.empty() && merged.losses.empty()) {
     merged.local_steps = newer.local_steps;
     merged.push = newer.push;
@@ -215,13 +202,11 @@ Refinement RefinementBy(
   proto::JobProfile& part = refinement.part;
   // A worker's own rate is only known while it does nothing but wait for its bytes.
   part.request_bytes_per_s = 0;
-  part.link = {};
   if (const std::string why = Distrust(older, told, machine_busy); !why.empty()) {
     if (!part.workers.empty() || !part.fleets.empty()) {
       refinement.left_out.push_back("speeds, since " + why);
     }
     part.workers.clear();
-    part.steps.clear();
     part.fleets.clear();
   }
   for (proto::WorkerProfile& worker : part.workers) {

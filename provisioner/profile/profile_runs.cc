@@ -231,20 +231,12 @@ void AddProfileRun(
   proto::JobProfile part = told;
   if (!run.tells_bandwidth) {
     part.request_bytes_per_s = 0;
-    part.link = {};
-  }
-  // Workers that share this machine hold each other up: a lone one's passes are its own.
-  if (run.config.workers.size() != 1 || run.config.workers.front().count != 1) {
-    std::erase_if(part.steps, [profile](const proto::StepTimes& steps) {
-      return profile->FindSteps(steps.instance_type) != nullptr;
-    });
   }
   if (!run.tells_fleet) {
     part.fleets.clear();
   }
   if (run.tells_losses) {
     part.workers.clear();  // their steps may be stretched
-    part.steps.clear();
   } else {
     part.losses.clear();
   }

@@ -51,7 +51,7 @@ ChildRuns::~ChildRuns() {
   }
 }
 
-Result<ChildRun> ChildRuns::Run(proto::JobConfig config, bool is_probed) {
+Result<ChildRun> ChildRuns::Run(proto::JobConfig config) {
   if (folder_.empty()) {
     return Status::Io(
         fmt::format("cannot make a folder in {}", fs::temp_directory_path().string()));
@@ -61,7 +61,7 @@ Result<ChildRun> ChildRuns::Run(proto::JobConfig config, bool is_probed) {
   PS_TRY(CreateDirectories(folder));
   config.run.directory = folder + "/runs";
   PS_TRY(WriteFileAtomically(folder + "/job.json", proto::PrintJobConfig(config)));
-  const Status end = Train(folder, config.run.seconds_max, is_probed);
+  const Status end = Train(folder, config.run.seconds_max);
   if (!end.ok() && end.code() != StatusCode::kUnavailable) {
     return end;
   }
@@ -75,14 +75,11 @@ Result<ChildRun> ChildRuns::Run(proto::JobConfig config, bool is_probed) {
   return Status::NotFound(fmt::format("the run left no directory in {}", config.run.directory));
 }
 
-Status ChildRuns::Train(const std::string& folder, double seconds_max, bool is_probed) {
+Status ChildRuns::Train(const std::string& folder, double seconds_max) {
   provisioner::LaunchSpec spec;
   spec.program = "/proc/self/exe";
   spec.gets_credentials = true;  // for the copies of its checkpoints
   spec.arguments = {"train", folder + "/job.json", "--no-refine"};
-  if (is_probed) {
-    spec.arguments.emplace_back("--probe");
-  }
   spec.log_path = folder + "/psctl.log";
   PS_ASSIGN(const provisioner::ProcessHandle process, launcher_->Start(spec));
   const TimePoint begin = SystemTime().Now();

@@ -28,11 +28,11 @@ class ChildRuns {
 
   /// Runs the job to its end. A run that outlasts run.seconds_max, where it has one, by a minute
   /// and a half is killed. Errors: kIo (no folder), kUnavailable (it left no directory, with its
-  /// output), kDeadlineExceeded, kCancelled. `is_probed`: its workers time passes and exchanges.
-  Result<ChildRun> Run(proto::JobConfig config, bool is_probed = false);
+  /// output), kDeadlineExceeded, kCancelled.
+  Result<ChildRun> Run(proto::JobConfig config);
 
  private:
-  Status Train(const std::string& folder, double seconds_max, bool is_probed);
+  Status Train(const std::string& folder, double seconds_max);
 
   std::string folder_;  // empty: it could not be made
   const std::unique_ptr<provisioner::Launcher> launcher_;

@@ -21,7 +21,6 @@
 #include "ps/proto/job/device_choice.h"
 #include "psctl/cli/arguments.h"
 #include "psctl/plan/child_runs.h"
-#include "psctl/view/probe_view.h"
 #include "psctl/view/profile_view.h"
 #include "run/planning/plan_arguments.h"
 #include "run/planning/planning_files.h"
@@ -264,9 +263,7 @@ class Measurement {
   Result<proto::JobProfile> Told(const provisioner::ProfileRun& run) {
     console_.err(fmt::format(
         "{}/{}  {}, {}\n", ++done_, count_, run.label, FormatDuration(run.config.run.seconds_max)));
-    PS_ASSIGN(
-        const ChildRun child,
-        runner_.Run(run.config, command_.is_instrumented && !run.tells_losses));
+    PS_ASSIGN(const ChildRun child, runner_.Run(run.config));
     PS_TRY(child.end);
     return run::LoadProfile(child.run.profile());
   }
@@ -323,15 +320,6 @@ int RunProfile(const ProfileCommand& command, const run::Console& console) {
   if (!schemes.ok()) {
     return run::Misuse(console, schemes.status());
   }
-  if (command.is_instrumented && job->config.train.local_steps > 1) {
-    return run::Misuse(
-        console,
-        Status::InvalidArgument(fmt::format(
-            "--instrument compares models of a step whose tensors travel as they are ready; with "
-            "train.local_steps {} they travel when the last minibatch is done: leave it out, or "
-            "--set train.local_steps=1",
-            job->config.train.local_steps)));
-  }
   const int minibatch_max =
       static_cast<int>(std::min<uint64_t>(kMinibatchMax, job->parts.data.train_count));
   Result<proto::JobProfile> measured =
@@ -354,13 +342,7 @@ int RunProfile(const ProfileCommand& command, const run::Console& console) {
   for (const std::string& what : update->not_fitted) {
     console.err("not fitted: " + what + "\n");
   }
-  std::string text = RenderProfile(update->profile) + "\n";
-  if (command.is_instrumented) {
-    proto::JobProfile own = *measured;  // without the fleets of an older profile
-    own.queue = update->profile.queue;
-    text += RenderProbes(own, ExchangeKindOf(job->config)) + "\n";
-  }
-  console.out(text + "written to " + command.output + "\n");
+  console.out(RenderProfile(update->profile) + "\nwritten to " + command.output + "\n");
   return run::kExitOk;
 }
 
@@ -415,10 +397,6 @@ void AddArguments(ProfileCommand* command, Arguments* arguments) {
           "The same of encodings of pushes, each with each, as in int8,int4")
       .Value("ENCODING,...");
   arguments->Add("--pull", &command->pull, "The same of pulls").Value("ENCODING,...");
-  arguments->Add(
-      "--instrument",
-      &command->is_instrumented,
-      "Time forward, backward, tensors and link too, and compare two models of a step");
   arguments->Check([command] { return CheckFigures(*command); });
 }
 

@@ -21,8 +21,6 @@ struct ProfileCommand {
   double seconds = 10;         // of a run that measures speed; there are some six
   // The length of one worker's loss curve; 0: no curves. Not said: twice `seconds`.
   std::optional<double> curve_seconds = {};
-  // Times passes and exchanges, and says what two models make of them.
-  bool is_instrumented = false;
   // Exchanges whose cost in samples to a loss is measured, each with each: numbers of local steps,
   // encodings of pushes and of pulls. Empty: the job's own.
   std::vector<std::string> local_steps;

@@ -20,10 +20,6 @@ void AddTrain(TrainCommand* command, Arguments* arguments) {
           "Profile to refine with what the run tells; ./profile.json if there is one")
       .Value("FILE");
   arguments->Add("--no-refine", &command->no_refine, "Leave the profile as it is");
-  arguments->Add(
-      "--probe",
-      &command->is_probed,
-      "Time forward, backward, tensors and exchanges, for the run's profile");
   arguments->Add("--json", &command->is_json, "Print the summary as JSON");
   arguments->Add(
       "--detach", &command->is_detached, "Return when the run listens; it goes on by itself");

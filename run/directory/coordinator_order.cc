@@ -66,7 +66,6 @@ std::vector<std::string> WordsOf(const CoordinatorOrder& order) {
     AddIf("--plan", train->plan_path, &words);
     AddIf("--profile", train->profile_path, &words);
     AddYes("--no-refine", train->no_refine, &words);
-    AddYes("--probe", train->is_probed, &words);
     AddYes("--json", train->is_json, &words);
     AddYes("--detach", train->is_detached, &words);
     AddOverrides(train->overrides, &words);
@@ -109,7 +108,6 @@ Result<CoordinatorOrder> ParseOrder(int argc, const char* const* argv) {
   train.plan_path = flags.TextOr("plan", "");
   train.profile_path = flags.TextOr("profile", "");
   PS_ASSIGN(train.no_refine, IsWanted(flags, "no-refine"));
-  PS_ASSIGN(train.is_probed, IsWanted(flags, "probe"));
   return CoordinatorOrder(std::move(train));
 }
 
@@ -135,7 +133,6 @@ Manual CoordinatorManual() {
           "FILE",
           "The profile that the run refines. Default: profile.json if it is there."},
          {"--no-refine", kYes, "Leave the profile as it is."},
-         {"--probe", kYes, "Time passes and exchanges of workers, for the profile."},
          {"--trust-launch", kYes, "Start what the job of a copy names."},
          {"--json", kYes, "Print the summary as JSON."},
          {"--detach", kYes, "Return when the run listens; it goes on by itself."}},

@@ -20,7 +20,6 @@ struct TrainOrder {
   std::string plan_path;     // empty: the job's own fleet
   std::string profile_path;  // refined or made by the run; empty: profile.json if it is there
   bool no_refine = false;    // the profile stays as it is
-  bool is_probed = false;    // its workers time passes and exchanges, for its profile
   bool is_detached = false;  // it returns when the run listens, and the run goes on
 };
 

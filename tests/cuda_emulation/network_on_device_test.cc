@@ -204,29 +204,6 @@ TEST(NetworkOnDeviceTest, ALargeModelIsRecordedInPartsSoThatGradientsLeaveBetwee
   EXPECT_EQ(repeated, fresh.gradients);
 }
 
-TEST(NetworkOnDeviceTest, AStepThatTellsOfItsForwardPassesHasTheSameBitsAndNoRecording) {
-  const auto cuda = MakeEmulated();
-  NetworkRig rig = MakeRigToRepeat(cuda.get(), 5);
-  ASSERT_TRUE(rig.Step({.step = 1, .micro_batch = 2}).ok());
-  const std::vector<std::vector<float>> expected = rig.gradients;
-  cuda_emulation::TakeGraphLaunches();
-  for (int step = 0; step < 3; ++step) {
-    std::vector<bool> told;
-    ASSERT_TRUE(rig.Step({.step = 1,
-                          .micro_batch = 2,
-                          .on_forward = [&](bool is_done) { told.push_back(is_done); }})
-                    .ok());
-    EXPECT_THAT(told, testing::ElementsAre(false, true, false, true, false, true)) << "a pair each";
-    EXPECT_EQ(rig.gradients, expected);
-  }
-  EXPECT_EQ(cuda_emulation::TakeGraphLaunches(), 0);
-  for (int step = 0; step < 3; ++step) {
-    ASSERT_TRUE(rig.Step({.step = 1, .micro_batch = 2}).ok());
-    EXPECT_EQ(rig.gradients, expected);
-  }
-  EXPECT_GT(cuda_emulation::TakeGraphLaunches(), 0) << "without it they are";
-}
-
 TEST(NetworkOnDeviceTest, ARecordingIsMadeAnewWhenMemoryHasMovedSince) {
   const auto cuda = MakeEmulated();
   NetworkRig rig = MakeRigToRepeat(cuda.get(), 3);

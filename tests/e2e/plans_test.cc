@@ -118,7 +118,6 @@ TEST_F(PlanTest, AProfileIsMeasuredPlannedWithAndRefinedByEveryLaterRunOfItsJob)
             job_.path(),
             "-o",
             path,
-            "--instrument",
             "--seconds",
             "3",
             "--curve-seconds",
@@ -136,13 +135,6 @@ TEST_F(PlanTest, AProfileIsMeasuredPlannedWithAndRefinedByEveryLaterRunOfItsJob)
   EXPECT_GE((*profile)["workers"].size(), 4U) << "four minibatches, and a slowed worker";
   EXPECT_GE((*profile)["workers"][0]["compute_s"].number(), 0.02);
   EXPECT_EQ((*profile)["fleets"].size(), 3U);
-  EXPECT_GE((*profile)["steps"].size(), (*profile)["workers"].size());
-  const auto& passes = (*profile)["steps"][0];
-  EXPECT_GE(passes["forward_s"].number() + passes["backward_s"].number(), 0.02);
-  EXPECT_GE(passes["tensors"].size(), 2U);
-  EXPECT_GT((*profile)["link"]["exchanges"].number(), 10);
-  EXPECT_GT((*profile)["link"]["round_trip_s"].number(), 0);
-  EXPECT_THAT(output.out, testing::ContainsRegex("step of a worker, ms +measured +overlap"));
   EXPECT_GT((*profile)["request_bytes_per_s"].number(), 0);
   EXPECT_THAT(output.err, HasSubstr("losses of 8 workers"));
   EXPECT_GT((*profile)["losses"].size(), 20U);

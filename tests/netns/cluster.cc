@@ -179,8 +179,7 @@ Status Cluster::Train(const std::string& job_path, double seconds_max) {
       options_.psctl,
       "train",
       job_path,
-      "--no-refine",
-      "--probe"};
+      "--no-refine"};
   spec.log_path = folder_ / "psctl.log";
   PS_ASSIGN(const provisioner::ProcessHandle process, launcher->Start(spec));
   const TimePoint deadline = SystemTime().Now() + FromSeconds(seconds_max + kRunOverheadS);

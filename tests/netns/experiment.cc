@@ -74,8 +74,6 @@ void AddToProfile(const Cell& cell, const CellResult& result, proto::JobProfile*
   const bool is_known = !profile->workers.empty() && cell.server_mbit_per_s > 0;
   if (is_known) {
     part.workers.clear();  // a device is as fast as it is alone
-    part.steps.clear();
-    part.link = {};
   }
   const double overlap = part.overlap;
   *profile = provisioner::MergeProfiles(*profile, part);
@@ -110,7 +108,6 @@ class Experiment {
     PS_ASSIGN(const Predictor predictor, Predictor::Make(profile_));
     for (Comparison& comparison : comparisons_) {
       comparison.predicted = predictor.Predict(comparison.cell);
-      PS_ASSIGN(comparison.overlap_samples_per_s, predictor.PredictOverlap(comparison.cell));
     }
     std::printf(
         "\n%s, fit: wait_share %.3f, overhead %.2f ms, residual %.1f %% over %d fleets\n\n%s",
@@ -127,16 +124,6 @@ class Experiment {
         100 * summary.max,
         100 * summary.median,
         summary.contended);
-    const ErrorSummary overlap = Summarise(comparisons_, true);
-    std::printf(
-        "by the overlap model: error %.1f %% at most, %.1f %% in the median; a worker's link "
-        "alone: "
-        "%.0f and %.0f Mbit/s, round trip %.3f ms\n",
-        100 * overlap.max,
-        100 * overlap.median,
-        profile_.link.push_bytes_per_s * 8e-6,
-        profile_.link.pull_bytes_per_s * 8e-6,
-        1000 * profile_.link.round_trip_s);
     if (plan_.loss_fleets.empty() && plan_.profile_path.empty()) {
       return Status::Ok();
     }

@@ -7,8 +7,6 @@
 #include <utility>
 
 #include "provisioner/model/job_models.h"
-#include "provisioner/model/overlap_check.h"
-#include "provisioner/model/overlap_model.h"
 #include "provisioner/model/profile_fit.h"
 #include "provisioner/model/queue_model.h"
 
@@ -40,7 +38,6 @@ Result<Predictor> Predictor::Make(const proto::JobProfile& profile) {
   }
   job.traffic = provisioner::TrafficOf(profile);
   Predictor predictor;
-  predictor.profile_ = profile;
   PS_ASSIGN(predictor.fit_, provisioner::FitQueue(job, profile.fleets));
   predictor.model_ =
       std::make_shared<provisioner::QueueSpeedModel>(job.classes, job.traffic, predictor.fit_);
@@ -58,27 +55,11 @@ provisioner::SpeedPrediction Predictor::Predict(const Cell& cell) const {
       {.hosts = cell.servers, .link_bytes_per_s = PayloadBytesPerS(cell.server_mbit_per_s)});
 }
 
-Result<double> Predictor::PredictOverlap(const Cell& cell) const {
-  std::vector<provisioner::OverlapWorker> workers;
-  for (const WorkerSpec& worker : cell.workers) {
-    PS_ASSIGN(workers.emplace_back(), provisioner::OverlapWorkerOf(profile_, worker.type()));
-  }
-  const std::vector<double> seconds = provisioner::OverlapStepSeconds(
-      workers,
-      {.hosts = cell.servers, .link_bytes_per_s = PayloadBytesPerS(cell.server_mbit_per_s)},
-      cell.overlap ? provisioner::ExchangeKind::kHidden : provisioner::ExchangeKind::kWaiting);
-  double samples_per_s = 0;
-  for (size_t i = 0; i < seconds.size(); ++i) {
-    samples_per_s += cell.workers[i].minibatch / seconds[i];
-  }
-  return samples_per_s;
-}
-
-ErrorSummary Summarise(const std::vector<Comparison>& comparisons, bool is_overlap) {
+ErrorSummary Summarise(const std::vector<Comparison>& comparisons) {
   ErrorSummary summary;
   std::vector<double> errors;
   for (const Comparison& comparison : comparisons) {
-    errors.push_back(std::abs(is_overlap ? comparison.OverlapError() : comparison.Error()));
+    errors.push_back(std::abs(comparison.Error()));
     summary.contended += comparison.contention_share >= 0.5 ? 1 : 0;
   }
   if (errors.empty()) {
@@ -95,22 +76,18 @@ ErrorSummary Summarise(const std::vector<Comparison>& comparisons, bool is_overl
 
 std::string RenderTable(const std::vector<Comparison>& comparisons) {
   std::string text =
-      "| Mbit/s | workers | measured steps/s | samples/s | queue samples/s | error | overlap "
-      "samples/s | error | not computing | link busy | bottleneck | profiled | cores |\n"
-      "|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+      "| Mbit/s | workers | measured steps/s | samples/s | predicted samples/s | error | "
+      "not computing | link busy | bottleneck | profiled | cores |\n"
+      "|---|---|---|---|---|---|---|---|---|---|---|\n";
   for (const Comparison& c : comparisons) {
     text += Format(
-        "| %.0f | %zu | %.2f | %.1f | %.1f | %+.1f %% | %.1f | %+.1f %% | %.0f %% | %.0f %% | %s | "
-        "%s | "
-        "%.2f |\n",
+        "| %.0f | %zu | %.2f | %.1f | %.1f | %+.1f %% | %.0f %% | %.0f %% | %s | %s | %.2f |\n",
         c.cell.server_mbit_per_s,
         c.cell.workers.size(),
         c.measured_steps_per_s,
         c.measured_samples_per_s,
         c.predicted.samples_per_s,
         100 * c.Error(),
-        c.overlap_samples_per_s,
-        100 * c.OverlapError(),
         100 * c.contention_share,
         100 * c.predicted.server_busy,
         std::string(provisioner::BottleneckName(c.predicted.bottleneck)).c_str(),

@@ -24,18 +24,14 @@ struct Comparison {
   double measured_steps_per_s = 0;
   double measured_samples_per_s = 0;
   provisioner::SpeedPrediction predicted;
-  double overlap_samples_per_s = 0;  // what the overlap model said
   // Mean share of the workers' time in which they do not compute.
   double contention_share = 0;
   double cpu_share = 0;
 
   double Error() const { return predicted.samples_per_s / measured_samples_per_s - 1; }
-
-  double OverlapError() const { return overlap_samples_per_s / measured_samples_per_s - 1; }
 };
 
-/// The queue model of what was measured with one and with two workers, and the overlap model of
-/// what was timed of each worker alone without a limit.
+/// The queue model of what was measured with one and with two workers.
 class Predictor {
  public:
   /// `profile` holds a worker of each type, and the fleets to fit to.
@@ -43,13 +39,9 @@ class Predictor {
 
   provisioner::SpeedPrediction Predict(const Cell& cell) const;
 
-  /// Samples/s by the overlap model. Errors: the profile has no times of one of the workers.
-  Result<double> PredictOverlap(const Cell& cell) const;
-
   const proto::QueueFit& fit() const { return fit_; }
 
  private:
-  proto::JobProfile profile_;
   proto::QueueFit fit_;
   std::shared_ptr<const provisioner::SpeedModel> model_;
 };
@@ -61,8 +53,7 @@ struct ErrorSummary {
   int contended = 0;  // contention_share of half or more
 };
 
-/// Errors of the queue model, or of the overlap model.
-ErrorSummary Summarise(const std::vector<Comparison>& comparisons, bool is_overlap = false);
+ErrorSummary Summarise(const std::vector<Comparison>& comparisons);
 
 /// As Markdown.
 std::string RenderTable(const std::vector<Comparison>& comparisons);

@@ -47,23 +47,6 @@ TEST(NetnsPredictionsTest, OverlappedWorkersShareTheLinkAndNoMore) {
   EXPECT_NEAR(predictor->Predict(cell).steps_per_s, 40, 2);
 }
 
-TEST(NetnsPredictionsTest, TheOverlapModelKnowsEachWorkerAloneAndNoFleet) {
-  proto::JobProfile profile = OverlappedProfile();
-  Cell cell;
-  cell.workers.resize(4);
-  cell.server_mbit_per_s = 80 / kPayloadShare;
-  EXPECT_FALSE(Predictor::Make(profile)->PredictOverlap(cell).ok()) << "no passes were timed";
-  profile.steps = {{"step100", 32, 0.08, 0.02, 40, {{1e6, 1}}}};
-  profile.link = {1e9, 1e9, 0, 40};
-  const auto predictor = Predictor::Make(profile);
-  EXPECT_NEAR(predictor->PredictOverlap(cell).value(), 320, 1e-3);
-  cell.server_mbit_per_s *= 8;
-  EXPECT_NEAR(predictor->PredictOverlap(cell).value(), 1280, 1e-3);
-  cell.overlap = false;
-  EXPECT_LT(predictor->PredictOverlap(cell).value(), 4 * 320 / 1.25)
-      << "12.5 ms each way, and more";
-}
-
 /// What the experiment measured without overlap, steps/s of the first 1 to 6 workers: the mean of
 /// the long runs where there were some (docs/measurements/provisioner.md).
 constexpr std::array<double, 3> kRates = {100, 200, 400};  // Mbit/s

@@ -46,7 +46,7 @@ std::string Offered(const std::string& words, int count) {
 TEST(CompletionTest, BashOffersCommandsFlagsChoicesAndRuns) {
   EXPECT_EQ(Offered("psctl tr", 2), "train ");
   EXPECT_EQ(Offered("psctl catalog ''", 3), "show check import refresh ");
-  EXPECT_EQ(Offered("psctl train --pr", 3), "--profile --probe --print-config ");
+  EXPECT_EQ(Offered("psctl train --pr", 3), "--profile --print-config ");
   EXPECT_EQ(Offered("psctl catalog show --so", 4), "--sort ");
   EXPECT_EQ(Offered("psctl completion ''", 3), "bash zsh ");
   EXPECT_EQ(Offered("psctl status ''", 3), "run-a run-b ");

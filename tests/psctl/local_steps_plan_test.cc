@@ -265,9 +265,6 @@ TEST_F(LocalStepsPlanTest, AProfileIsRefusedWhatItCannotMeasure) {
   const std::string job = "configs/fashion_mnist_mlp_bsp.json";
   EXPECT_THAT(
       ErrorOf({"profile", job, "--local-steps", "1,0"}), HasSubstr("numbers from 1 to 10000"));
-  EXPECT_THAT(
-      ErrorOf({"profile", job, "--instrument", "--set", "train.local_steps=8"}),
-      HasSubstr("tensors travel as they are ready; with train.local_steps 8"));
   EXPECT_THAT(ErrorOf({"profile", job, "--push", "int2"}), HasSubstr("--push: "));
   EXPECT_THAT(ErrorOf({"profile", job, "--pull", "topk:0.1"}), HasSubstr("exchange.pull"));
 }

@@ -26,7 +26,6 @@ TEST(CoordinatorOrderTest, AJobArrivesAsItWasOrdered) {
   order.plan_path = "plan.json";
   order.profile_path = "p.json";
   order.no_refine = true;
-  order.is_probed = true;
   order.is_json = true;
   order.is_detached = true;
   const Result<CoordinatorOrder> parsed = Parse(WordsOf(order));
@@ -39,7 +38,7 @@ TEST(CoordinatorOrderTest, AJobArrivesAsItWasOrdered) {
   EXPECT_EQ(train.overrides[2].value, "a=b --json");
   EXPECT_EQ(train.plan_path, "plan.json");
   EXPECT_EQ(train.profile_path, "p.json");
-  EXPECT_TRUE(train.no_refine && train.is_probed && train.is_json && train.is_detached);
+  EXPECT_TRUE(train.no_refine && train.is_json && train.is_detached);
 }
 
 TEST(CoordinatorOrderTest, WhatIsNotOrderedIsNotDone) {
@@ -48,7 +47,7 @@ TEST(CoordinatorOrderTest, WhatIsNotOrderedIsNotDone) {
   const Result<CoordinatorOrder> parsed = Parse(WordsOf(order));
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   const auto& train = std::get<TrainOrder>(*parsed);
-  EXPECT_FALSE(train.no_refine || train.is_probed || train.is_json || train.is_detached);
+  EXPECT_FALSE(train.no_refine || train.is_json || train.is_detached);
   EXPECT_TRUE(train.overrides.empty());
   EXPECT_EQ(train.plan_path + train.profile_path, "");
 }

@@ -20,7 +20,6 @@ namespace {
 struct TakenStep {
   std::vector<float> gradient;
   int ready_count = 0;
-  std::string told;
 
   double norm() const {
     double sum = 0;
@@ -37,8 +36,7 @@ TakenStep TakeStep(
     uint32_t micro_batch = 0,
     std::optional<client::SamplesAhead> foreseen = {},
     proto::Precision precision = proto::Precision::kF32,
-    proto::GradientDtype gradient_dtype = proto::GradientDtype::kF32,
-    bool is_watched = false) {
+    proto::GradientDtype gradient_dtype = proto::GradientDtype::kF32) {
   proto::JobConfig config;
   config.data.directory = folder.path();
   config.model.layers = {Flatten(), Linear(3)};
@@ -62,13 +60,7 @@ TakenStep TakeStep(
         << "the first step";
     (*trainer)->Foresee(*foreseen);
   }
-  if (is_watched) {
-    (*trainer)->WatchForward([&](bool is_done) { taken.told += is_done ? "]" : "["; });
-  }
-  const auto on_ready = [&](uint32_t /*tensor*/) {
-    ++taken.ready_count;
-    taken.told += "r";
-  };
+  const auto on_ready = [&](uint32_t /*tensor*/) { ++taken.ready_count; };
   const auto done = (*trainer)->Step(task, tensors, {.on_ready = on_ready});
   PS_CHECK(done.ok()) << done.status();
   return taken;
@@ -125,18 +117,6 @@ TEST(TrainerTest, AMinibatchInPiecesHasTheGradientOfTheWhole) {
   for (size_t i = 0; i < whole.gradient.size(); ++i) {
     EXPECT_NEAR(pieces.gradient[i], whole.gradient[i], 1e-6) << i;
   }
-}
-
-TEST(TrainerTest, ForwardPassesAreToldPieceByPieceAndChangeNothing) {
-  const DataFolder folder;
-  WriteIdxSet(folder, 20, 7);
-  const TakenStep pieces = TakeStep(folder, 0, 3);
-  const TakenStep watched =
-      TakeStep(folder, 0, 3, {}, proto::Precision::kF32, proto::GradientDtype::kF32, true);
-  EXPECT_EQ(watched.gradient, pieces.gradient);
-  // 8 samples in pieces of 3: "[]" is a forward pass, "r" a tensor that is ready.
-  EXPECT_EQ(watched.told, "[][][]rr");
-  EXPECT_EQ(pieces.told, "rr");
 }
 
 TEST(TrainerTest, TheJobSaysInWhichPrecisionIsMultiplied) {

@@ -230,9 +230,6 @@ Replica::Piece Network::MakePiece(const Step& step, size_t device, const PieceRa
       .is_first = range.begin == share.begin,
       .is_last = range.end == share.end,
       .is_weighed = range.end - range.begin < division.n};
-  if (device == 0 && step.options.on_forward) {
-    piece.on_forward = &step.options.on_forward;
-  }
   if (!piece.kind.is_last) {
     return piece;
   }

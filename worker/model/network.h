@@ -44,9 +44,6 @@ class Network {
     /// Gradients of the kOptimizer tensors are rounded to bfloat16 when they are final; the caller
     /// gets them so, back to back in the first half of the tensor's span.
     bool bf16_gradients = false;
-    /// Called as each forward pass of the first device begins (false) and is done (true): then the
-    /// step waits for the device there, and is not repeated from a recording. May be empty.
-    std::function<void(bool is_done)> on_forward = {};
   };
 
   /// The backends, at least one and all of one kind, outlive the network. Of n samples each of d

@@ -241,7 +241,7 @@ void Replica::Train(const Piece& piece) {
       SendTo(*piece.ahead, first_tensor, count);
     };
   }
-  if (has_copies() && piece.on_forward == nullptr) {
+  if (has_copies()) {
     recorder_->Run(piece.kind, work);
   } else {
     recorder_->RunOnce(work);
@@ -268,18 +268,8 @@ void Replica::TrainPass(
       on_final(first_tensor, count);
     }
   };
-  TellForward(piece, false);
   Forward(pass, input, logit_gradient_->floats(), false);
-  TellForward(piece, true);
   layers_->Backward(pass, input.images, logit_gradient_->floats(), nullptr);
-}
-
-/// At this place of the stream, once the device has come there.
-void Replica::TellForward(const Piece& piece, bool is_done) {
-  if (piece.on_forward != nullptr) {
-    compute_->Synchronize().Ignore("a device that is lost is told of at the end of the step");
-    (*piece.on_forward)(is_done);
-  }
 }
 
 void Replica::Evaluate(const Batch& batch) {

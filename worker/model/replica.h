@@ -112,8 +112,6 @@ class Replica {
     StepRecorder::OnTensors pack;
     std::function<void()> pack_all;
     StepRecorder::OnTensors leave;
-    /// As Network::StepOptions; null: nobody asks. Such a piece is not recorded.
-    const std::function<void(bool is_done)>* on_forward = nullptr;
   };
 
   /// `model` outlives the replica. Errors: as Network::Make.
@@ -186,7 +184,6 @@ class Replica {
   void TrainPass(const Piece& piece, const Input& input, const StepRecorder::OnTensors& on_final);
   void AddUp(kernels::Spans parts, uint32_t first_tensor, uint32_t count);
   void SendTo(const Replica& ahead, uint32_t first_tensor, uint32_t count);
-  void TellForward(const Piece& piece, bool is_done);
   void EndPiece();
 
   const Model& model_;

@@ -13,7 +13,6 @@ namespace {
 
 constexpr uint64_t kThreadsMax = 1024;  // of job.fbs, likewise
 constexpr uint64_t kMinibatchMax = 65536;
-constexpr uint64_t kProbeAfterMax = 1000000;
 
 }  // namespace
 
@@ -38,10 +37,6 @@ net::ProgramText WorkerText() {
        {"--minibatch",
         "N",
         "Samples per step. Default: what the job says of the seat, else train.minibatch."},
-       {"--probe-after",
-        "N",
-        "Times forward and backward, when each gradient is ready, and exchanges with the servers, "
-        "and says at the end what they took, in the log. The first N of each do not count."},
        {"--program",
         "JSON",
         "Becomes this program, which computes instead: its words, as [\"python3\", \"train.py\"]. "
@@ -91,9 +86,6 @@ Result<WorkerFlags> ReadWorkerFlags(const Flags& flags, const net::RunFlags& run
   }
   options.join.pid = ::getpid();
   options.join.launch = run.launch;
-  if (flags.Has("probe-after")) {
-    PS_ASSIGN(worker.probe_after, flags.Number("probe-after", 0, kProbeAfterMax));
-  }
   PS_ASSIGN(options.notices, notice::ReadNoticeFlags(flags));
   if (flags.Has("emulate-step-us")) {
     PS_ASSIGN(

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "ps/base/status.h"
@@ -13,11 +12,10 @@ namespace ps::worker {
 /// What a worker is told when it starts.
 struct WorkerFlags {
   WorkerShell::Options shell;
-  int threads = 0;                      // 0: what the job says of the seat
-  std::string device;                   // empty: likewise
-  std::optional<uint64_t> probe_after;  // see WorkerProgram
-  std::string program;                  // JSON, as worker.program of the job; empty: our own
-  std::string directory;                // in which that starts; empty: the current one
+  int threads = 0;        // 0: what the job says of the seat
+  std::string device;     // empty: likewise
+  std::string program;    // JSON, as worker.program of the job; empty: our own
+  std::string directory;  // in which that starts; empty: the current one
 };
 
 /// ps_worker's text, with all flags.

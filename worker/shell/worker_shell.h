@@ -60,7 +60,7 @@ class WorkerShell : public client::WorkerHost, public net::EndpointHandler {
   const proto::Timing& timing() const { return timing_; }
 
   /// The endpoint, as the core sees it.
-  virtual proto::Outbox* outbox() { return endpoint_.get(); }
+  proto::Outbox* outbox() { return endpoint_.get(); }
 
   /// With each tick of the core.
   virtual void OnTick() {}

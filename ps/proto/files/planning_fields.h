@@ -159,30 +159,6 @@ void VisitFields(C& c, V&& visit) {
   visit("samples", c.samples);
 }
 
-template <MaybeConst<TensorReady> C, typename V>
-void VisitFields(C& c, V&& visit) {
-  visit("bytes", c.bytes);
-  visit("ready", c.ready);
-}
-
-template <MaybeConst<StepTimes> C, typename V>
-void VisitFields(C& c, V&& visit) {
-  visit("instance_type", c.instance_type);
-  visit("minibatch", c.minibatch);
-  visit("forward_s", c.forward_s);
-  visit("backward_s", c.backward_s);
-  visit("steps", c.steps);
-  visit("tensors", c.tensors);
-}
-
-template <MaybeConst<LinkTimes> C, typename V>
-void VisitFields(C& c, V&& visit) {
-  visit("push_bytes_per_s", c.push_bytes_per_s);
-  visit("pull_bytes_per_s", c.pull_bytes_per_s);
-  visit("round_trip_s", c.round_trip_s);
-  visit("exchanges", c.exchanges);
-}
-
 template <MaybeConst<ExchangePenalty> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("local_steps", c.local_steps);
@@ -209,8 +185,6 @@ void VisitFields(C& c, V&& visit) {
   visit("push", c.push);
   visit("pull", c.pull);
   visit("workers", c.workers);
-  visit("steps", c.steps);
-  visit("link", c.link);
   visit("fleets", c.fleets);
   visit("losses", c.losses);
   visit("contention", c.contention);

@@ -52,42 +52,6 @@ Status CheckWorkers(const JobProfile& profile, const JsonValue& root, const std:
   return Status::Ok();
 }
 
-Status CheckSteps(const JobProfile& profile, const JsonValue& root, const std::string& file) {
-  std::set<std::pair<std::string_view, int>> seen;
-  for (size_t i = 0; i < profile.steps.size(); ++i) {
-    const StepTimes& steps = profile.steps[i];
-    if (!seen.emplace(steps.instance_type, steps.minibatch).second) {
-      return Repeated(root, fmt::format("steps[{}]", i), file);
-    }
-    for (size_t k = 1; k < steps.tensors.size(); ++k) {
-      if (steps.tensors[k].ready < steps.tensors[k - 1].ready) {
-        const std::string path = fmt::format("steps[{}].tensors[{}].ready", i, k);
-        return ErrorAtPath(
-            file,
-            root,
-            path,
-            fmt::format(
-                "{} is {}, before that of the tensor ahead of it; allowed: {} to 1",
-                path,
-                steps.tensors[k].ready,
-                steps.tensors[k - 1].ready));
-      }
-    }
-  }
-  const LinkTimes& link = profile.link;
-  if (link.exchanges > 0 && (link.push_bytes_per_s <= 0 || link.pull_bytes_per_s <= 0)) {
-    return ErrorAtPath(
-        file,
-        root,
-        "link.exchanges",
-        fmt::format(
-            "link.exchanges is {}, and there is no rate of both push and pull; allowed: 0, or "
-            "push_bytes_per_s and pull_bytes_per_s above 0",
-            link.exchanges));
-  }
-  return Status::Ok();
-}
-
 /// `path`: of what has them, "" or "penalties[1].".
 Status CheckEncodings(
     const ExchangeScheme& scheme,
@@ -190,17 +154,11 @@ const WorkerProfile* JobProfile::Find(std::string_view instance_type, int miniba
   return found == workers.end() ? nullptr : &*found;
 }
 
-const StepTimes* JobProfile::FindSteps(std::string_view instance_type) const {
-  const auto found = std::ranges::find(steps, instance_type, &StepTimes::instance_type);
-  return found == steps.end() ? nullptr : &*found;
-}
-
 Result<JobProfile> ParseProfile(std::string_view text, const std::string& file) {
   PS_ASSIGN(JsonValue root, ParseJson(text, file));
   PS_TRY(CheckSchema(root, ProfileSchema(), file));
   auto profile = ReadValues<JobProfile>(root, ProfileSchema());
   PS_TRY(CheckWorkers(profile, root, file));
-  PS_TRY(CheckSteps(profile, root, file));
   PS_TRY(CheckEncodings(profile.Scheme(), "", root, file));
   PS_TRY(CheckPenalties(profile, root, file));
   PS_TRY(CheckCurves(profile.curves, root, file));

@@ -117,37 +117,6 @@ struct CurveFit {
   friend bool operator==(const CurveFit&, const CurveFit&) = default;
 };
 
-/// A gradient tensor: its bytes on the wire, and the share of the backward time after which it is
-/// ready.
-struct TensorReady {
-  double bytes = 0;
-  double ready = 0;
-
-  friend bool operator==(const TensorReady&, const TensorReady&) = default;
-};
-
-/// Means of one kind of worker over many steps.
-struct StepTimes {
-  std::string instance_type;
-  int minibatch = 0;
-  double forward_s = 0;
-  double backward_s = 0;
-  int steps = 0;
-  std::vector<TensorReady> tensors = {};  // as they become ready
-
-  friend bool operator==(const StepTimes&, const StepTimes&) = default;
-};
-
-/// Between one worker, alone, and its servers.
-struct LinkTimes {
-  double push_bytes_per_s = 0;
-  double pull_bytes_per_s = 0;
-  double round_trip_s = 0;
-  int exchanges = 0;  // 0: not measured
-
-  friend bool operator==(const LinkTimes&, const LinkTimes&) = default;
-};
-
 /// How often a job exchanges, and what values travel as.
 struct ExchangeScheme {
   int local_steps = 1;       // minibatches of a worker between two exchanges (train.local_steps)
@@ -188,8 +157,6 @@ struct JobProfile {
   std::string push = "f32";            // encodings, likewise
   std::string pull = "f32";
   std::vector<WorkerProfile> workers;
-  std::vector<StepTimes> steps;
-  LinkTimes link;
   std::vector<FleetSample> fleets;
   std::vector<LossSample> losses;
   ContentionFit contention;
@@ -213,9 +180,6 @@ struct JobProfile {
         penalty.push.empty() ? push : penalty.push,
         penalty.pull.empty() ? pull : penalty.pull};
   }
-
-  /// Likewise of `steps`; of several minibatches the first.
-  const StepTimes* FindSteps(std::string_view instance_type) const;
 
   friend bool operator==(const JobProfile&, const JobProfile&) = default;
 };

@@ -16,11 +16,9 @@ namespace ps::provisioner {
 namespace {
 
 using proto::ProcessKind;
-using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
 
 TEST_F(JobFleetTest, AServerLearnsItsNumberItsShardsAndTheCoordinator) {
   StartServer(1);
@@ -553,19 +551,6 @@ TEST_F(JobFleetTest, AWorkerLearnsTheLeastDurationOfItsSteps) {
   EXPECT_THAT(
       launcher_.started[0].arguments, testing::IsSupersetOf({"--emulate-step-us", "12500"}));
   EXPECT_EQ(launcher_.started[0].program, folder_ / "ps_worker");
-}
-
-TEST_F(JobFleetTest, AWorkerIsTimedOnlyWhenItIsAskedFor) {
-  StartWorker(WorkerId(0), {});
-  EXPECT_THAT(launcher_.started.back().arguments, Not(Contains("--probe-after")));
-  JobFleet::Options options = options_;
-  options.probe_after = 5;
-  Make(options);
-  StartWorker(WorkerId(1), {});
-  const std::vector<std::string>& arguments = launcher_.started.back().arguments;
-  const auto flag = std::ranges::find(arguments, "--probe-after");
-  ASSERT_LT(flag + 1 - arguments.begin(), std::ssize(arguments));
-  EXPECT_EQ(flag[1], "5");
 }
 
 TEST_F(JobFleetTest, AWorkerLearnsWhomToAskForNotices) {

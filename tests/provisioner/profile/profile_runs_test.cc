@@ -188,34 +188,6 @@ TEST(ProfileRunsTest, EachRunAddsWhatItIsFor) {
   EXPECT_EQ(profile.workers[0].compute_s, 0.1) << "steps of such runs may be stretched";
 }
 
-TEST(ProfileRunsTest, PassesAreThoseOfALoneWorkerAndTheLinkOfOneThatWaits) {
-  ProfileRun alone = RunThatTells(true, false);
-  alone.config.workers.resize(1);
-  ProfileRun two = RunThatTells(false, true);
-  two.config.workers.resize(2);
-  proto::JobProfile told;
-  told.steps = {{"local", 64, 0.1, 0.2, 9, {{8, 1}}}};
-  told.link = {1e9, 2e9, 0.001, 30};
-  proto::JobProfile profile;
-  AddProfileRun(alone, told, &profile);
-  EXPECT_EQ(profile.link.exchanges, 30);
-  ASSERT_EQ(profile.steps.size(), 1U);
-  told.link.exchanges = 99;
-  told.steps[0].forward_s = 0.7;
-  told.steps.push_back({"local-slowed", 64, 0.3, 0.4, 9, {{8, 1}}});
-  AddProfileRun(two, told, &profile);
-  EXPECT_EQ(profile.link.exchanges, 30) << "workers that share it say nothing of one";
-  ASSERT_EQ(profile.steps.size(), 2U) << "of a type that is never alone the fleet tells";
-  EXPECT_EQ(profile.steps[0].forward_s, 0.1) << "both share this machine";
-  ProfileRun curve = alone;
-  curve.tells_losses = true;
-  AddProfileRun(curve, told, &profile);
-  EXPECT_EQ(profile.steps[0].forward_s, 0.1) << "steps of such runs may be stretched";
-  alone.tells_bandwidth = false;
-  AddProfileRun(alone, told, &profile);
-  EXPECT_EQ(profile.steps[0].forward_s, 0.7) << "the newest";
-}
-
 std::vector<ProfileRun> CurveRuns(const proto::JobConfig& job, int repeats = 1) {
   const CurveSettings settings{
       .compute_s = 0.1, .push_bytes = 1.5e6, .processors = 2, .seconds = 30, .repeats = repeats};
