@@ -224,8 +224,9 @@ Result<std::vector<ForecastScore>> ScorePredictor(
         const CountBand band = bands[i].At(told, most);
         ++score.bands;
         score.band_width += band.high - band.low;
-        score.band_narrowest += band.high == band.low ? 1 : 0;
         score.band_coverage += band.Holds(count) ? 1 : 0;
+        score.coverage_without_low += band.Holds(count) && count != band.low ? 1 : 0;
+        score.coverage_without_high += band.Holds(count) && count != band.high ? 1 : 0;
       }
       bands[i].Expect(now + horizon - 1, told, count, most);
       score.horizon = horizon;
@@ -243,7 +244,8 @@ Result<std::vector<ForecastScore>> ScorePredictor(
     score.window_error /= forecasts;
     score.band_coverage /= with_band;
     score.band_width /= with_band;
-    score.band_narrowest /= with_band;
+    score.coverage_without_low /= with_band;
+    score.coverage_without_high /= with_band;
     score.next = next[score.horizon - 1];
     bands[i].Learn(counts.size() - 1);
     if (bands[i].IsReady()) {

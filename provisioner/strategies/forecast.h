@@ -49,12 +49,14 @@ std::vector<std::string_view> PredictorNames();
 
 /// How a predictor did over a trace.
 struct ForecastScore {
-  size_t horizon = 0;         // intervals ahead
-  double error = 0;           // mean |forecast - count| at the horizon
-  double window_error = 0;    // the same, mean over all intervals up to the horizon
-  double band_coverage = 0;   // share of counts within the band
-  double band_width = 0;      // mean, machines
-  double band_narrowest = 0;  // share of bands that were a single count
+  size_t horizon = 0;        // intervals ahead
+  double error = 0;          // mean |forecast - count| at the horizon
+  double window_error = 0;   // the same, mean over all intervals up to the horizon
+  double band_coverage = 0;  // share of counts within the band
+  double band_width = 0;     // mean, machines
+  // Likewise of bands without their lowest, or highest, count: no band is narrower by less.
+  double coverage_without_low = 0;
+  double coverage_without_high = 0;
   size_t forecasts = 0;
   size_t bands = 0;  // of those that had one: not the first ones; 0: no share is known
   double next = 0;   // forecast from the trace's end

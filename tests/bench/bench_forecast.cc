@@ -1,7 +1,7 @@
 // How many counts the bands of `psctl forecast` hold, by trace, predictor and intervals ahead, and
 // how wide they are. Needs no quiet machine: it measures no time. Run it in the root of the source
-// tree. Fails where a band holds over 3 points less than it promises, or more though it could be
-// narrower.
+// tree. Fails where a band holds over 3 points less than it promises, or a count narrower over 3
+// points more.
 //     bench_forecast [UNIT=FILE...]     UNIT: s, ms or h, for traces beside those of tests/data
 
 #include <algorithm>
@@ -23,15 +23,13 @@ constexpr double kIntervalsS[] = {60, 600, 3600};
 constexpr size_t kForecastsMax = 2000;
 constexpr double kMargin = 0.03;
 constexpr size_t kTellingForecasts = 150;  // fewer say nothing of 3 points
-constexpr double kNarrowest = 0.1;  // share of bands of a single count from which none is too wide
 
 bool IsOff(const provisioner::ForecastScore& score, double band) {
   if (score.forecasts < kTellingForecasts) {
     return false;
   }
-  const bool can_be_narrower = score.band_narrowest < kNarrowest && score.band_width >= 1;
-  return score.band_coverage < band - kMargin ||
-         (can_be_narrower && score.band_coverage > band + kMargin);
+  const double narrower = std::max(score.coverage_without_low, score.coverage_without_high);
+  return score.band_coverage < band - kMargin || narrower > band + kMargin;
 }
 
 /// Returns how many bands are off.
@@ -67,7 +65,7 @@ Result<int> AddRows(const TraceFile& file, bool is_tiny, Table* table) {
                Fixed(100 * band, 0),
                Fixed(100 * score.band_coverage, 1),
                Fixed(score.band_width, 2),
-               Fixed(100 * score.band_narrowest, 0),
+               Fixed(100 * std::max(score.coverage_without_low, score.coverage_without_high), 1),
                std::to_string(score.forecasts),
                is_off ? "OFF" : ""});
         }
@@ -89,7 +87,7 @@ int Run(int argc, char** argv) {
        "band, %",
        "held, %",
        "width",
-       "single, %",
+       "a count less, %",
        "forecasts",
        ""});
   int off = 0;

@@ -79,9 +79,9 @@ std::vector<uint32_t> CountsIn(const char* path, double unit_s, double interval_
   return trace.ok() ? CountsOf(*trace, interval_s).value() : std::vector<uint32_t>{};
 }
 
-/// Within 3 points of what was asked for, on every trace here. More is held only where no band
-/// could be narrower: at least every tenth was a single count, or the mean is less than one machine
-/// wide.
+/// Within 3 points of what was asked for, on every trace here. Bands are whole machines, so that
+/// some have to hold more: then those without their lowest, or their highest, count hold no more
+/// than 3 points too much, and a randomised edge between the two holds what was asked for.
 TEST(ForecastBandTraceTest, BandsHoldWhatTheyPromiseOnEveryTrace) {
   const struct {
     const char* path;
@@ -116,9 +116,8 @@ TEST(ForecastBandTraceTest, BandsHoldWhatTheyPromiseOnEveryTrace) {
               score.horizon,
               band);
           EXPECT_GE(score.band_coverage, band - 0.03) << what;
-          if (score.band_narrowest < 0.1 && score.band_width >= 1) {
-            EXPECT_LE(score.band_coverage, band + 0.03) << what << " width " << score.band_width;
-          }
+          EXPECT_LE(score.coverage_without_low, band + 0.03) << what;
+          EXPECT_LE(score.coverage_without_high, band + 0.03) << what;
         }
       }
     }
