@@ -52,6 +52,16 @@ double ErrorQuantile(double probability) {
   return probability < 0.5 ? -residuals : residuals;
 }
 
+double ErrorProbability(double residuals) {
+  const double reach = std::min(std::abs(residuals), std::rbegin(kErrorShares)->residuals);
+  const ErrorShare* const above = std::ranges::lower_bound(
+      std::begin(kErrorShares) + 1, std::end(kErrorShares), reach, {}, &ErrorShare::residuals);
+  const ErrorShare& below = *(above - 1);
+  const double part = (reach - below.residuals) / (above->residuals - below.residuals);
+  const double inside = std::lerp(below.inside, above->inside, part);
+  return (residuals < 0 ? 1 - inside : 1 + inside) / 2;
+}
+
 double SpeedResidualAt(double residual, const FleetSize& size, const FleetSize& measured) {
   constexpr double kWorkersGrowth = 1.5;
   constexpr double kHostsGrowth = 4.5;

@@ -14,6 +14,9 @@ namespace ps::provisioner {
 /// those of a normal distribution. Probabilities that so few can't tell have the largest error of
 /// all. Requires: 0 < probability < 1.
 double ErrorQuantile(double probability);
+/// The probability with which it stays below so many residuals: the inverse, as far as the errors
+/// can tell.
+double ErrorProbability(double residuals);
 
 /// How large a fleet is, as far as its speed has to be extrapolated.
 struct FleetSize {

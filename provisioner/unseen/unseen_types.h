@@ -31,7 +31,7 @@ struct UnseenType {
   double compute_s = 0;
   double low_s = 0;  // with the probability that was asked for
   double high_s = 0;
-  double deviation = 0;  // of its logarithm, of a normal law that is as wide there
+  double deviation = 0;  // of its logarithm: a residual (ErrorQuantile) that is as wide there
 };
 
 struct UnseenRequest {

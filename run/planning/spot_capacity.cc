@@ -6,6 +6,7 @@
 #include <queue>
 #include <utility>
 
+#include "provisioner/model/prediction_interval.h"
 #include "provisioner/planner/fleet_judge.h"
 #include "provisioner/planner/zone_prices.h"
 
@@ -114,10 +115,6 @@ class HeldPool {
   std::vector<size_t> free_;
   std::vector<Held> held_;
 };
-
-double NormalCdf(double value) {
-  return std::erfc(-value / std::sqrt(2.0)) / 2;
-}
 
 }  // namespace
 
@@ -256,9 +253,10 @@ CapacityOutlook SpotCapacity::Expect(
       // Nothing is in doubt of the start.
       const double spread =
           std::log(std::max(limit_s - choice.start_s, 0.0) / (run.seconds - choice.start_s));
-      outlook.in_time += !std::isfinite(seconds_max)
-                             ? 1
-                             : (deviation > 0 ? NormalCdf(spread / deviation) : spread >= 0);
+      outlook.in_time +=
+          !std::isfinite(seconds_max)
+              ? 1
+              : (deviation > 0 ? provisioner::ErrorProbability(spread / deviation) : spread >= 0);
     }
     for (size_t k = 0; k < run.points.size(); ++k) {
       if (k == outlook.points.size()) {

@@ -225,8 +225,17 @@ TEST(PredictionInterval, QuantilesAreAlikeToBothSidesAndGrow) {
   double last = 0;
   for (double probability = 0.51; probability < 0.999; probability += 0.01) {
     EXPECT_GT(ErrorQuantile(probability), last) << probability;
+    EXPECT_NEAR(ErrorProbability(ErrorQuantile(probability)), probability, 1e-9);
+    EXPECT_NEAR(ErrorProbability(-ErrorQuantile(probability)), 1 - probability, 1e-9);
     last = ErrorQuantile(probability);
   }
+}
+
+TEST(PredictionInterval, NothingIsSurerThanTheErrorsCanTell) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_NEAR(ErrorProbability(infinity), 0.999, 1e-12);
+  EXPECT_NEAR(ErrorProbability(-infinity), 0.001, 1e-12);
+  EXPECT_EQ(ErrorProbability(0), 0.5);
 }
 
 TEST(PredictionInterval, HoldsTheValueAndGrowsWithConfidenceAndResidual) {
