@@ -53,6 +53,16 @@ TEST(ProfileTest, PrintedProfilesReadBackTheSame) {
   EXPECT_EQ(*again, profile);
 }
 
+/// What was measured with it is as good as before.
+TEST(ProfileTest, OneOfAnEarlierProgramIsReadWithoutWhatNobodyUsesAnyMore) {
+  const auto parsed = ParseProfile(
+      R"({"job": "a", "parameter_bytes": 8, "steps": [{"instance_type": "x"}], "link": {}})",
+      "p.json");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->parameter_bytes, 8U);
+  EXPECT_FALSE(ParseProfile(R"({"job": "a", "parameter_bytes": 8, "stop": 1})", "p.json").ok());
+}
+
 TEST(ProfileTest, WhatIsNotSaidHasTheStructsDefault) {
   const auto parsed = ParseProfile(R"({"job": "a", "parameter_bytes": 8})", "p.json");
   ASSERT_TRUE(parsed.ok()) << parsed.status();

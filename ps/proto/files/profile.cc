@@ -156,6 +156,10 @@ const WorkerProfile* JobProfile::Find(std::string_view instance_type, int miniba
 
 Result<JobProfile> ParseProfile(std::string_view text, const std::string& file) {
   PS_ASSIGN(JsonValue root, ParseJson(text, file));
+  // What programs before 2026-11-29 timed for a model that is gone.
+  std::erase_if(root.children, [](const JsonValue& child) {
+    return child.key == "steps" || child.key == "link";
+  });
   PS_TRY(CheckSchema(root, ProfileSchema(), file));
   auto profile = ReadValues<JobProfile>(root, ProfileSchema());
   PS_TRY(CheckWorkers(profile, root, file));
