@@ -2,7 +2,8 @@
 
 #include <fmt/core.h>
 
-#include "provisioner/fleet/host_key.h"
+#include "provisioner/fleet/machine_keys.h"
+#include "provisioner/rental/machine_script.h"
 #include "provisioner/rental/open_provider.h"
 #include "provisioner/rental/rent_settings.h"
 #include "provisioner/rental/rental_check.h"
@@ -38,9 +39,13 @@ Result<std::unique_ptr<RentedMachines>> RentedMachines::Open(
   }
   const std::string folder = directory.paths().rentals();
   std::unique_ptr<RentedMachines> machines(new RentedMachines(config.budget, folder + "/notes"));
-  PS_ASSIGN(const provisioner::HostKey key, provisioner::HostKeyIn(folder));
-  machines->known_hosts_ = provisioner::KnownHostsIn(folder);
-  PS_ASSIGN(std::string script, provisioner::MachineScript(launch.rent.watch_min, setup, key));
+  machines->keys_ = folder;
+  provisioner::MachineBoot boot;
+  boot.watch_min = launch.rent.watch_min;
+  boot.setup = setup;
+  boot.user = launch.rent.user;
+  PS_ASSIGN(boot.keys, provisioner::MachineKeysIn(folder));
+  PS_ASSIGN(std::string script, provisioner::MachineScript(boot));
   provisioner::RentalDesk::Options options;
   options.rental =
       provisioner::RentalOptionsOf(config, RentalRunName(directory.paths()), std::move(script));

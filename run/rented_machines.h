@@ -28,7 +28,8 @@ class RentedMachines {
 
   provisioner::RentalDesk::Summary summary() const { return desk_->summary(); }
 
-  const std::string& known_hosts() const { return known_hosts_; }
+  /// The folder of the keys that they show and let in.
+  const std::string& keys() const { return keys_; }
 
   /// What they will cost and how far the budget goes, as names and values, before the first one is
   /// rented; empty for a run that goes on.
@@ -54,7 +55,7 @@ class RentedMachines {
 
   const proto::BudgetConfig budget_;
   provisioner::RentalFiles notes_;
-  std::string known_hosts_;
+  std::string keys_;
   std::vector<std::pair<std::string, std::string>> outlook_;
   std::string warning_;
   std::unique_ptr<provisioner::RentalDesk> desk_;

@@ -179,7 +179,7 @@ Status TrainRun::Prepare() {
   PS_ASSIGN(rented_, RentedMachines::Open(config_, directory_));
   if (rented_ != nullptr) {
     fleet.rented = rented_->hosts();
-    fleet.known_hosts = rented_->known_hosts();
+    fleet.machine_keys = rented_->keys();
   }
   PS_TRY(WriteClasses());
   PS_TRY(directory_.WriteAddress(address_));

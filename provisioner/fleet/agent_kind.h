@@ -31,8 +31,8 @@ struct RemoteProcess {
   LaunchId launch;
   std::string log_path;
   std::string token_file;  // of this machine
-  /// A file with the key that the host shows, if it is rented and may still boot. Else empty.
-  std::string known_hosts;
+  /// The folder of its keys (MachineKeysIn), if the host is rented and may still boot. Else empty.
+  std::string machine_keys;
 };
 
 /// What its ps_agent is told.

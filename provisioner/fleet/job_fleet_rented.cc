@@ -58,7 +58,7 @@ void JobFleet::OnMachine(const RentalEvent& event) {
                  (rent.private_address ? event.machine.private_address : event.machine.address);
   process.zone = event.machine.pool.zone;
   process.cpus = worker.group.threads;
-  process.known_hosts = options_.known_hosts;
+  process.machine_keys = options_.machine_keys;
   StartAgent(
       SpecOf(event.seat.kind, event.seat.index, event.seat.launch),
       std::move(process),

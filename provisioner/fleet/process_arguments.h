@@ -34,10 +34,10 @@ struct FleetOptions {
   std::string job_name;  // for batch systems
   /// Flags of ps_worker for what is to compute in its place (worker.program).
   std::vector<std::string> worker_flags = {};
-  /// Where workers' machines come from, when they are rented; outlives the fleet. And the file with
-  /// the only key that these may show.
+  /// Where workers' machines come from, when they are rented; outlives the fleet. And the folder of
+  /// their keys.
   RentedHosts* rented = nullptr;
-  std::string known_hosts = {};
+  std::string machine_keys = {};
   const TimeSource* time = &SystemTime();
   /// Tells what people of the run are to know. Null: it is in the fleet's log alone.
   std::function<void(proto::EventCode code, std::initializer_list<LogField> fields)> tell = nullptr;

@@ -14,6 +14,7 @@
 #include <optional>
 #include <utility>
 
+#include "provisioner/fleet/machine_keys.h"
 #include "provisioner/fleet/ssh_turn.h"
 #include "ps/base/file.h"
 #include "ps/base/random.h"
@@ -370,7 +371,7 @@ std::vector<std::string> SshWords(
     const std::string& host,
     const std::string& ssh_config,
     Duration answer_limit,
-    const std::string& known_hosts) {
+    const std::string& machine_keys) {
   std::vector<std::string> words = {"ssh", "-T", "-x", "-a"};
   if (!ssh_config.empty()) {
     words.insert(words.end(), {"-F", ssh_config});
@@ -387,12 +388,14 @@ std::vector<std::string> SshWords(
         std::string("LogLevel=ERROR")}) {
     words.insert(words.end(), {"-o", option});
   }
-  if (!known_hosts.empty()) {
+  if (!machine_keys.empty()) {
     for (const std::string& option :
-         {"UserKnownHostsFile=" + known_hosts,
+         {"UserKnownHostsFile=" + KnownHostsIn(machine_keys),
           std::string("GlobalKnownHostsFile=/dev/null"),
           std::string("StrictHostKeyChecking=yes"),
-          std::string("HostKeyAlgorithms=ssh-ed25519")}) {
+          std::string("HostKeyAlgorithms=ssh-ed25519"),
+          "IdentityFile=" + LoginKeyIn(machine_keys),
+          std::string("IdentitiesOnly=yes")}) {
       words.insert(words.end(), {"-o", option});
     }
   }
@@ -415,7 +418,7 @@ std::string ContentName(std::string_view bytes) {
 AgentEnd RunOverSsh(const SshJob& job, const AgentWishes& wishes) {
   const Result<MappedFile> program = MappedFile::Open(job.program);
   std::vector<std::string> words =
-      SshWords(job.host, job.ssh_config, job.answer_limit, job.known_hosts);
+      SshWords(job.host, job.ssh_config, job.answer_limit, job.machine_keys);
   words.emplace_back(kBootstrap);
   SshTurn turn(job.turns, job.host);
   Random random(static_cast<uint64_t>(::getpid()));

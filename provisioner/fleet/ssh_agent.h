@@ -10,8 +10,9 @@ namespace ps::provisioner {
 struct SshJob {
   std::string host;
   std::string ssh_config;  // empty: the user's own
-  /// A file that has the only key that hosts may show. Empty: as ssh itself decides.
-  std::string known_hosts;
+  /// The folder of the rented machine's keys (MachineKeysIn): the only one that it may show, and
+  /// the one that lets us in. Empty: as ssh itself decides.
+  std::string machine_keys;
   std::string program;  // a file of this machine
   std::string needs;    // a file or folder that the host has to have; empty: none
   std::string token;
@@ -33,12 +34,12 @@ struct SshJob {
 AgentEnd RunOverSsh(const SshJob& job, const AgentWishes& wishes);
 
 /// The command that runs a command line on `host`, which comes behind as one more word.
-/// `known_hosts`: see SshJob.
+/// `machine_keys`: see SshJob.
 std::vector<std::string> SshWords(
     const std::string& host,
     const std::string& ssh_config,
     Duration answer_limit,
-    const std::string& known_hosts = "");
+    const std::string& machine_keys = "");
 
 /// The command line on a host behind which a process of ours runs there (MachineScript).
 std::string_view SshBootstrap();

@@ -120,10 +120,10 @@ class Ssh final : public AgentKind {
     if (!launch.ssh_config.empty()) {
       call.flags.insert(call.flags.end(), {"--ssh-config", launch.ssh_config});
     }
-    if (!process.known_hosts.empty()) {
+    if (!process.machine_keys.empty()) {
       call.flags.insert(
           call.flags.end(),
-          {"--known-hosts", process.known_hosts, "--boot-s", std::to_string(launch.rent.boot_s)});
+          {"--machine-keys", process.machine_keys, "--boot-s", std::to_string(launch.rent.boot_s)});
     }
     return call;
   }
@@ -133,9 +133,10 @@ class Ssh final : public AgentKind {
         {"--host", "HOST", "ssh: where. Required there."},
         {"--token-file", "FILE", "ssh: what lets the program into the run; becomes its stdin."},
         {"--ssh-config", "FILE", "ssh: its configuration. Default: the user's own."},
-        {"--known-hosts",
-         "FILE",
-         "ssh: the only key that the host may show. Default: as ssh has it."},
+        {"--machine-keys",
+         "DIR",
+         "ssh: the only key that the host may show, and the one that lets us in. Default: as ssh "
+         "has them."},
         {"--boot-s", "S", "ssh: seconds that the host may need to let anybody in. Default: 0."}};
   }
 
@@ -150,7 +151,7 @@ class Ssh final : public AgentKind {
     const std::string folder = fs::path(token_file).parent_path().string();
     job.turns = folder.empty() ? "." : folder;
     job.ssh_config = flags.TextOr("ssh-config", "");
-    job.known_hosts = flags.TextOr("known-hosts", "");
+    job.machine_keys = flags.TextOr("machine-keys", "");
     if (flags.Has("boot-s")) {
       PS_ASSIGN(const uint64_t boot_s, flags.Number("boot-s", 0, kBootSecondsMax));
       job.boot_limit = std::chrono::seconds(boot_s);

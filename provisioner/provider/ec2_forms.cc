@@ -54,7 +54,7 @@ void AddSetup(
     form->Add(at + "BlockDeviceMapping.1.Ebs.DeleteOnTermination", "true");
   }
   // A machine that ends itself is gone, and costs nothing more.
-  form->Add(at + "InstanceInitiatedShutdownBehavior", "terminate");
+  form->Add(at + "InstanceInitiatedShutdownBehavior", setup.keeps_disk ? "stop" : "terminate");
   // Keys of the role for programs that ask with a token alone; containers are one hop away.
   form->Add(at + "MetadataOptions.HttpTokens", "required");
   form->Add(at + "MetadataOptions.HttpPutResponseHopLimit", "2");

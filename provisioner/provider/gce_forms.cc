@@ -36,7 +36,7 @@ void WriteScheduling(
   json->BeginObject("scheduling");
   json->Field("provisioningModel", pool.is_spot ? "SPOT" : "STANDARD");
   if (pool.is_spot || seconds > 0) {
-    json->Field("instanceTerminationAction", "DELETE");
+    json->Field("instanceTerminationAction", setup.keeps_disk ? "STOP" : "DELETE");
   }
   if (seconds > 0) {
     json->BeginObject("maxRunDuration");

@@ -34,6 +34,9 @@ struct MachineSetup {
   std::string user_data;       // a script that the machine runs at its first boot, as root
   /// The provider itself ends the machine after so long, where it can. 0: never.
   Duration run_max{};
+  /// One that shuts itself down stops, and stays with its disk until it is released. Else it ends
+  /// for good.
+  bool keeps_disk = false;
 };
 
 /// One machine, from whichever of the pools has one.

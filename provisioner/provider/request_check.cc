@@ -53,6 +53,9 @@ void AddSetup(const MachineSetup& setup, Digest* digest) {
     digest->Add(*text);
   }
   digest->Add(fmt::format("{} {}", setup.disk_gib, setup.run_max.count()));
+  if (setup.keeps_disk) {
+    digest->Add("keeps disk");
+  }
 }
 
 }  // namespace

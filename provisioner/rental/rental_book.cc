@@ -14,14 +14,13 @@ namespace {
 
 constexpr size_t kReleasesMax = 100;
 
-/// What differs between two requests, tags and all, differs in their tokens.
-std::string TokenOf(const std::string& run, uint64_t number, const RentRequest& request) {
+}  // namespace
+
+std::string RentalToken(const std::string& run, uint64_t number, const RentRequest& request) {
   constexpr size_t kDigits = 40;
   const std::string text = fmt::format("{}\n{}\n{}", run, number, RequestDigest(request));
   return "r-" + crypto::HexOf(crypto::Sha256Of(std::as_bytes(std::span(text)))).substr(0, kDigits);
 }
-
-}  // namespace
 
 Result<RentalBook> RentalBook::Open(RentalOptions options, RentalNotes* notes, RentalTime time) {
   RentalBook book(std::move(options), notes);
@@ -120,7 +119,7 @@ void RentalBook::RentFor(const RentalSeat& seat, const std::vector<Pool>& pools,
     Fail(seat, memory_.WhyLeftOut(pools, time.now));
     return;
   }
-  rental.note.token = TokenOf(options_.run, rental.note.number, RequestOf(rental.note));
+  rental.note.token = RentalToken(options_.run, rental.note.number, RequestOf(rental.note));
   rental.seat = seat;
   rental.since = rental.ask_at = time.now;
   next_number_++;

@@ -19,6 +19,12 @@ namespace ps::provisioner {
 inline constexpr std::string_view kRunTag = "spotps-run";
 inline constexpr std::string_view kRentalTag = "spotps-rental";
 
+/// On the machine of a run's coordinator, which has what the run made.
+inline constexpr std::string_view kHeadTag = "spotps-head";
+
+/// The token of a run's rental: what differs between two requests, tags and all, differs in it.
+std::string RentalToken(const std::string& run, uint64_t number, const RentRequest& request);
+
 struct RentalOptions {
   std::string run;          // a-z, 0-9 and "-"; no other run has it
   std::vector<Pool> pools;  // whose prices are watched

@@ -58,33 +58,9 @@ class RentedTest : public ElsewhereTest {
             user != nullptr ? user->pw_name : "root"));
   }
 
-  /// What the machine does with its user data: it runs it, under a folder of its own, where
-  /// restarting sshd gives this place's sshd the key that it got.
   void Boot() {
     ASSERT_TRUE(WaitUntil([&] { return !cloud_.Machines().empty(); }, kRunPatience));
-    WriteText(place_folder_ / "user_data", cloud_.Machines().front()["setup"]["UserData"].text());
-    Shell(folder_, fmt::format("cd {}; base64 -d user_data > script", place_folder_.path()));
-    RunScript();
-  }
-
-  void RunScript() {
-    const std::string folder = place_folder_.path();
-    Shell(
-        folder_,
-        fmt::format(
-            R"(set -e
-cd {0}
-mkdir -p root/etc/ssh root/var/log stubs
-cat > stubs/systemctl <<'END'
-#!/bin/sh
-cp {0}/root/etc/ssh/ssh_host_ed25519_key {0}/host
-kill -HUP $(cat {0}/sshd.pid)
-END
-printf '#!/bin/sh\n' > stubs/setsid
-printf '#!/bin/sh\ntouch {0}/shut_down\n' > stubs/shutdown
-chmod +x stubs/*
-SPOTPS_ROOT={0}/root PATH={0}/stubs:$PATH sh script)",
-            folder));
+    BootEc2(folder_, place_folder_, cloud_.Machines().front());
   }
 
   void MovePrices(double usd) {
@@ -295,7 +271,7 @@ TEST_F(RentedTest, MachinesOfComputeEngineAreRentedAndGoBackToo) {
       WriteText(place_folder_ / "script", items[i]["value"].text());
     }
   }
-  RunScript();
+  BootPlace(folder_, place_folder_);
   AwaitWorker(&run);
   EXPECT_EQ(cloud.Machines().size(), 2U);
   EXPECT_EQ(run.Status()->usd_per_hour, 72) << "as the job says";

@@ -70,6 +70,8 @@ TEST(JobTrustTest, EveryTextThatStartsSomethingOrNamesAPlaceIsAskedAbout) {
           "launch.rent.setup",
           "launch.rent.project",
           "launch.rent.endpoint",
+          "launch.rent.head.image",
+          "launch.rent.head.role",
           "launch.hosts[0].host",
           "launch.ssh_config",
           "launch.sbatch",

@@ -95,10 +95,13 @@ Result<JobConfig> ReadConfig(JsonValue& root, const std::string& file_name) {
 Result<JobConfig> ParseJobConfig(
     std::string_view text,
     const std::string& file_name,
-    const std::vector<ConfigOverride>& overrides) {
+    const std::vector<ConfigOverride>& overrides,
+    DataPlace data) {
   PS_ASSIGN(JsonValue root, ParseTree(text, file_name, overrides));
   PS_ASSIGN(JobConfig config, ReadConfig(root, file_name));
-  PS_TRY(CheckDataset(config, root, file_name));
+  if (data == DataPlace::kHere) {
+    PS_TRY(CheckDataset(config, root, file_name));
+  }
   return config;
 }
 
@@ -116,9 +119,9 @@ Result<JobConfig> WithOverrides(
 }
 
 Result<JobConfig> LoadJobConfig(
-    const std::string& path, const std::vector<ConfigOverride>& overrides) {
+    const std::string& path, const std::vector<ConfigOverride>& overrides, DataPlace data) {
   PS_ASSIGN(const std::string text, ReadJobFile(path));
-  return ParseJobConfig(text, path, overrides);
+  return ParseJobConfig(text, path, overrides, data);
 }
 
 Status AtItsField(

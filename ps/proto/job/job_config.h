@@ -324,6 +324,18 @@ struct ZoneConfig {
   friend bool operator==(const ZoneConfig&, const ZoneConfig&) = default;
 };
 
+/// The stable machine for coordinator and servers (launch.rent.head).
+struct RentHeadConfig {
+  std::string type;   // empty: none is rented
+  std::string image;  // empty: that of workers
+  std::string role;
+  uint32_t disk_gib = 0;  // 0: as the image has it
+  uint32_t keep_h = 24;
+  float usd_per_hour = 0;  // where the provider does not tell; 0: not known
+
+  friend bool operator==(const RentHeadConfig&, const RentHeadConfig&) = default;
+};
+
 /// What is rented for each worker (launch.rent).
 struct RentConfig {
   std::string region;
@@ -346,6 +358,7 @@ struct RentConfig {
   float usd_per_hour = 0;  // where the provider does not tell; 0: not known
   std::string project;
   std::string endpoint;  // empty: the provider's own
+  RentHeadConfig head;
 
   friend bool operator==(const RentConfig&, const RentConfig&) = default;
 };
@@ -479,16 +492,22 @@ struct ConfigOverride {
   std::string value;
 };
 
+/// Whether the run's data have to be on this machine's disk.
+enum class DataPlace : uint8_t { kHere, kElsewhere };
+
 /// Reads, parses and validates a job file: JSON with // and /* */ comments, checked against
 /// job.fbs. Overrides are applied before validation. Errors: kInvalidArgument with one message of
 /// the form "FILE:LINE:COLUMN: what is wrong; what is allowed; did you mean X?" (FILE is "--set"
 /// for overrides), kNotFound when there is no such file.
 Result<JobConfig> LoadJobConfig(
-    const std::string& path, const std::vector<ConfigOverride>& overrides = {});
+    const std::string& path,
+    const std::vector<ConfigOverride>& overrides = {},
+    DataPlace data = DataPlace::kHere);
 Result<JobConfig> ParseJobConfig(
     std::string_view text,
     const std::string& file_name,
-    const std::vector<ConfigOverride>& overrides = {});
+    const std::vector<ConfigOverride>& overrides = {},
+    DataPlace data = DataPlace::kHere);
 
 /// Reads what another process of this build printed with PrintJobConfig. Checks everything but the
 /// dataset's directory, which only workers need to have. Errors: kInvalidArgument.

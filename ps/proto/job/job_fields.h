@@ -220,6 +220,16 @@ void VisitFields(C& c, V&& visit) {
   visit("sbatch", c.sbatch);
 }
 
+template <MaybeConst<RentHeadConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("type", c.type);
+  visit("image", c.image);
+  visit("role", c.role);
+  visit("disk_gib", c.disk_gib);
+  visit("keep_h", c.keep_h);
+  visit("usd_per_hour", c.usd_per_hour);
+}
+
 template <MaybeConst<RentConfig> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("region", c.region);
@@ -242,6 +252,7 @@ void VisitFields(C& c, V&& visit) {
   visit("usd_per_hour", c.usd_per_hour);
   visit("project", c.project);
   visit("endpoint", c.endpoint);
+  visit("head", c.head);
 }
 
 template <MaybeConst<BudgetConfig> C, typename V>

@@ -44,6 +44,7 @@ constexpr auto kHarmless = std::to_array<std::string_view>({
     "launch.rent.region",  // the image and the endpoint are asked about
     "launch.rent.zones",
     "launch.rent.types",
+    "launch.rent.head.type",
     "launch.rent.user",
     "launch.hosts.zone",  // a label; the host beside it is asked about
     "servers.hosts.zone",

@@ -148,4 +148,34 @@ inline std::string Shell(const TemporaryFolder& folder, const std::string& comma
   return output.out;
 }
 
+/// What a rented machine does with its user data, the file `script` of the place of an sshd: it
+/// runs it, under a folder of its own, where restarting sshd gives this place's sshd the key that
+/// it got.
+inline void BootPlace(const TemporaryFolder& folder, const TemporaryFolder& place) {
+  Shell(
+      folder,
+      fmt::format(
+          R"(set -e
+cd {0}
+mkdir -p root/etc/ssh root/var/log stubs
+cat > stubs/systemctl <<'END'
+#!/bin/sh
+cp {0}/root/etc/ssh/ssh_host_ed25519_key {0}/host
+kill -HUP $(cat {0}/sshd.pid)
+END
+printf '#!/bin/sh\n' > stubs/setsid
+printf '#!/bin/sh\ntouch {0}/shut_down\n' > stubs/shutdown
+chmod +x stubs/*
+SPOTPS_ROOT={0}/root PATH={0}/stubs:$PATH sh script)",
+          place.path()));
+}
+
+/// The same of a machine of the EC2 server's book.
+inline void BootEc2(
+    const TemporaryFolder& folder, const TemporaryFolder& place, const Json& machine) {
+  WriteText(place / "user_data", machine["setup"]["UserData"].text());
+  Shell(folder, fmt::format("cd {}; base64 -d user_data > script", place.path()));
+  BootPlace(folder, place);
+}
+
 }  // namespace ps::e2e

@@ -28,7 +28,8 @@ class ClusterScript {
   }
 
   /// Empty when the script says "ready"; else what it says instead.
-  std::string Start(const std::string& name, const std::string& directory) {
+  std::string Start(
+      const std::string& name, const std::string& directory, const std::string& address = "") {
     int in[2];
     int out[2];
     PS_CHECK(::pipe2(in, O_CLOEXEC) == 0 && ::pipe2(out, O_CLOEXEC) == 0);
@@ -37,7 +38,8 @@ class ClusterScript {
       ::dup2(in[0], STDIN_FILENO);
       ::dup2(out[1], STDOUT_FILENO);
       const std::string path = "tests/provisioner/fleet/" + name;
-      ::execl(path.c_str(), path.c_str(), directory.c_str(), nullptr);
+      const char* const last = address.empty() ? nullptr : address.c_str();
+      ::execl(path.c_str(), path.c_str(), directory.c_str(), last, nullptr);
       ::_exit(127);
     }
     ::close(in[0]);

@@ -55,7 +55,7 @@ class RentedWorkersTest : public JobFleetTest {
     options.launch.launcher = proto::LauncherKind::kEc2;
     options.launch.rent.boot_s = 300;
     options.rented = &hosts_;
-    options.known_hosts = "/run/known_hosts";
+    options.machine_keys = "/run/rentals";
     Make(options);
   }
 
@@ -93,8 +93,7 @@ TEST_F(RentedWorkersTest, AWorkerIsStartedByItsAgentOnceItsMachineIsThere) {
   EXPECT_EQ(spec.launch, LaunchId(1));
   EXPECT_EQ(spec.program, folder_ / "ps_agent");
   EXPECT_THAT(spec.arguments, IsSupersetOf({"--launcher", "ssh", "--host", "ubuntu@1.2.3.4"}));
-  EXPECT_THAT(
-      spec.arguments, IsSupersetOf({"--known-hosts", "/run/known_hosts", "--boot-s", "300"}));
+  EXPECT_THAT(spec.arguments, IsSupersetOf({"--machine-keys", "/run/rentals", "--boot-s", "300"}));
   EXPECT_THAT(hosts_.dropped, IsEmpty());
 
   End(1, 2, 0);

@@ -30,7 +30,7 @@ serve() {
 Port $port
 ListenAddress $address
 HostKey $dir/host
-AuthorizedKeysFile $dir/user.pub
+AuthorizedKeysFile $dir/user.pub $dir/root%h/.ssh/authorized_keys
 PidFile none
 UsePAM no
 StrictModes no

@@ -87,6 +87,15 @@ TEST_F(Ec2Test, AMachineIsWhatItsSetupSays) {
   EXPECT_EQ(machine->At("volume_tags.run")->text, "r1") << "disks that stay are found, too";
 }
 
+/// It has what somebody comes for.
+TEST_F(Ec2Test, AMachineThatKeepsItsDiskStopsWhenItShutsDown) {
+  RentRequest request = Request();
+  request.setup.keeps_disk = true;
+  ASSERT_TRUE(provider_->Rent(request).end.ok());
+  const JsonValue book = cloud_->Book();
+  EXPECT_EQ(Entry(book, 0)->Find("setup")->Find("InstanceInitiatedShutdownBehavior")->text, "stop");
+}
+
 TEST_F(Ec2Test, EachZoneHasItsSubnet) {
   RentRequest request = Request();
   request.setup.subnet = "subnet-a,subnet-b";

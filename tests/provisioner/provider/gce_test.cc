@@ -101,6 +101,19 @@ TEST_F(GceTest, AStableMachineIsMovedNotEnded) {
   EXPECT_EQ(setup->At("scheduling.onHostMaintenance")->text, "MIGRATE");
   EXPECT_EQ(setup->At("scheduling.instanceTerminationAction"), nullptr);
   EXPECT_EQ(setup->At("scheduling.maxRunDuration"), nullptr);
+
+  RentRequest kept = Request("two");
+  kept.pools = request.pools;
+  kept.setup.keeps_disk = true;
+  ASSERT_TRUE(provider_->Rent(kept).end.ok());
+  const JsonValue after = cloud_->Book();
+  EXPECT_EQ(
+      after.Find("machines")
+          ->children.back()
+          .At("setup.scheduling.instanceTerminationAction")
+          ->text,
+      "STOP")
+      << "by its longest time, which the request has";
 }
 
 TEST_F(GceTest, AListWithAZoneThatIsAwayIsNone) {

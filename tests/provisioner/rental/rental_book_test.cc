@@ -160,7 +160,7 @@ TEST_F(RentalBookTest, TheTokenDiffersWithAllThatIsAskedFor) {
     }
     return std::string();
   };
-  std::vector<RentalOptions> others(8, Options());
+  std::vector<RentalOptions> others(9, Options());
   others[0].run = "another";
   others[1].pools.push_back({"type", "zone-2", true});
   others[2].setup.image = "image";
@@ -169,6 +169,7 @@ TEST_F(RentalBookTest, TheTokenDiffersWithAllThatIsAskedFor) {
   others[5].setup.disk_gib = 10;
   others[6].tags["spotps-owner"] = "host";
   others[7].setup.role = "role";
+  others[8].setup.keeps_disk = true;
   std::set<std::string> tokens = {token_of(Options())};
   EXPECT_EQ(tokens, std::set<std::string>{token_of(Options())}) << "the same is the same";
   for (const RentalOptions& options : others) {

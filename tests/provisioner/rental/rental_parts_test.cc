@@ -1,15 +1,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "provisioner/fleet/agent_process.h"
-#include "provisioner/fleet/host_key.h"
+#include "provisioner/fleet/machine_keys.h"
 #include "provisioner/fleet/ssh_agent.h"
+#include "provisioner/rental/machine_script.h"
 #include "provisioner/rental/pool_memory.h"
 #include "provisioner/rental/price_history.h"
 #include "provisioner/rental/rent_settings.h"
@@ -160,7 +163,15 @@ class MachineScriptTest : public testing::Test {
   }
 
   void RunScript(uint32_t watch_min, const std::string& setup) {
-    const auto script = MachineScript(watch_min, setup, {"SECRET\nKEY\n", "ssh-ed25519 AAAA x"});
+    MachineBoot boot;
+    boot.watch_min = watch_min;
+    boot.setup = setup;
+    const passwd* const user = ::getpwuid(::getuid());
+    boot.user = user != nullptr ? user->pw_name : "root";
+    home_ = folder_ / "root" + (user != nullptr ? user->pw_dir : "/root");
+    boot.keys = {"SECRET\nKEY\n", "ssh-ed25519 AAAA host", "ssh-ed25519 BBBB login\n"};
+    boot.keeps_disk = keeps_disk_;
+    const auto script = MachineScript(boot);
     ASSERT_TRUE(script.ok()) << script.status();
     ASSERT_TRUE(WriteFileAtomically(folder_ / "script", *script).ok());
     Run("sh " + folder_ / "script");
@@ -180,12 +191,19 @@ class MachineScriptTest : public testing::Test {
 
   TemporaryFolder folder_;
   std::string bin_;
+  std::string home_;
+  bool keeps_disk_ = false;
 };
 
 TEST_F(MachineScriptTest, SshShowsTheKeyOfTheRunOnceTheSetupHasEndedWell) {
   Stub("setsid", "touch " + folder_ / "watched");
+  std::filesystem::create_directories(folder_ / "root/var/lib/cloud/scripts/per-boot");
   RunScript(15, "#!/bin/sh\necho \"it's\" > " + folder_ / "set_up\n");
   EXPECT_TRUE(Has("watched"));
+  EXPECT_THAT(
+      *ReadFile(folder_ / "root/var/lib/cloud/scripts/per-boot/spotps"),
+      HasSubstr("setsid /usr/local/sbin/spotps-watch"))
+      << "after each boot";
   EXPECT_EQ(*ReadFile(folder_ / "set_up"), "it's\n");
   EXPECT_EQ(*ReadFile(folder_ / "root/etc/ssh/ssh_host_ed25519_key"), "SECRET\nKEY\n");
   struct stat info = {};
@@ -193,6 +211,18 @@ TEST_F(MachineScriptTest, SshShowsTheKeyOfTheRunOnceTheSetupHasEndedWell) {
   EXPECT_EQ(info.st_mode & 077, 0U);
   EXPECT_TRUE(Has("restarted"));
   EXPECT_FALSE(Has("shut_down"));
+}
+
+/// A machine of Compute Engine runs it at each boot.
+TEST_F(MachineScriptTest, WhoHasTheLoginKeyGetsInBesideThoseWhoDidBefore) {
+  Stub("setsid", "");
+  RunScript(15, "");
+  EXPECT_EQ(*ReadFile(home_ + "/.ssh/authorized_keys"), "ssh-ed25519 BBBB login\n");
+  ASSERT_TRUE(WriteFileAtomically(home_ + "/.ssh/authorized_keys", "ssh-rsa CCCC me\n").ok());
+  RunScript(15, "");
+  RunScript(15, "");
+  EXPECT_EQ(
+      *ReadFile(home_ + "/.ssh/authorized_keys"), "ssh-rsa CCCC me\nssh-ed25519 BBBB login\n");
 }
 
 TEST_F(MachineScriptTest, AMachineWhoseSetupFailsEndsAndLetsNobodyIn) {
@@ -248,31 +278,40 @@ TEST_F(MachineScriptTest, AMachineOfComputeEngineDeletesItself) {
           HasSubstr("https://compute.googleapis.com/compute/v1/projects/1/zones/us-central1-a/"
                     "instances/r-1\n")));
   EXPECT_TRUE(Has("shut_down")) << "its role may not allow it";
+
+  std::filesystem::remove(folder_ / "deleted");
+  std::filesystem::remove(folder_ / "shut_down");
+  keeps_disk_ = true;
+  RunScript(15, "#!/bin/sh\nexit 3\n");
+  EXPECT_TRUE(Has("shut_down"));
+  EXPECT_FALSE(Has("deleted")) << "somebody comes for what is on it";
 }
 
 TEST_F(MachineScriptTest, WhatAProviderDoesNotTakeIsRefused) {
-  const HostKey key = {"secret", "open"};
-  EXPECT_THAT(
-      std::string(MachineScript(15, std::string(20'000, 'x'), key).status().message()),
-      HasSubstr("launch.rent.setup is"));
-  EXPECT_THAT(
-      std::string(MachineScript(15, "echo a", key).status().message()),
-      HasSubstr("does not begin with #!"));
-  EXPECT_THAT(
-      std::string(MachineScript(15, "#!/bin/sh\nSPOTPS_END\nb", key).status().message()),
-      HasSubstr("SPOTPS_END"));
+  const auto why = [](const std::string& setup) {
+    MachineBoot boot;
+    boot.setup = setup;
+    return std::string(MachineScript(boot).status().message());
+  };
+  EXPECT_THAT(why(std::string(20'000, 'x')), HasSubstr("launch.rent.setup is"));
+  EXPECT_THAT(why("echo a"), HasSubstr("does not begin with #!"));
+  EXPECT_THAT(why("#!/bin/sh\nSPOTPS_END\nb"), HasSubstr("SPOTPS_END"));
 }
 
-TEST(HostKeyTest, ARunHasOneKeyWhichSshKnows) {
+TEST(MachineKeysTest, ARunHasOneKeyEachWayWhichSshKnows) {
   const TemporaryFolder folder;
-  const auto key = HostKeyIn(folder / "keys");
-  if (!key.ok() && key.status().code() == StatusCode::kNotFound) {
-    GTEST_SKIP() << key.status().message();
+  const auto keys = MachineKeysIn(folder / "keys");
+  if (!keys.ok() && keys.status().code() == StatusCode::kNotFound) {
+    GTEST_SKIP() << keys.status().message();
   }
-  ASSERT_TRUE(key.ok()) << key.status();
-  EXPECT_THAT(key->secret, HasSubstr("OPENSSH PRIVATE KEY"));
-  EXPECT_EQ(*ReadFile(KnownHostsIn(folder / "keys")), "* " + key->open + "\n");
-  EXPECT_EQ(HostKeyIn(folder / "keys")->secret, key->secret) << "the same for a successor";
+  ASSERT_TRUE(keys.ok()) << keys.status();
+  EXPECT_THAT(keys->host_secret, HasSubstr("OPENSSH PRIVATE KEY"));
+  EXPECT_EQ(*ReadFile(KnownHostsIn(folder / "keys")), "* " + keys->host + "\n");
+  EXPECT_THAT(*ReadFile(LoginKeyIn(folder / "keys")), HasSubstr("OPENSSH PRIVATE KEY"));
+  EXPECT_NE(keys->login, keys->host);
+  const auto again = MachineKeysIn(folder / "keys");
+  EXPECT_EQ(again->host_secret, keys->host_secret) << "the same for a successor";
+  EXPECT_EQ(again->login, keys->login);
 }
 
 }  // namespace
