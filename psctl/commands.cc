@@ -107,7 +107,8 @@ int RunPsctl(
   if (!invocation.ok()) {
     return run::Misuse(console, invocation.status());
   }
-  const Session session = {console, registry, AllCommands(), run::DayOf(SystemTime().UnixMicros())};
+  const Session session = {
+      console, registry, AllCommands(), run::DayOf(SystemTime().UnixMicros()), arguments};
   return (*invocation)->Run(session);
 }
 

@@ -22,7 +22,8 @@ struct Session {
   const run::Console& console;
   const run::RunRegistry& registry;
   Commands commands;
-  std::string today;  // as "2026-07-20", for the age of prices
+  std::string today;                        // as "2026-07-20", for the age of prices
+  std::span<const std::string> words = {};  // all that was typed behind psctl
 };
 
 /// A command whose arguments were read.

@@ -122,7 +122,9 @@ Result<std::vector<Row>> FindMachines(
     row.machine = machine;
     row.run = TagOf(machine, provisioner::kRunTag);
     row.owner = TagOf(machine, provisioner::kOwnerTag);
-    row.is_owned = living.contains(row.run);
+    // It has what its run made, which nobody here may know of: it goes when its run is named.
+    const bool is_head = machine.tags.contains(std::string(provisioner::kHeadTag));
+    row.is_owned = living.contains(row.run) || (is_head && command.run.empty());
     row.hours =
         machine.started_us == 0 ? 0 : static_cast<double>(now_us - machine.started_us) / 3.6e9;
     pools.push_back(machine.pool);
@@ -291,7 +293,9 @@ int RunSweep(const CloudCommand& command, const Session& session) {
   const size_t owned = std::erase_if(*rows, [](const Row& row) { return row.is_owned; });
   if (owned > 0) {
     console.err(fmt::format(
-        "{} of runs that go on here stay; psctl stop ends such a run\n", Plural(owned, "machine")));
+        "{} of runs that go on here stay; psctl stop ends such a run, psctl attach gives back its "
+        "head\n",
+        Plural(owned, "machine")));
   }
   const size_t elsewhere = std::erase_if(*rows, [&](const Row& row) {
     return command.run.empty() && row.owner != provisioner::OwnerName();

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <poll.h>
 
+#include <memory>
 #include <vector>
 
 #include "ps/base/file.h"
@@ -13,6 +14,7 @@
 #include "psctl/runs/chosen_run.h"
 #include "psctl/runs/runs_command.h"
 #include "run/directory/control.h"
+#include "run/directory/head_file.h"
 #include "run/report/progress.h"
 #include "run/report/run_events.h"
 #include "run/report/summary.h"
@@ -109,6 +111,29 @@ int RunAttach(const AttachCommand& command, const run::RunPaths& run, const run:
   return TellEnd(run, command.is_json, console);
 }
 
+/// Goes on with a run on a rented machine wherever whoever rented it has left off, and ends
+/// with all that it left being here.
+int AttachThere(const AttachCommand& command, RemoteRun* remote, const run::Console& console) {
+  if (const Status begun = remote->Begin(); !begun.ok()) {
+    return run::Fail(console, begun);
+  }
+  return FollowRemote(remote, command.is_json, console);
+}
+
+int Attach(const AttachCommand& command, const Session& session) {
+  const run::Console& console = session.console;
+  const Result<run::RunPaths> run = ChooseRun(command.job, session.registry);
+  if (!run.ok()) {
+    return run::Fail(console, run.status());
+  }
+  if (!run::IsElsewhere(*run)) {
+    return RunAttach(command, *run, console);
+  }
+  Result<std::unique_ptr<RemoteRun>> remote = RemoteRun::Open(*run, console);
+  return remote.ok() ? AttachThere(command, remote->get(), console)
+                     : run::Fail(console, remote.status());
+}
+
 void AddArguments(AttachCommand* command, Arguments* arguments) {
   arguments->AddRun(&command->job);
   arguments->Add("--json", &command->is_json, "Print the summary as JSON");
@@ -116,11 +141,33 @@ void AddArguments(AttachCommand* command, Arguments* arguments) {
 
 }  // namespace
 
+int FollowRemote(RemoteRun* remote, bool is_json, const run::Console& console) {
+  const std::string name = Printable(run::BaseName(remote->paths().root));
+  const Result<bool> has_ended = remote->Follow();
+  if (!has_ended.ok()) {
+    return run::Fail(console, has_ended.status());
+  }
+  if (!*has_ended) {
+    console.err(fmt::format(
+        "psctl: {0} goes on without this terminal; psctl attach {0} looks at it, and fetches what "
+        "it "
+        "left once it has ended\n",
+        name));
+    return run::kExitOk;
+  }
+  if (const Status here = remote->Collect(); !here.ok()) {
+    return run::Fail(
+        console,
+        Status(here.code(), fmt::format("{}; psctl attach {} tries again", here.message(), name)));
+  }
+  return TellEnd(remote->paths(), is_json, console);
+}
+
 constinit const Command kAttach = {
     .path = "attach",
     .group = Group::kWatch,
     .help = "Show how a running job goes, until it ends",
     .examples = {{{"psctl attach", "see how it goes; Ctrl-C leaves it running"}}},
-    .declare = Declare<AttachCommand, AddArguments, OnRun<AttachCommand, RunAttach>>};
+    .declare = Declare<AttachCommand, AddArguments, Attach>};
 
 }  // namespace ps::psctl

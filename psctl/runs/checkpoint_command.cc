@@ -345,20 +345,22 @@ int Run(const CheckpointCommand& command, const Session& session) {
         std::nullopt,
         console);
   }
-  const Result<run::RunPaths> run = ChooseRun(command.where, session.registry);
-  if (!run.ok()) {
+  const Result<run::RunPaths> chosen = ChooseRun(command.where, session.registry);
+  if (!chosen.ok()) {
     return run::Fail(
         console,
         Status(
-            run.status().code(),
-            std::string(run.status().message()) + "; name a run or a checkpoint path"));
+            chosen.status().code(),
+            std::string(chosen.status().message()) + "; name a run or a checkpoint path"));
   }
-  return RunCheckpoint(
-      command,
-      run::CheckpointPathOf(*run),
-      {.frozen_path = run::FrozenTensorsOf(run->described()), .card_path = run->model_card()},
-      BestOfRun(*run),
-      console);
+  return OnChosen(chosen, command.where, session, [&](const run::RunPaths& run) {
+    return RunCheckpoint(
+        command,
+        run::CheckpointPathOf(run),
+        {.frozen_path = run::FrozenTensorsOf(run.described()), .card_path = run.model_card()},
+        BestOfRun(run),
+        console);
+  });
 }
 
 }  // namespace

@@ -9,21 +9,69 @@
 
 #include "ps/base/file.h"
 #include "ps/proto/job/job_config.h"
+#include "psctl/remote/forward.h"
 #include "run/directory/files.h"
+#include "run/directory/head_file.h"
 
 namespace ps::psctl {
 
+namespace {
+
+/// The run on a rented machine that `job` means: by its directory's name, or its job's. Errors:
+/// kNotFound, kInvalidArgument (several).
+Result<run::RunPaths> RunElsewhere(const std::string& job, const run::RunRegistry& registry) {
+  std::vector<run::RunPaths> found;
+  std::string names;
+  for (const run::RunPaths& run : registry.All()) {
+    const std::string name = run::BaseName(run.root);
+    if ((job.empty() || job == name || job == run::JobNameOf(name)) && run::IsElsewhere(run)) {
+      found.push_back(run);
+      names += (names.empty() ? "" : ", ") + name;
+    }
+  }
+  if (found.size() > 1) {
+    return Status::InvalidArgument(
+        fmt::format("several runs are on rented machines; name one: {}", names));
+  }
+  return found.empty() ? Result<run::RunPaths>(Status::NotFound("none")) : found.front();
+}
+
+Result<run::RunPaths> OrElsewhere(
+    Result<run::RunPaths> here, const std::string& job, const run::RunRegistry& registry) {
+  if (here.ok() || here.status().code() != StatusCode::kNotFound) {
+    return here;
+  }
+  Result<run::RunPaths> there = RunElsewhere(job, registry);
+  return !there.ok() && there.status().code() == StatusCode::kNotFound ? here : there;
+}
+
+}  // namespace
+
+std::optional<int> AskItsHead(
+    const run::RunPaths& run, const std::string& run_word, const Session& session) {
+  const Result<std::optional<run::HeadFile>> head = run::ReadHeadFile(run);
+  if (!head.ok()) {
+    return run::Fail(session.console, head.status());
+  }
+  if (!head->has_value() || (*head)->is_fetched || (*head)->is_given_back) {
+    return std::nullopt;
+  }
+  const Result<int> code = Forward(run, **head, run_word, session);
+  return code.ok() ? *code : run::Fail(session.console, code.status());
+}
+
 Result<run::RunPaths> ChooseRun(const std::string& job, const run::RunRegistry& registry) {
   if (job.ends_with(".json") && std::filesystem::is_regular_file(job)) {
-    PS_ASSIGN(const proto::JobConfig config, proto::LoadJobConfig(job));
-    return registry.Resolve(config.name);
+    PS_ASSIGN(
+        const proto::JobConfig config, proto::LoadJobConfig(job, {}, proto::DataPlace::kElsewhere));
+    return OrElsewhere(registry.Resolve(config.name), config.name, registry);
   }
   if (!job.empty()) {
-    return registry.Resolve(job);
+    return OrElsewhere(registry.Resolve(job), job, registry);
   }
   const std::vector<run::RunningJob> running = registry.Find();
   if (running.empty()) {
-    return Status::NotFound("no job is running");
+    return OrElsewhere(Status::NotFound("no job is running"), "", registry);
   }
   if (running.size() > 1) {
     std::string names;
@@ -42,7 +90,8 @@ Result<run::RunPaths> ChooseAnyRun(const std::string& job, const run::RunRegistr
   }
   std::string name = job;
   if (job.ends_with(".json")) {
-    PS_ASSIGN(const proto::JobConfig config, proto::LoadJobConfig(job));
+    PS_ASSIGN(
+        const proto::JobConfig config, proto::LoadJobConfig(job, {}, proto::DataPlace::kElsewhere));
     name = config.name;
   }
   std::vector<run::RunPaths> all = registry.All();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "ps/base/status.h"
@@ -18,14 +19,34 @@ Result<run::RunPaths> ChooseRun(const std::string& job, const run::RunRegistry& 
 /// Errors: as ChooseRun.
 Result<run::RunPaths> ChooseAnyRun(const std::string& job, const run::RunRegistry& registry);
 
+/// A run on a rented machine (`psctl train --remote`) is there until it is fetched: psctl does
+/// there what was typed here. Returns its exit code; nothing: the run is here.
+std::optional<int> AskItsHead(
+    const run::RunPaths& run, const std::string& run_word, const Session& session);
+
+/// `run_on` a run that was chosen by `run_word`, wherever it is. Returns the exit code.
+template <typename F>
+int OnChosen(
+    const Result<run::RunPaths>& run,
+    const std::string& run_word,
+    const Session& session,
+    const F& run_on) {
+  if (!run.ok()) {
+    return run::Fail(session.console, run.status());
+  }
+  const std::optional<int> there = AskItsHead(*run, run_word, session);
+  return there ? *there : run_on(*run);
+}
+
 /// For Declare: `run_on` the run that the values' `job` chooses.
 template <
     typename Values,
     int (*run_on)(const Values& values, const run::RunPaths& run, const run::Console& console)>
 int OnRun(const Values& values, const Session& session) {
-  const Result<run::RunPaths> run = ChooseRun(values.job, session.registry);
-  return run.ok() ? run_on(values, *run, session.console)
-                  : run::Fail(session.console, run.status());
+  return OnChosen(
+      ChooseRun(values.job, session.registry), values.job, session, [&](const run::RunPaths& run) {
+        return run_on(values, run, session.console);
+      });
 }
 
 /// OnRun, with ChooseAnyRun.
@@ -33,9 +54,11 @@ template <
     typename Values,
     int (*run_on)(const Values& values, const run::RunPaths& run, const run::Console& console)>
 int OnAnyRun(const Values& values, const Session& session) {
-  const Result<run::RunPaths> run = ChooseAnyRun(values.job, session.registry);
-  return run.ok() ? run_on(values, *run, session.console)
-                  : run::Fail(session.console, run.status());
+  return OnChosen(
+      ChooseAnyRun(values.job, session.registry),
+      values.job,
+      session,
+      [&](const run::RunPaths& run) { return run_on(values, run, session.console); });
 }
 
 /// Prints the summary that an ended run left. Returns the exit code.

@@ -384,9 +384,10 @@ void AddContinue(PauseCommand* pause, Arguments* arguments) {
 }
 
 int Scale(const ScaleCommand& scale, const Session& session) {
-  const Result<run::RunPaths> run = ChooseRun(scale.job, session.registry);
-  return run.ok() ? RunScale(scale, *run, session.today, session.console)
-                  : run::Fail(session.console, run.status());
+  return OnChosen(
+      ChooseRun(scale.job, session.registry), scale.job, session, [&](const run::RunPaths& run) {
+        return RunScale(scale, run, session.today, session.console);
+      });
 }
 
 int Move(const MoveCommand& move, const Session& session) {

@@ -16,6 +16,7 @@
 #include "psctl/cli/interrupts.h"
 #include "psctl/runs/chosen_run.h"
 #include "run/directory/files.h"
+#include "run/directory/head_file.h"
 #include "run/page/directory_source.h"
 #include "run/page/http_server.h"
 #include "run/page/page_access.h"
@@ -101,6 +102,12 @@ Result<std::vector<run::RunPaths>> ChosenRuns(
   std::vector<run::RunPaths> runs;
   for (const std::string& name : command.runs) {
     PS_ASSIGN(run::RunPaths run, ChooseAnyRun(name, registry));
+    if (run::IsElsewhere(run)) {
+      return Status::Unavailable(fmt::format(
+          "{} is on a rented machine, and so is its page; psctl top {} shows it here",
+          run::BaseName(run.root),
+          name));
+    }
     runs.push_back(std::move(run));
   }
   if (command.runs.empty()) {

@@ -13,6 +13,7 @@
 #include "psctl/cli/arguments.h"
 #include "psctl/runs/runs_prune.h"
 #include "run/directory/control.h"
+#include "run/directory/head_file.h"
 #include "run/planning/plan_arguments.h"
 #include "run/report/metric_text.h"
 #include "run/report/tables.h"
@@ -85,6 +86,9 @@ RunRow EndedRun(const run::RunPaths& run) {
   row.accuracy = NumberAt(*summary, run::TestMetricName(row.metric));
   row.seconds = NumberAt(*summary, "elapsed_s");
   row.usd = NumberAt(*summary, "usd_spent");
+  if (const auto head = run::ReadHeadFile(run); head.ok() && head->has_value()) {
+    row.usd = row.usd.value_or(0) + (*head)->usd;
+  }
   if (CountAt(*summary, "steps_counted").value_or(0) > 0) {
     row.loss = NumberAt(*summary, "train_loss");
   }
@@ -92,6 +96,16 @@ RunRow EndedRun(const run::RunPaths& run) {
 }
 
 RunRow LookAtRun(const run::RunPaths& run) {
+  const Result<std::optional<run::HeadFile>> head = run::ReadHeadFile(run);
+  if (!head.ok() || (head->has_value() && !(*head)->is_given_back)) {
+    RunRow row = RowOf(run);
+    row.is_running = true;  // for all that can be known here
+    row.state = !head.ok()             ? "head.json is damaged"
+                : (*head)->is_given_up ? "its head goes back"
+                : (*head)->is_begun    ? "at " + (*head)->login
+                                       : "rents its head";
+    return row;
+  }
   if (!run::FileLock::IsHeld(run.lock())) {
     return EndedRun(run);
   }

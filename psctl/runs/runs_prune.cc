@@ -24,8 +24,14 @@ namespace {
 namespace fs = std::filesystem;
 
 /// What stays of a run whose model stays: psctl runs lists it, and says what it was.
-constexpr std::array<std::string_view, 6> kBesideModel = {
-    "model.safetensors", "classes.txt", "job.json", "summary.json", "summary.txt", "psctl.pid"};
+constexpr std::array<std::string_view, 7> kBesideModel = {
+    "model.safetensors",
+    "classes.txt",
+    "job.json",
+    "summary.json",
+    "summary.txt",
+    "psctl.pid",
+    "head.json"};
 
 /// A run, and what is to be done with it.
 struct Candidate {

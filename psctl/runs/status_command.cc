@@ -58,40 +58,35 @@ int PrintAllRuns(
   return failures == 0 ? run::kExitOk : run::kExitFailed;
 }
 
-int ShowStatus(const StatusCommand& command, const Session& session) {
-  const run::Console& console = session.console;
-  if (command.job.empty()) {
-    return PrintAllRuns(command, console, session.registry);
+int ShowRun(const StatusCommand& command, const run::RunPaths& run, const run::Console& console) {
+  if (!run::FileLock::IsHeld(run.lock())) {
+    return PrintSummary(run, command.is_json, console);
   }
-  const Result<run::RunPaths> run = ChooseAnyRun(command.job, session.registry);
-  if (!run.ok()) {
-    return run::Fail(console, run.status());
-  }
-  if (!run::FileLock::IsHeld(run->lock())) {
-    return PrintSummary(*run, command.is_json, console);
-  }
-  const Result<proto::JobStatus> status = run::FetchStatus(*run);
+  const Result<proto::JobStatus> status = run::FetchStatus(run);
   if (!status.ok()) {
     return run::Fail(console, status.status());
   }
   console.out(
       command.is_json ? proto::StatusToJson(*status)
-                      : RenderStatus(*status, console.out_width) + PageText(*run));
+                      : RenderStatus(*status, console.out_width) + PageText(run));
   return run::kExitOk;
 }
 
-int ShowWhy(const WhyCommand& command, const Session& session) {
+int ShowStatus(const StatusCommand& command, const Session& session) {
   const run::Console& console = session.console;
-  const Result<run::RunPaths> run = ChooseRun(command.job, session.registry);
-  if (!run.ok()) {
-    return run::Fail(console, run.status());
+  if (command.job.empty()) {
+    return PrintAllRuns(command, console, session.registry);
   }
-  if (!run::FileLock::IsHeld(run->lock())) {
+  return OnAnyRun<StatusCommand, ShowRun>(command, session);
+}
+
+int ShowWhy(const WhyCommand& command, const run::RunPaths& run, const run::Console& console) {
+  if (!run::FileLock::IsHeld(run.lock())) {
     return run::Fail(
         console,
-        Status::NotFound(fmt::format("{} has ended; nobody waits", run::BaseName(run->root))));
+        Status::NotFound(fmt::format("{} has ended; nobody waits", run::BaseName(run.root))));
   }
-  const Result<proto::JobStatus> status = run::FetchStatus(*run);
+  const Result<proto::JobStatus> status = run::FetchStatus(run);
   if (!status.ok()) {
     return run::Fail(console, status.status());
   }
@@ -135,6 +130,6 @@ constinit const Command kWhy = {
     .examples =
         {{{"psctl why", "where the time goes, and who waits for whom"},
           {"psctl why --worker 3", "one worker"}}},
-    .declare = Declare<WhyCommand, AddWhy, ShowWhy>};
+    .declare = Declare<WhyCommand, AddWhy, OnRun<WhyCommand, ShowWhy>>};
 
 }  // namespace ps::psctl

@@ -14,17 +14,12 @@ namespace {
 constexpr int kStopPollMillis = 100;
 constexpr int kStopPollsMax = 1200;  // two minutes
 
-int Stop(const StopCommand& command, const Session& session) {
-  const run::Console& console = session.console;
-  const Result<run::RunPaths> run = ChooseRun(command.job, session.registry);
-  if (!run.ok()) {
-    return run::Fail(console, run.status());
-  }
-  const std::string name = run::BaseName(run->root);
-  if (!run::FileLock::IsHeld(run->lock())) {
+int Stop(const StopCommand& command, const run::RunPaths& run, const run::Console& console) {
+  const std::string name = run::BaseName(run.root);
+  if (!run::FileLock::IsHeld(run.lock())) {
     return run::Fail(console, Status::NotFound(fmt::format("{} has ended already", name)));
   }
-  const Status asked = run::AskToStop(*run, command.is_immediate);
+  const Status asked = run::AskToStop(run, command.is_immediate);
   if (!asked.ok()) {
     return run::Fail(console, asked);
   }
@@ -33,7 +28,7 @@ int Stop(const StopCommand& command, const Session& session) {
                   ? " is ending at once\n"
                   : " is ending after the steps in hand and an evaluation of its model\n"));
   for (int i = 0; i < kStopPollsMax; ++i) {
-    if (!run::FileLock::IsHeld(run->lock())) {
+    if (!run::FileLock::IsHeld(run.lock())) {
       console.out(name + " has ended\n");
       return run::kExitOk;
     }
@@ -62,6 +57,6 @@ constinit const Command kStop = {
     .examples =
         {{{"psctl stop fashion-mnist-cnn",
            "end a job after the steps in hand; its model is left"}}},
-    .declare = Declare<StopCommand, AddArguments, Stop>};
+    .declare = Declare<StopCommand, AddArguments, OnRun<StopCommand, Stop>>};
 
 }  // namespace ps::psctl

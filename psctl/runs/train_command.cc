@@ -1,7 +1,16 @@
 #include "psctl/runs/train_command.h"
 
+#include <fmt/core.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ps/base/text.h"
 #include "ps/proto/job/job_config.h"
 #include "psctl/cli/arguments.h"
+#include "psctl/remote/remote_run.h"
+#include "psctl/runs/attach_command.h"
 
 namespace ps::psctl {
 namespace {
@@ -23,6 +32,13 @@ void AddTrain(TrainCommand* command, Arguments* arguments) {
   arguments->Add("--json", &command->is_json, "Print the summary as JSON");
   arguments->Add(
       "--detach", &command->is_detached, "Return when the run listens; it goes on by itself");
+  arguments
+      ->Add(
+          "--remote",
+          &command->is_remote,
+          "Rent a stable machine for coordinator and servers, too (launch.rent.head)")
+      .Excludes("--profile")
+      .Excludes("--no-refine");
   arguments->Add(
       "--print-config", &command->only_prints_config, "Print the job as resolved, run nothing");
 }
@@ -41,15 +57,47 @@ void AddResume(run::ResumeOrder* command, Arguments* arguments) {
       "--detach", &command->is_detached, "Return when the run listens; it goes on by itself");
 }
 
+int BeginThere(
+    const proto::JobConfig& config, const TrainCommand& command, const Session& session) {
+  const run::Console& console = session.console;
+  const Result<std::unique_ptr<RemoteRun>> remote =
+      RemoteRun::Create(config, command.plan_path, console);
+  if (!remote.ok()) {
+    return remote.status().code() == StatusCode::kInvalidArgument
+               ? run::Misuse(console, remote.status())
+               : run::Fail(console, remote.status());
+  }
+  session.registry.Add((*remote)->paths()).Ignore("its folder names it as well");
+  if (const Status begun = (*remote)->Begin(); !begun.ok()) {
+    return run::Fail(console, begun);
+  }
+  if (command.is_detached) {
+    const std::string name = Printable(run::BaseName((*remote)->paths().root));
+    console.err(fmt::format("psctl: {0} goes on by itself; psctl attach {0}\n", name));
+    return run::kExitOk;
+  }
+  return FollowRemote(remote->get(), command.is_json, console);
+}
+
 /// What the job file has wrong is said before anything is started.
 int Begin(const TrainCommand& command, const Session& session) {
-  const Result<proto::JobConfig> config = proto::LoadJobConfig(command.job_path, command.overrides);
+  std::vector<proto::ConfigOverride> overrides = command.overrides;
+  if (command.is_remote) {
+    overrides.push_back({"run.listen", "0.0.0.0"});  // of the head, for its workers
+  }
+  const Result<proto::JobConfig> config = proto::LoadJobConfig(
+      command.job_path,
+      overrides,
+      command.is_remote ? proto::DataPlace::kElsewhere : proto::DataPlace::kHere);
   if (!config.ok()) {
     return run::Misuse(session.console, config.status());
   }
   if (command.only_prints_config) {
     session.console.out(proto::PrintJobConfig(*config));
     return run::kExitOk;
+  }
+  if (command.is_remote) {
+    return BeginThere(*config, command, session);
   }
   return run::Fail(session.console, run::BecomeCoordinator(run::TrainOrder(command)));
 }
@@ -69,7 +117,7 @@ constinit const Command kTrain = {
           {"psctl train job.json --set train.epochs=1", "change a field for this run"},
           {"psctl train job.json --print-config", "show the config as it would be used"},
           {"psctl train job.json --json > summary.json", "the summary for programs"},
-          {"psctl train job.json --detach", "leave the terminal; the run goes on"}}},
+          {"psctl train job.json --remote --detach", "on rented machines, this one may go"}}},
     .declare = Declare<TrainCommand, AddTrain, Begin>};
 
 constinit const Command kResume = {

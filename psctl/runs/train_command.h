@@ -7,6 +7,7 @@ namespace ps::psctl {
 
 struct TrainCommand : run::TrainOrder {
   bool only_prints_config = false;
+  bool is_remote = false;  // coordinator and servers on a machine that is rented for them
 };
 
 // psctl becomes ps_coordinator for both.

@@ -33,6 +33,9 @@ struct RunPaths {
 
   std::string rentals() const { return root + "/rentals"; }
 
+  /// Where the run is, when that is elsewhere: HeadFile.
+  std::string head() const { return root + "/head.json"; }
+
   std::string lock() const { return root + "/psctl.pid"; }
 
   /// What psctl says of a detached run.

@@ -14,6 +14,7 @@
 
 #include "ps/base/crc32c.h"
 #include "ps/base/text.h"
+#include "run/directory/head_file.h"
 
 namespace ps::run {
 namespace {
@@ -96,7 +97,8 @@ std::vector<RunningJob> RunRegistry::Find() const {
   };
   if (CheckDirectory().ok()) {
     for (const fs::path& link : EntriesOf(directory_)) {
-      if (!consider(link.string())) {
+      const RunPaths run{AbsolutePath(link.string())};
+      if (!consider(link.string()) && !(fs::exists(run.head()) && IsElsewhere(run))) {
         ::unlink(link.c_str());
       }
     }
@@ -117,6 +119,15 @@ std::vector<RunPaths> RunRegistry::All() const {
   std::set<std::string> roots;
   for (const RunningJob& job : Find()) {
     roots.insert(job.paths.root);
+  }
+  for (const fs::path& link :
+       CheckDirectory().ok() ? EntriesOf(directory_) : std::vector<fs::path>()) {
+    std::error_code error;
+    const fs::path root = fs::canonical(link, error);
+    if (!error && fs::exists(RunPaths{root.string()}.head(), error) &&
+        IsElsewhere({root.string()})) {
+      roots.insert(root.string());
+    }
   }
   for (const std::string& parent : scanned_) {
     for (const fs::path& entry : EntriesOf(parent)) {

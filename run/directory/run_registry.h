@@ -35,8 +35,9 @@ class RunRegistry {
   /// Sorted by path, each once.
   std::vector<RunningJob> Find() const;
 
-  /// The run directories below the scanned parents, ended ones too, and the running ones elsewhere;
-  /// the oldest first, as far as their names tell.
+  /// The run directories below the scanned parents, ended ones too, and elsewhere the running ones
+  /// and those of runs on rented machines (IsElsewhere); the oldest first, as far as their names
+  /// tell.
   std::vector<RunPaths> All() const;
 
   /// Whether the run's directory lies in a scanned parent itself: it is not one that goes on

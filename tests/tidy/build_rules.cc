@@ -81,6 +81,7 @@ constexpr std::string_view kFoldersWithReadme[] = {
     "psctl/runs",
     "psctl/models",
     "psctl/plan",
+    "psctl/remote",
     "configs",
     "tests",
     "tests/cuda_emulation",

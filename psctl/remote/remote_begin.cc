@@ -1,0 +1,380 @@
+// The steps of a RemoteRun until the run trains.
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include "provisioner/fleet/agent_process.h"
+#include "provisioner/fleet/machine_keys.h"
+#include "provisioner/rental/open_provider.h"
+#include "provisioner/rental/rent_settings.h"
+#include "provisioner/rental/rental_check.h"
+#include "provisioner/rental/rental_outlook.h"
+#include "ps/base/durable_file.h"
+#include "ps/base/file.h"
+#include "ps/base/text.h"
+#include "ps/crypto/sha256.h"
+#include "psctl/remote/head_job.h"
+#include "psctl/remote/remote_run.h"
+#include "run/directory/rental_name.h"
+
+namespace ps::psctl {
+namespace {
+
+constexpr size_t kSetupBytesMax = size_t{64} << 10;
+constexpr size_t kModelBytesMax = size_t{1} << 36;
+constexpr size_t kProgramBytesMax = size_t{1} << 32;
+constexpr Duration kCopyMax = std::chrono::hours(1);
+constexpr std::array<const char*, 5> kPrograms = {
+    "psctl", "ps_coordinator", "ps_server", "ps_worker", "ps_agent"};
+/// With the programs of an installed package, and with those that psctl has sent.
+constexpr const char* kInstalled = "/usr/bin";
+constexpr const char* kSent = "spotps/bin";
+
+std::string DigestOf(const std::string& bytes) {
+  return crypto::HexOf(crypto::Sha256Of(std::as_bytes(std::span(bytes))));
+}
+
+/// What has to hold of the job for a head.
+Status CheckJob(const proto::JobConfig& config) {
+  if (!proto::IsRented(config.launch.launcher)) {
+    return Status::InvalidArgument(
+        "--remote rents a machine for coordinator and servers, and the job rents none; set "
+        "launch.launcher to ec2 or gce");
+  }
+  const proto::RentHeadConfig& head = config.launch.rent.head;
+  if (head.type.empty()) {
+    return Status::InvalidArgument(
+        "--remote needs the type of the machine for coordinator and servers; set "
+        "launch.rent.head.type, for example to c7i.xlarge");
+  }
+  if (head.role.empty()) {
+    return Status::InvalidArgument(
+        "--remote needs what psctl acts as on that machine to rent the workers, since your own "
+        "keys stay here; set launch.rent.head.role to an instance profile or a service account "
+        "with the permissions of configs/cloud");
+  }
+  const std::string& copies = config.checkpoint.copy_to;
+  if (!copies.empty() && copies.find("://") == std::string::npos) {
+    return Status::InvalidArgument(
+        "checkpoint.copy_to is a folder, and that of the head machine would go with it; name a "
+        "bucket (s3://...), or leave it out");
+  }
+  if (config.servers.launcher != proto::LauncherKind::kLocal) {
+    return Status::InvalidArgument(
+        "--remote puts the servers on the head machine; leave servers.launcher out");
+  }
+  return Status::Ok();
+}
+
+/// Whether head and workers can be rented, and what they will cost, before anything is.
+Status LookAtProvider(
+    const proto::JobConfig& config,
+    provisioner::Provider* provider,
+    const provisioner::HeadMachine::Options& head,
+    const run::Console& console) {
+  const provisioner::RentalOptions workers =
+      provisioner::RentalOptionsOf(config, "check", head.request.setup.user_data);
+  provisioner::RentRequest request = head.request;
+  request.token = "check";
+  PS_ASSIGN(
+      std::string warning, provisioner::CheckRental(provider, request, {{head.request.pools, 1}}));
+  request.pools = workers.pools;
+  request.setup = workers.setup;
+  PS_ASSIGN(
+      const std::string of_workers,
+      provisioner::CheckRental(provider, request, provisioner::DemandsOf(config)));
+  if (of_workers != warning) {
+    warning += (warning.empty() || of_workers.empty() ? "" : "; ") + of_workers;
+  }
+  if (!warning.empty()) {
+    console.err(fmt::format("psctl: {}\n", warning));
+  }
+  std::vector<provisioner::Pool> pools = head.request.pools;
+  pools.insert(pools.end(), workers.pools.begin(), workers.pools.end());
+  const provisioner::PriceReply prices = provider->Prices(pools, SystemTime().UnixMicros());
+  const double usd =
+      provisioner::WorstRate({{head.request.pools, 1}}, prices.prices, head.usd_per_hour);
+  console.err(fmt::format(
+      "{:<12}{} for coordinator and servers, {}\n",
+      "head",
+      config.launch.rent.head.type,
+      usd > 0 ? fmt::format("${} an hour beside the budget, until it is given back", FormatUsd(usd))
+              : "whose price is not known (launch.rent.head.usd_per_hour says it)"));
+  for (const auto& [name, text] : provisioner::DescribeRent(config, prices.prices)) {
+    console.err(fmt::format("{:<12}{}\n", name, text));
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RemoteRun>> RemoteRun::Create(
+    proto::JobConfig config, const std::string& plan_path, const run::Console& console) {
+  PS_TRY(CheckJob(config));
+  // Whoever goes on with it may do so from another folder.
+  for (std::string* const path :
+       {&config.launch.rent.setup, &config.launch.ssh_config, &config.model.from}) {
+    if (!path->empty() && path->find("://") == std::string::npos) {
+      *path = run::AbsolutePath(*path);
+    }
+  }
+  std::string plan;
+  if (!plan_path.empty()) {
+    PS_ASSIGN(plan, ReadFile(plan_path, kModelBytesMax));
+  }
+  PS_ASSIGN(
+      const run::RunDirectory directory,
+      run::RunDirectory::Create(config.run.directory, config.name, SystemTime().UnixMicros()));
+  std::unique_ptr<RemoteRun> remote(new RemoteRun(directory.paths(), console));
+  const auto fill = [&]() -> Status {
+    PS_TRY(directory.WriteConfig(proto::PrintJobConfig(config)));
+    if (!plan.empty()) {
+      PS_TRY(WriteFileAtomically(directory.paths().root + "/plan.json", plan));
+    }
+    PS_TRY(remote->Load());
+    PS_TRY(remote->MakeHead());
+    PS_TRY(LookAtProvider(
+        remote->config_,
+        remote->provider_.get(),
+        provisioner::HeadOptionsOf(remote->config_, "check", "#!/bin/sh\n"),
+        console));
+    // Only now it is a run that somebody may go on with.
+    return run::WriteHeadFile(directory.paths(), {});
+  };
+  if (const Status filled = fill(); !filled.ok()) {
+    directory.Discard();
+    return filled;
+  }
+  return remote;
+}
+
+Status RemoteRun::MakeHead() {
+  std::string setup;
+  if (!config_.launch.rent.setup.empty()) {
+    PS_ASSIGN(setup, ReadFile(config_.launch.rent.setup, kSetupBytesMax));
+  }
+  provisioner::MachineBoot boot;
+  boot.watch_min = config_.launch.rent.watch_min;
+  boot.setup = setup;
+  boot.user = config_.launch.rent.user;
+  boot.keeps_disk = true;
+  PS_ASSIGN(boot.keys, provisioner::MachineKeysIn(paths_.rentals()));
+  PS_ASSIGN(std::string script, provisioner::MachineScript(boot));
+  provisioner::HeadMachine::Options options =
+      provisioner::HeadOptionsOf(config_, run::RentalRunName(paths_), std::move(script));
+  options.wait = [this](Duration time) { return Wait(time); };
+  options.say = [this](const std::string& text) { Say(text); };
+  machine_.emplace(std::move(options), provider_.get(), &notes_);
+  return Status::Ok();
+}
+
+Status RemoteRun::Begin() {
+  interrupts_.emplace();
+  if (head_.is_given_back) {
+    return Status::Ok();
+  }
+  if (!machine_) {
+    PS_TRY(MakeHead());
+  }
+  if (head_.is_begun) {
+    return Status::Ok();
+  }
+  if (head_.is_given_up) {
+    return TakeBack(Status::Cancelled("the run was given up before it began"));
+  }
+  Status started = Start();
+  if (started.ok() || (head_.is_started && !never_began_)) {
+    return started;  // it may train
+  }
+  return TakeBack(std::move(started));
+}
+
+/// Nothing of worth is on a head that the run did not begin on.
+Status RemoteRun::TakeBack(Status why) {
+  head_.is_given_up = true;
+  run::WriteHeadFile(paths_, head_).Ignore("then whoever comes later finds out again");
+  interrupts_.reset();
+  interrupts_.emplace();  // Ctrl-C has been heard, and giving back takes its time
+  if (const Status back = GiveBack(); !back.ok()) {
+    Say(fmt::format("{}; psctl attach {} tries again", back.message(), paths_.root));
+    return why;
+  }
+  std::error_code ignored;  // nobody needs what is in it
+  std::filesystem::remove_all(paths_.root, ignored);
+  return why;
+}
+
+Status RemoteRun::Start() {
+  PS_ASSIGN(const provisioner::Machine machine, machine_->Rent());
+  const proto::RentConfig& rent = config_.launch.rent;
+  PS_ASSIGN(head_.login, LoginOf(machine));
+  PS_TRY(run::WriteHeadFile(paths_, head_));
+  Say(fmt::format(
+      "head {} ({}) is at {}; waiting for ssh", machine.id, PoolText(machine.pool), head_.login));
+  const HeadShell shell = Shell();
+  const TimePoint give_up_at = SystemTime().Now() + std::chrono::seconds(rent.boot_s);
+  for (Status in = shell.Run("true", kShort).status(); !in.ok();
+       in = shell.Run("true", kShort).status()) {
+    if (!Wait(kLook)) {
+      return Status::Cancelled("interrupted");
+    }
+    if (SystemTime().Now() > give_up_at) {
+      return Status::Unavailable(fmt::format(
+          "{} does not let ssh in for {} s (launch.rent.boot_s): {}; does security_group let port "
+          "22 in, and has the setup script ended well?",
+          head_.login,
+          rent.boot_s,
+          in.message()));
+    }
+  }
+  if (head_.is_started) {  // by one that was killed before it knew
+    PS_TRY(AwaitRun(shell));
+    head_.is_begun = true;
+    return run::WriteHeadFile(paths_, head_);
+  }
+  PS_TRY(SendPrograms(shell));
+  PS_TRY(SendJob(shell, machine.private_address));
+  head_.is_started = true;
+  PS_TRY(run::WriteHeadFile(paths_, head_));
+  // The shell stays while the run does and for as long as somebody may come for what it left: the
+  // machine looks for its first words, and stops when there is none (MachineScript).
+  const std::string plan =
+      std::filesystem::exists(paths_.root + "/plan.json") ? " --plan plan.json" : "";
+  const std::string keeper = fmt::format(
+      ": spotps process; {}/psctl train job.json{} > train.log 2>&1; echo $? > ended; sleep {}; :",
+      ProgramsThere(),
+      plan,
+      uint64_t{rent.head.keep_h} * 3600);
+  PS_TRY(shell
+             .Run(
+                 InFolder(fmt::format(
+                     "[ -e begun ] || {{ : > begun; nohup setsid sh -c {} > /dev/null 2>&1 "
+                     "< /dev/null & }}",
+                     provisioner::ShellQuoted({keeper}))),
+                 kShort)
+             .status());
+  PS_TRY(AwaitRun(shell));
+  head_.is_begun = true;
+  return run::WriteHeadFile(paths_, head_);
+}
+
+/// Those that are installed there if they are ours, else a copy of ours.
+Status RemoteRun::SendPrograms(const HeadShell& shell) {
+  std::vector<std::pair<std::string, std::string>> ours;  // name, content
+  std::string ask;
+  for (const char* const name : kPrograms) {
+    PS_ASSIGN(std::string bytes, ReadFile(run::ProgramDirectory() + "/" + name, kProgramBytesMax));
+    ours.emplace_back(name, std::move(bytes));
+    for (const char* const folder : {kInstalled, kSent}) {
+      ask += fmt::format("sha256sum {}/{} 2> /dev/null; ", folder, name);
+    }
+  }
+  PS_ASSIGN(const std::string answer, shell.Run(ask + "true", kShort));
+  const auto is_there = [&answer](const std::string& folder, const auto& program) {
+    return answer.find(DigestOf(program.second) + "  " + folder + "/" + program.first) !=
+           std::string::npos;
+  };
+  if (std::ranges::all_of(ours, [&](const auto& one) { return is_there(kInstalled, one); })) {
+    head_.programs = kInstalled;
+    return Status::Ok();
+  }
+  head_.programs = kSent;
+  for (const auto& program : ours) {
+    if (is_there(kSent, program)) {
+      continue;
+    }
+    Say(fmt::format("copying {} of {}", FormatBytes(program.second.size()), program.first));
+    PS_TRY(shell
+               .Run(
+                   fmt::format(
+                       "mkdir -p {0} && cat > {0}/{1}.part && chmod 755 {0}/{1}.part && mv "
+                       "{0}/{1}.part {0}/{1}",
+                       kSent,
+                       program.first),
+                   kCopyMax,
+                   program.second)
+               .status());
+  }
+  const Result<std::string> version = shell.Run(fmt::format("{}/psctl --version", kSent), kShort);
+  if (!version.ok()) {
+    return Status::Unavailable(fmt::format(
+        "psctl does not run on the head: {}; its image or launch.rent.setup has to have the "
+        "libraries of package spotps",
+        version.status().message()));
+  }
+  return Status::Ok();
+}
+
+Status RemoteRun::SendJob(const HeadShell& shell, const std::string& private_address) {
+  const HeadJob job = HeadJobOf(config_, private_address);
+  std::vector<std::pair<std::string, std::string>> files = job.files;
+  if (const std::string plan = paths_.root + "/plan.json"; std::filesystem::exists(plan)) {
+    files.emplace_back(plan, "plan.json");
+  }
+  const std::string folder = run::FolderOnHead(paths_);
+  const auto put = [&](const std::string& name, const std::string& bytes) {
+    const std::string path = folder + "/" + name;
+    return shell
+        .Run(
+            fmt::format(
+                "umask 077 && mkdir -p {} && cat > {}",
+                provisioner::ShellQuoted({folder}),
+                provisioner::ShellQuoted({path})),
+            kCopyMax,
+            bytes)
+        .status();
+  };
+  for (const auto& [path, name] : files) {
+    PS_ASSIGN(const std::string bytes, ReadFile(path, kModelBytesMax));
+    PS_TRY(put(name, bytes));
+  }
+  return put("job.json", job.text);
+}
+
+/// Until it has a folder and listens, or has ended.
+Status RemoteRun::AwaitRun(const HeadShell& shell) {
+  std::optional<TimePoint> lost_at;
+  while (true) {
+    // A run that ended at once has a folder all the same, and what is in it is fetched.
+    const Result<std::string> answer = shell.Run(
+        InFolder("for s in runs/*/control.sock; do [ -S \"$s\" ] && echo 'spotps runs' && exit\n"
+                 "done\n"
+                 "[ -e begun ] || { echo 'spotps never'; exit; }\n"
+                 "[ -e ended ] || { echo 'spotps waits'; exit; }\n"
+                 "for d in runs/*/; do [ -d \"$d\" ] && echo 'spotps runs' && exit; done\n"
+                 "echo 'spotps never'; tail -n 20 train.log"),
+        kShort);
+    const std::string text = answer.ok() ? *answer : "";
+    if (SaidOf(text, "spotps runs")) {
+      return Status::Ok();
+    }
+    if (SaidOf(text, "spotps never")) {
+      never_began_ = true;
+      const size_t at = text.find("spotps never");
+      return Status::InvalidArgument(
+          "the run did not begin on its head:" +
+          text.substr(at + std::string("spotps never").size()));
+    }
+    lost_at = answer.ok() ? std::nullopt : std::optional(lost_at.value_or(SystemTime().Now()));
+    if (lost_at && SystemTime().Now() - *lost_at > kLostMax) {
+      return Status::Unavailable(fmt::format(
+          "{} does not say any more whether the run begins: {}; psctl attach {} asks again",
+          head_.login,
+          answer.status().message(),
+          run::BaseName(paths_.root)));
+    }
+    if (!Wait(kLook)) {
+      return Status::Cancelled(fmt::format(
+          "interrupted while the run begins on its head; psctl attach {} goes on with it, psctl "
+          "stop ends it then",
+          run::BaseName(paths_.root)));
+    }
+  }
+}
+
+}  // namespace ps::psctl

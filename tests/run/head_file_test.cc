@@ -1,0 +1,49 @@
+#include "run/directory/head_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ps/base/durable_file.h"
+#include "tests/base/temporary_folder.h"
+
+namespace ps::run {
+namespace {
+
+TEST(HeadFileTest, ARunIsHereUnlessItsFileSaysWhere) {
+  const TemporaryFolder folder;
+  const RunPaths run = {folder.path()};
+  EXPECT_FALSE(ReadHeadFile(run)->has_value());
+  EXPECT_FALSE(IsElsewhere(run));
+  HeadFile head;
+  head.login = "admin@198.51.100.7";
+  head.programs = "spotps/bin";
+  head.is_begun = true;
+  ASSERT_TRUE(WriteHeadFile(run, head).ok());
+  EXPECT_EQ(**ReadHeadFile(run), head);
+  EXPECT_TRUE(IsElsewhere(run));
+  head.is_fetched = true;
+  ASSERT_TRUE(WriteHeadFile(run, head).ok());
+  EXPECT_TRUE(IsElsewhere(run)) << "its machine costs yet";
+  head.is_given_back = true;
+  head.usd = 1.25;
+  ASSERT_TRUE(WriteHeadFile(run, head).ok());
+  EXPECT_EQ(**ReadHeadFile(run), head);
+  EXPECT_FALSE(IsElsewhere(run));
+}
+
+/// Whoever removes such a run, or sweeps its machine, might lose what is there.
+TEST(HeadFileTest, ADamagedFileIsOneOfARunElsewhere) {
+  const TemporaryFolder folder;
+  const RunPaths run = {folder.path()};
+  for (const char* const text :
+       {"", "{}", "[]", R"({"login": "a@b"})", R"({"login": 1, "programs": "p"})"}) {
+    ASSERT_TRUE(WriteFileAtomically(run.head(), text).ok());
+    const auto head = ReadHeadFile(run);
+    EXPECT_FALSE(head.ok()) << text;
+    EXPECT_THAT(std::string(head.status().message()), testing::HasSubstr("head.json"));
+    EXPECT_TRUE(IsElsewhere(run));
+  }
+}
+
+}  // namespace
+}  // namespace ps::run
