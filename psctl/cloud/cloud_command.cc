@@ -196,6 +196,26 @@ std::string JsonOf(const std::vector<Row>& rows) {
   return std::move(json).Take();
 }
 
+/// What is said of the machine for coordinator and servers, and not of the workers' as well.
+void AddHeadLines(
+    const proto::JobConfig& config,
+    Provider* provider,
+    std::vector<provisioner::CheckLine>* lines) {
+  provisioner::RentRequest request =
+      provisioner::HeadOptionsOf(config, "psctl-cloud-check", "#!/bin/sh\n").request;
+  request.token = "psctl-cloud-check";
+  for (provisioner::CheckLine& line : provider->Check(request)) {
+    const bool is_known = std::ranges::any_of(*lines, [&line](const auto& other) {
+      return other.what == line.what && other.end.ok() == line.end.ok() &&
+             other.finding == line.finding;
+    });
+    if (!is_known) {
+      line.what = "head: " + line.what;
+      lines->push_back(std::move(line));
+    }
+  }
+}
+
 int RunCheck(const CloudCommand& command, const Session& session) {
   Result<Cloud> cloud = OpenCloud(command);
   if (!cloud.ok()) {
@@ -218,6 +238,9 @@ int RunCheck(const CloudCommand& command, const Session& session) {
   if (std::optional<provisioner::CheckLine> room = provisioner::CheckRoom(lines, demands)) {
     lines.push_back(*std::move(room));
   }
+  if (!config.launch.rent.head.type.empty()) {
+    AddHeadLines(config, cloud->provider.get(), &lines);
+  }
   for (const provisioner::CheckLine& line : lines) {
     is_right = is_right && line.end.ok();
     table.AddRow(
@@ -230,6 +253,16 @@ int RunCheck(const CloudCommand& command, const Session& session) {
   const double rate =
       provisioner::WorstRate(demands, prices.prices, double{config.launch.rent.usd_per_hour});
   std::string text = table.Render(session.console.out_width);
+  const proto::RentHeadConfig& head = config.launch.rent.head;
+  const std::vector<provisioner::Pool> head_pools = provisioner::HeadPoolsOf(config.launch.rent);
+  if (!head.type.empty()) {
+    const double usd = provisioner::WorstRate(
+        {{head_pools, 1}},
+        cloud->provider->Prices(head_pools, SystemTime().UnixMicros()).prices,
+        double{head.usd_per_hour});
+    text += usd > 0 ? fmt::format("its head costs {} USD an hour beside them\n", FormatUsd(usd))
+                    : "nobody tells what its head costs; launch.rent.head.usd_per_hour says it\n";
+  }
   if (rate > 0) {
     text += fmt::format(
         "the job's workers cost at most {} USD an hour at the prices of now\n", FormatUsd(rate));

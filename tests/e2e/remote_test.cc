@@ -133,6 +133,8 @@ TEST_F(RemoteTest, ARunGoesOnWithoutTheMachineThatBeganItAndIsFetchedWhenItHasEn
   if (IsSkipped()) {
     return;
   }
+  const Output checked = Run({"cloud", "check", job_.path()});
+  EXPECT_THAT(checked.out, testing::HasSubstr("its head costs 0.36 USD an hour"));
   PutPrograms("ps_agent");
   Process train(Psctl({"train", job_.path(), "--remote"}));
   BootHead();
