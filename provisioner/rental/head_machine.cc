@@ -145,7 +145,7 @@ Result<Machine> HeadMachine::AwaitBoot(RentalNote* note) {
     if (!machine && waited > options_.visible_max) {
       return Status::Unavailable(fmt::format(
           "the provider does not tell of the head machine {}; are these the credentials, and the "
-          "account, that it was rented with?",
+          "account, that it was rented with? If it is gone, psctl attach --forget says so",
           note->machine));
     }
     if (machine && machine->state == MachineState::kGone) {
@@ -243,6 +243,13 @@ Result<double> HeadMachine::GiveBack() {
     // A stopped one is told like one that ends: it has to be released all the same.
     const bool is_gone = machine ? !IsThere(machine->state) && is_released
                                  : now - told_at > (was_there ? 2 * kLook : options_.visible_max);
+    if (is_gone && !machine && !was_there && note->started_us != 0) {
+      return Status::Unavailable(fmt::format(
+          "the provider does not tell of the head machine {}, and it may go on costing; are these "
+          "the credentials, and the account, that it was rented with? If it is gone, psctl attach "
+          "--forget says so",
+          note->machine));
+    }
     if (is_gone && !has_strays_) {
       if (note->machine.empty()) {
         PS_TRY(notes_->Remove(kNumber));

@@ -22,6 +22,7 @@
 #include "ps/json/json_writer.h"
 #include "ps/proto/job/job_config.h"
 #include "psctl/cli/arguments.h"
+#include "run/directory/head_file.h"
 #include "run/directory/rental_name.h"
 #include "run/report/tables.h"
 
@@ -51,7 +52,17 @@ struct Cloud {
 
 Result<Cloud> OpenCloud(const CloudCommand& command) {
   Cloud cloud;
-  PS_ASSIGN(cloud.config, proto::LoadJobConfig(command.job_path, command.overrides));
+  // The data may be on the machines alone, and a run with a head listens there.
+  std::vector<proto::ConfigOverride> overrides = command.overrides;
+  overrides.push_back({"run.listen", "0.0.0.0"});
+  PS_ASSIGN(
+      cloud.config,
+      proto::LoadJobConfig(command.job_path, overrides, proto::DataPlace::kElsewhere));
+  if (cloud.config.launch.rent.head.type.empty()) {
+    PS_ASSIGN(
+        cloud.config,
+        proto::LoadJobConfig(command.job_path, command.overrides, proto::DataPlace::kElsewhere));
+  }
   if (!proto::IsRented(cloud.config.launch.launcher)) {
     return Status::InvalidArgument(fmt::format(
         "{} rents no machines; name a job with \"launcher\": \"ec2\" or \"gce\" in launch, whose "
@@ -93,7 +104,8 @@ struct Row {
   Machine machine;
   std::string run;
   std::string owner;      // the machine whose psctl rents it
-  bool is_owned = false;  // by a run that lives on this machine
+  bool is_owned = false;  // by a run that lives on this machine, or was begun here
+  bool is_kept = false;   // a head, which has what its run made, and whose run was not named
   double hours = 0;
   double usd_per_hour = 0;  // 0: not known
 };
@@ -111,6 +123,11 @@ Result<std::vector<Row>> FindMachines(
   for (const run::RunningJob& job : session.registry.Find()) {
     living.insert(run::RentalRunName(job.paths));
   }
+  for (const run::RunPaths& paths : session.registry.All()) {
+    if (command.run.empty() && run::IsElsewhere(paths)) {
+      living.insert(run::RentalRunName(paths));
+    }
+  }
   std::vector<provisioner::Pool> pools;
   std::vector<Row> rows;
   const int64_t now_us = SystemTime().UnixMicros();
@@ -122,9 +139,8 @@ Result<std::vector<Row>> FindMachines(
     row.machine = machine;
     row.run = TagOf(machine, provisioner::kRunTag);
     row.owner = TagOf(machine, provisioner::kOwnerTag);
-    // It has what its run made, which nobody here may know of: it goes when its run is named.
-    const bool is_head = machine.tags.contains(std::string(provisioner::kHeadTag));
-    row.is_owned = living.contains(row.run) || (is_head && command.run.empty());
+    row.is_owned = living.contains(row.run);
+    row.is_kept = command.run.empty() && machine.tags.contains(std::string(provisioner::kHeadTag));
     row.hours =
         machine.started_us == 0 ? 0 : static_cast<double>(now_us - machine.started_us) / 3.6e9;
     pools.push_back(machine.pool);
@@ -329,6 +345,12 @@ int RunSweep(const CloudCommand& command, const Session& session) {
         "{} of runs that go on here stay; psctl stop ends such a run, psctl attach gives back its "
         "head\n",
         Plural(owned, "machine")));
+  }
+  const size_t kept = std::erase_if(*rows, [](const Row& row) { return row.is_kept; });
+  if (kept > 0) {
+    console.err(fmt::format(
+        "{} with what a run made stay; psctl attach fetches that, --run RUN ends one with it\n",
+        Plural(kept, "head machine")));
   }
   const size_t elsewhere = std::erase_if(*rows, [&](const Row& row) {
     return command.run.empty() && row.owner != provisioner::OwnerName();

@@ -17,6 +17,7 @@
 #include "psctl/runs/chosen_run.h"
 #include "run/directory/borrowed_job.h"
 #include "run/directory/files.h"
+#include "run/directory/head_file.h"
 #include "run/directory/model_card.h"
 #include "run/directory/model_export.h"
 #include "run/directory/run_checkpoints.h"
@@ -164,6 +165,11 @@ Result<ChosenModel> ChooseModel(const ModelChoice& choice, const Session& sessio
     PS_ASSIGN(const run::RunPaths run, ChooseAnyRun(choice.model, session.registry));
     chosen.file = run.model();
     beside.model = run.model();
+    if (!IsThere(chosen.file) && run::IsElsewhere(run)) {
+      return Status::Unavailable(fmt::format(
+          "{} is on a rented machine; psctl attach fetches its model once it has ended",
+          run::BaseName(run.root)));
+    }
     if (!IsThere(chosen.file)) {
       PS_TRY(TakeCheckpoint(run, session, &chosen));
     }

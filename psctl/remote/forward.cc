@@ -39,10 +39,10 @@ Result<int> Forward(
     --run_at;
   }
   std::string words = " " + provisioner::ShellQuoted({typed.front()});
-  words += run_at == 1 ? " runs/*" : "";
   for (size_t i = 1; i < typed.size(); ++i) {
     words += " " + (i + 1 == run_at ? std::string("runs/*") : provisioner::ShellQuoted({typed[i]}));
   }
+  words += run_at == 1 ? " runs/*" : "";  // where it may be left out it comes last
   const HeadShell shell({head.login, config.launch.ssh_config, run.rentals()});
   PS_ASSIGN(
       const int code,

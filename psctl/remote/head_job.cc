@@ -13,7 +13,7 @@ HeadJob HeadJobOf(proto::JobConfig config, const std::string& private_address) {
   take_along(&config.launch.rent.setup, "setup");
   take_along(&config.launch.ssh_config, "ssh_config");
   take_along(&config.model.from, "model_from.safetensors");
-  config.checkpoint.path.clear();  // in the run's folder, which is fetched
+  config.checkpoint.path.clear();
   config.launch.rent.head = {};
   config.launch.rent.private_address = true;
   config.run.directory = "runs";

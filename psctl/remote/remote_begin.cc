@@ -116,6 +116,7 @@ Status LookAtProvider(
 Result<std::unique_ptr<RemoteRun>> RemoteRun::Create(
     proto::JobConfig config, const std::string& plan_path, const run::Console& console) {
   PS_TRY(CheckJob(config));
+  config.checkpoint.path.clear();  // in the run's folder there, and here once they are fetched
   // Whoever goes on with it may do so from another folder.
   for (std::string* const path :
        {&config.launch.rent.setup, &config.launch.ssh_config, &config.model.from}) {
@@ -132,6 +133,16 @@ Result<std::unique_ptr<RemoteRun>> RemoteRun::Create(
       run::RunDirectory::Create(config.run.directory, config.name, SystemTime().UnixMicros()));
   std::unique_ptr<RemoteRun> remote(new RemoteRun(directory.paths(), console));
   const auto fill = [&]() -> Status {
+    // Whoever goes on with it needs them as they were.
+    for (const auto& [path, name] :
+         {std::pair(&config.launch.rent.setup, "/setup"),
+          std::pair(&config.launch.ssh_config, "/ssh_config")}) {
+      if (!path->empty()) {
+        PS_ASSIGN(const std::string text, ReadFile(*path, kSetupBytesMax));
+        *path = directory.paths().root + name;
+        PS_TRY(WriteFileAtomically(*path, text));
+      }
+    }
     PS_TRY(directory.WriteConfig(proto::PrintJobConfig(config)));
     if (!plan.empty()) {
       PS_TRY(WriteFileAtomically(directory.paths().root + "/plan.json", plan));
@@ -188,8 +199,20 @@ Status RemoteRun::Begin() {
     return TakeBack(Status::Cancelled("the run was given up before it began"));
   }
   Status started = Start();
-  if (started.ok() || (head_.is_started && !never_began_)) {
-    return started;  // it may train
+  if (is_gone_) {
+    PS_TRY(GiveBack());
+    return started;
+  }
+  if (started.ok()) {
+    return started;
+  }
+  if (head_.is_started && !never_began_) {
+    return Status(
+        started.code(),
+        fmt::format(
+            "{}; its head may train, and costs: psctl attach {} looks",
+            started.message(),
+            run::BaseName(paths_.root)));
   }
   return TakeBack(std::move(started));
 }
@@ -210,7 +233,9 @@ Status RemoteRun::TakeBack(Status why) {
 }
 
 Status RemoteRun::Start() {
-  PS_ASSIGN(const provisioner::Machine machine, machine_->Rent());
+  const Result<provisioner::Machine> rented = machine_->Rent();
+  is_gone_ = !rented.ok() && rented.status().code() == StatusCode::kNotFound;
+  PS_ASSIGN(const provisioner::Machine machine, rented);
   const proto::RentConfig& rent = config_.launch.rent;
   PS_ASSIGN(head_.login, LoginOf(machine));
   PS_TRY(run::WriteHeadFile(paths_, head_));

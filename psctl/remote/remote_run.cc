@@ -100,10 +100,12 @@ Result<bool> RemoteRun::HasEnded(const HeadShell& shell) {
       const std::string said,
       shell.Run(
           InFolder(fmt::format(
-              "look() {{ [ -e ended ] && echo 'spotps ended' && exit\n"
-              "all=$({}/psctl runs --json) || exit\n"
-              "case $all in *'\"is_running\":true'*|*'\"is_running\": true'*)\n"
-              "echo 'spotps runs'; exit;; esac; }}\n"
+              // The coordinator may outlive whoever notes the end. Other runs are not asked about.
+              "look() {{ all=$({}/psctl runs --json) || exit\n"
+              "case $(printf %s \"$all\" | tr '}}' '\\n' | grep -F \"$(pwd -P)/runs/\") in "
+              "*'\"is_running\":true'*|*'\"is_running\": true'*)\n"
+              "echo 'spotps runs'; exit;; esac\n"
+              "[ -e ended ] && echo 'spotps ended' && exit; }}\n"
               "look; sleep 5; look; echo 'spotps gone'",
               ProgramsThere())),
           kShort));
@@ -177,10 +179,11 @@ Result<bool> RemoteRun::Follow() {
     } else if (SystemTime().Now() - *lost_at > kLostMax) {
       return Status::Unavailable(fmt::format(
           "{} has not answered for {:.0f} minutes; the provider says that it runs. psctl attach {} "
-          "tries again; psctl cloud sweep --run {} ends it, with all that is on it",
+          "tries again; psctl cloud sweep {} --run {} ends it, with all that is on it",
           head_.login,
           Seconds(kLostMax) / 60,
           run::BaseName(paths_.root),
+          paths_.config(),
           run::RentalRunName(paths_)));
     }
     if (!Wait(kLook)) {
@@ -189,10 +192,24 @@ Result<bool> RemoteRun::Follow() {
   }
 }
 
+Status RemoteRun::Forget() {
+  interrupts_.emplace();
+  PS_TRY(MakeHead());
+  PS_ASSIGN(const std::optional<provisioner::Machine> machine, machine_->Look());
+  if (machine) {
+    return Status::Unavailable(fmt::format(
+        "the provider tells of the head machine {}; psctl attach goes on with it", machine->id));
+  }
+  head_.is_given_back = true;
+  return run::WriteHeadFile(paths_, head_);
+}
+
 Status RemoteRun::Collect() {
   if (head_.is_given_back) {
     return Status::Ok();
   }
+  interrupts_.reset();
+  interrupts_.emplace();  // what was heard before was about the run
   if (!head_.is_fetched) {
     const HeadShell shell = Shell();
     Say("fetching what the run left");

@@ -41,6 +41,10 @@ class RemoteRun {
   /// Shows how the run goes until it has ended. False: it goes on, and nobody looks any more.
   Result<bool> Follow();
 
+  /// Nobody looks for the machine any more. Errors: kUnavailable (the provider tells of it, or does
+  /// not answer).
+  Status Forget();
+
   /// Brings here what the ended run left, and gives the machine back.
   Status Collect();
 
@@ -82,6 +86,7 @@ class RemoteRun {
   std::optional<provisioner::HeadMachine> machine_;
   std::optional<InterruptGuard> interrupts_;
   bool never_began_ = false;  // the head has said so
+  bool is_gone_ = false;      // the provider has said so of the head
 };
 
 }  // namespace ps::psctl

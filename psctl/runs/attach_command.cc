@@ -114,8 +114,13 @@ int RunAttach(const AttachCommand& command, const run::RunPaths& run, const run:
 /// Goes on with a run on a rented machine wherever whoever rented it has left off, and ends
 /// with all that it left being here.
 int AttachThere(const AttachCommand& command, RemoteRun* remote, const run::Console& console) {
-  if (const Status begun = remote->Begin(); !begun.ok()) {
+  const Status begun = command.forgets ? remote->Forget() : remote->Begin();
+  if (!begun.ok()) {
     return run::Fail(console, begun);
+  }
+  if (command.forgets) {
+    console.err("psctl: its head is forgotten; what is here stays\n");
+    return run::kExitOk;
   }
   return FollowRemote(remote, command.is_json, console);
 }
@@ -127,6 +132,11 @@ int Attach(const AttachCommand& command, const Session& session) {
     return run::Fail(console, run.status());
   }
   if (!run::IsElsewhere(*run)) {
+    if (command.forgets) {
+      return run::Misuse(
+          console,
+          Status::InvalidArgument("--forget is for a run on a rented machine, and this is none"));
+    }
     return RunAttach(command, *run, console);
   }
   Result<std::unique_ptr<RemoteRun>> remote = RemoteRun::Open(*run, console);
@@ -137,6 +147,8 @@ int Attach(const AttachCommand& command, const Session& session) {
 void AddArguments(AttachCommand* command, Arguments* arguments) {
   arguments->AddRun(&command->job);
   arguments->Add("--json", &command->is_json, "Print the summary as JSON");
+  arguments->Add(
+      "--forget", &command->forgets, "Of a rented machine that is gone: do not look for it again");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ namespace ps::psctl {
 struct AttachCommand {
   std::string job;       // empty: the only running job
   bool is_json = false;  // the summary
+  bool forgets = false;  // a head that its provider does not know any more
 };
 
 /// Shows how a run on its head goes until it ends, fetches what it left and gives the head back.

@@ -73,6 +73,11 @@ Result<run::RunPaths> ChooseRun(const std::string& job, const run::RunRegistry& 
   if (running.empty()) {
     return OrElsewhere(Status::NotFound("no job is running"), "", registry);
   }
+  if (const Result<run::RunPaths> there = RunElsewhere("", registry);
+      there.ok() || there.status().code() != StatusCode::kNotFound) {
+    return Status::InvalidArgument(
+        "a run goes on here, and another one on a rented machine; name one: psctl runs lists them");
+  }
   if (running.size() > 1) {
     std::string names;
     for (const run::RunningJob& candidate : running) {

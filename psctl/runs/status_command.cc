@@ -16,6 +16,7 @@
 #include "psctl/view/why_view.h"
 #include "run/directory/control.h"
 #include "run/directory/files.h"
+#include "run/directory/head_file.h"
 
 namespace ps::psctl {
 namespace {
@@ -54,6 +55,12 @@ int PrintAllRuns(
     console.out(RenderJobList(jobs, console.out_width));
   } else if (failures == 0) {
     console.err("no job is running\n");
+  }
+  for (const run::RunPaths& run : registry.All()) {
+    if (run::IsElsewhere(run)) {
+      const std::string name = Printable(run::BaseName(run.root));
+      console.err(fmt::format("{} is on a rented machine; psctl status {}\n", name, name));
+    }
   }
   return failures == 0 ? run::kExitOk : run::kExitFailed;
 }

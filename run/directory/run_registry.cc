@@ -98,7 +98,8 @@ std::vector<RunningJob> RunRegistry::Find() const {
   if (CheckDirectory().ok()) {
     for (const fs::path& link : EntriesOf(directory_)) {
       const RunPaths run{AbsolutePath(link.string())};
-      if (!consider(link.string()) && !(fs::exists(run.head()) && IsElsewhere(run))) {
+      std::error_code error;
+      if (!consider(link.string()) && !(fs::exists(run.head(), error) && IsElsewhere(run))) {
         ::unlink(link.c_str());
       }
     }
