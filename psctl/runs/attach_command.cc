@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <memory>
 #include <vector>
@@ -104,7 +105,11 @@ int RunAttach(const AttachCommand& command, const run::RunPaths& run, const run:
         console.err("detached; " + name + " goes on, and psctl stop " + name + " ends it\n");
         return run::kExitOk;
       }
-      ::poll(nullptr, 0, kAttachPollMillis);
+      // One whose reader is gone, as when an ssh connection breaks, would look on for nobody.
+      pollfd reader = {.fd = STDERR_FILENO, .events = 0, .revents = 0};
+      if (::poll(&reader, 1, kAttachPollMillis) == 1) {
+        return run::kExitOk;
+      }
     }
     attachment.Finish();
   }
