@@ -243,7 +243,7 @@ Result<double> HeadMachine::GiveBack() {
     // A stopped one is told like one that ends: it has to be released all the same.
     const bool is_gone = machine ? !IsThere(machine->state) && is_released
                                  : now - told_at > (was_there ? 2 * kLook : options_.visible_max);
-    if (is_gone && !machine && !was_there && note->started_us != 0) {
+    if (is_gone && !machine && !was_there && !note->machine.empty()) {
       return Status::Unavailable(fmt::format(
           "the provider does not tell of the head machine {}, and it may go on costing; are these "
           "the credentials, and the account, that it was rented with? If it is gone, psctl attach "

@@ -204,6 +204,27 @@ TEST(HeadMachineTest, WhoDoesNotWantToWaitIsNotHeld) {
   EXPECT_THAT(std::string(head.Rent().status().message()), HasSubstr("is gone: given back"));
 }
 
+/// Lists of another account have none of its machines, and a release of them is no error there.
+TEST(HeadMachineTest, OneThatIsNotToldOfIsNotTakenForGone) {
+  CalledProvider provider(4);
+  provider.Calm();
+  MemoryNotes notes;
+  const Result<Machine> machine = HeadMachine(HeadOptions(&provider), &provider, &notes).Rent();
+  ASSERT_TRUE(machine.ok()) << machine.status();
+  // EC2 tells by lists alone when a machine has started.
+  RentalNote note = notes.Load()->front();
+  note.started_us = 0;
+  ASSERT_TRUE(notes.Write(note).ok());
+  CalledProvider another(4);
+  another.Calm();
+  HeadMachine head(HeadOptions(&another), &another, &notes);
+  EXPECT_THAT(std::string(head.GiveBack().status().message()), HasSubstr("may go on costing"));
+  EXPECT_THAT(std::string(head.Rent().status().message()), HasSubstr("are these the credentials"));
+  EXPECT_EQ(notes.Load()->front().ended_us, 0) << "its bill is open";
+  EXPECT_TRUE(HeadMachine(HeadOptions(&provider), &provider, &notes).GiveBack().ok());
+  EXPECT_EQ(provider.cloud.alive(), 0U);
+}
+
 /// It has the only copy of what the run made.
 TEST(HeadMachineTest, OneThatHasStoppedIsNotGivenUp) {
   CalledProvider provider(4);
