@@ -7,6 +7,7 @@
 
 #include <filesystem>
 
+#include "run/directory/head_file.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/run/dates.h"
 
@@ -46,6 +47,25 @@ TEST_F(RunRegistryTest, FindsWhatWasAddedUntilItIsRemoved) {
   EXPECT_EQ(registry().Find()[0].paths.root, run.paths().root);
   registry().Remove(run.paths());
   EXPECT_TRUE(registry().Find().empty());
+}
+
+/// Nobody holds its lock here: a sweep or a prune that did not know of it would cost what it made.
+TEST_F(RunRegistryTest, ARunOnARentedMachineIsKnownFromEveryFolderUntilTheMachineIsGivenBack) {
+  RunPaths paths;
+  {
+    const RunDirectory run = Start("mnist");
+    paths = run.paths();
+    ASSERT_TRUE(WriteHeadFile(paths, {}).ok());
+    ASSERT_TRUE(registry().Add(paths).ok());
+  }
+  EXPECT_TRUE(registry().Find().empty());
+  ASSERT_EQ(registry().All().size(), 1U);
+  EXPECT_EQ(registry().All()[0].root, paths.root);
+  HeadFile head;
+  head.is_given_back = true;
+  ASSERT_TRUE(WriteHeadFile(paths, head).ok());
+  EXPECT_TRUE(registry().All().empty());
+  EXPECT_EQ(LinkCount(), 0U);
 }
 
 TEST_F(RunRegistryTest, TheDirectoryIsForTheOwnerAlone) {
