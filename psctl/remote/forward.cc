@@ -2,14 +2,25 @@
 
 #include <fmt/core.h>
 
-#include <vector>
-
 #include "provisioner/fleet/agent_process.h"
 #include "ps/proto/job/job_config.h"
 #include "psctl/remote/head_shell.h"
 #include "run/directory/files.h"
 
 namespace ps::psctl {
+
+std::string WordsOnHead(const std::vector<std::string>& typed, const std::string& run_word) {
+  // From the last word down: a job may be called as a command.
+  size_t run_at = typed.size();
+  while (run_at > 1 && typed[run_at - 1] != run_word) {
+    --run_at;
+  }
+  std::string words = " " + provisioner::ShellQuoted({typed.front()});
+  for (size_t i = 1; i < typed.size(); ++i) {
+    words += " " + (i + 1 == run_at ? std::string("runs/*") : provisioner::ShellQuoted({typed[i]}));
+  }
+  return words + (run_at == 1 ? " runs/*" : "");  // where it may be left out it comes last
+}
 
 Result<int> Forward(
     const run::RunPaths& run,
@@ -33,16 +44,6 @@ Result<int> Forward(
         name,
         name));
   }
-  // From the last word down: a job may be called as a command.
-  size_t run_at = typed.size();
-  while (run_at > 1 && typed[run_at - 1] != run_word) {
-    --run_at;
-  }
-  std::string words = " " + provisioner::ShellQuoted({typed.front()});
-  for (size_t i = 1; i < typed.size(); ++i) {
-    words += " " + (i + 1 == run_at ? std::string("runs/*") : provisioner::ShellQuoted({typed[i]}));
-  }
-  words += run_at == 1 ? " runs/*" : "";  // where it may be left out it comes last
   const HeadShell shell({head.login, config.launch.ssh_config, run.rentals()});
   PS_ASSIGN(
       const int code,
@@ -50,7 +51,7 @@ Result<int> Forward(
           "cd {} && exec {}/psctl{}",
           provisioner::ShellQuoted({run::FolderOnHead(run)}),
           PathOnHead(head.programs),
-          words)));
+          WordsOnHead(typed, run_word))));
   if (code == HeadShell::kNoConnection) {
     return Status::Unavailable(fmt::format(
         "{} on {} can't be asked: ssh does not get there; psctl attach {} says more",

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "ps/base/status.h"
 #include "psctl/cli/command.h"
@@ -17,5 +18,9 @@ Result<int> Forward(
     const run::HeadFile& head,
     const std::string& run_word,
     const Session& session);
+
+/// What was typed behind psctl, at least a command, for a script in the run's folder on its head:
+/// each word as it is, but for the one that names the run. Pure.
+std::string WordsOnHead(const std::vector<std::string>& typed, const std::string& run_word);
 
 }  // namespace ps::psctl

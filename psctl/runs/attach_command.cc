@@ -166,9 +166,8 @@ int FollowRemote(RemoteRun* remote, bool is_json, const run::Console& console) {
   }
   if (!*has_ended) {
     console.err(fmt::format(
-        "psctl: {0} goes on without this terminal; psctl attach {0} looks at it, and fetches what "
-        "it "
-        "left once it has ended\n",
+        "psctl: {0} goes on without this terminal; psctl attach {0} looks at it, and fetches "
+        "what it left once it has ended\n",
         name));
     return run::kExitOk;
   }

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "provisioner/provider/provider.h"
+#include "provisioner/rental/head_machine.h"
+#include "ps/base/status.h"
+#include "ps/proto/job/job_config.h"
+#include "run/report/console.h"
+
+namespace ps::psctl {
+
+// What is looked at before a head is rented.
+
+/// Whether the job has what a head needs. Errors: kInvalidArgument, with the field to set.
+Status CheckHeadJob(const proto::JobConfig& config);
+
+/// Whether head and workers can be rented, by what the provider says; tells what they will cost.
+/// `head`: without a token. Errors: those of provisioner::CheckRental.
+Status LookAtProvider(
+    const proto::JobConfig& config,
+    provisioner::Provider* provider,
+    const provisioner::HeadMachine::Options& head,
+    const run::Console& console);
+
+}  // namespace ps::psctl
