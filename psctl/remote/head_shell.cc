@@ -70,7 +70,7 @@ Result<int> HeadShell::Show(const std::string& script) const {
 Status HeadShell::Fetch(
     const std::string& script, const std::string& folder, Duration limit) const {
   const std::string pipe = provisioner::ShellQuoted(Words(script)) +
-                           " | tar -x -f - --no-same-owner -C " +
+                           " | tar -x -i -f - --no-same-owner -C " +
                            provisioner::ShellQuoted({folder});
   return provisioner::RunCommand({"/bin/sh", "-c", pipe}, "", limit).status();
 }

@@ -32,7 +32,8 @@ class HeadShell {
   static constexpr int kNoConnection = 255;
   Result<int> Show(const std::string& script) const;
 
-  /// Makes `folder` of this machine have what the script writes to stdout as tar does.
+  /// Makes `folder` of this machine have what the script writes to stdout as tar does, one archive
+  /// or several.
   Status Fetch(const std::string& script, const std::string& folder, Duration limit) const;
 
   const std::string& login() const { return access_.login; }

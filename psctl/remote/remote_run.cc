@@ -213,14 +213,16 @@ Status RemoteRun::Collect() {
   if (!head_.is_fetched) {
     const HeadShell shell = Shell();
     Say("fetching what the run left");
-    // Checkpoints are for who goes on: a run that is done, with its model, needs none. The last
-    // file is one that only this attempt asks for: without it not all has arrived.
+    // Checkpoints are for who goes on: a run that is done, with its model, needs none. A second
+    // archive follows only if the head could read everything for the first one. It has a file that
+    // only this attempt asks for: without it not all has arrived.
     PS_ASSIGN(const std::string nonce, run::MakeToken());
     const std::string proof = "fetched." + nonce.substr(0, 16);
     const std::string script = InFolder(fmt::format(
         "cd runs/*/ && keep=; if grep -qs '\"state\": *\"done\"' summary.json && "
         "! grep -qs '\"model_problem\": *\"[^\"]' summary.json && [ -s model.safetensors ]; then "
-        "keep=--exclude=./checkpoints; fi; : > ../../{0} && tar -c -f - {1} $keep . -C ../.. {0}",
+        "keep=--exclude=./checkpoints; fi; : > ../../{0} && tar -c -f - {1} $keep . && "
+        "tar -c -f - -C ../.. {0}",
         proof,
         kNotFetched));
     PS_TRY(shell.Fetch(script, paths_.root, kFetchMax).Annotate("what the run left"));
