@@ -81,7 +81,7 @@ Result<std::unique_ptr<RemoteRun>> RemoteRun::Create(
         remote->provider_.get(),
         provisioner::HeadOptionsOf(remote->config_, "check", "#!/bin/sh\n"),
         console));
-    // Only now it is a run that somebody may go on with.
+    // From here on psctl attach finds the run, and may rent its head.
     return run::WriteHeadFile(directory.paths(), {});
   };
   if (const Status filled = fill(); !filled.ok()) {

@@ -209,7 +209,7 @@ Status RemoteRun::Collect() {
     return Status::Ok();
   }
   interrupts_.reset();
-  interrupts_.emplace();  // what was heard before was about the run
+  interrupts_.emplace();  // a Ctrl-C of before was meant for looking at the run
   if (!head_.is_fetched) {
     const HeadShell shell = Shell();
     Say("fetching what the run left");

@@ -27,7 +27,8 @@ struct HeadFile {
 Result<std::optional<HeadFile>> ReadHeadFile(const RunPaths& run);
 Status WriteHeadFile(const RunPaths& run, const HeadFile& head);
 
-/// Whether the run is, or may be, on a machine that was not given back: its folder says where.
+/// Whether the run has a rented machine that was not given back. True as well if its file can't be
+/// read: then nobody knows.
 bool IsElsewhere(const RunPaths& run);
 
 /// The folder of the run on its head, as seen from the home directory there.
