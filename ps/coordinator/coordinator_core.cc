@@ -581,6 +581,10 @@ void CoordinatorCore::Settle(const Call& call) {
     TakeBestIfWanted();
   }
   if (parts_->job.state.phase == JobPhase::kLeaving) {
+    if (!parts_->job.state.is_told_shards) {
+      // Chunks on their way to another shard need both shards to know the same members.
+      parts_->shards.Broadcast(call);
+    }
     parts_->phases.AdvanceLeaving(call);
   }
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include "checkpoint/storage/failure.h"
@@ -422,13 +423,18 @@ bool CheckpointDesk::FinishLast(const Call& call) {
       !job_->shards.are_all_ready()) {
     return true;
   }
-  if (!job_->rounds.is_empty() || !job_->rounds.is_commit_acknowledged()) {
-    has_tried_last_ = true;
-    trouble_ = "no last checkpoint was written: the run ended in the middle of a round";
+  std::string_view why_not;
+  if (job_->state.servers.chunks) {
+    why_not = "parameters were on their way to another server for too long";
+  } else if (!job_->rounds.is_empty() || !job_->rounds.is_commit_acknowledged()) {
+    why_not = "the run ended in the middle of a round";
+  }
+  has_tried_last_ = true;
+  if (!why_not.empty()) {
+    trouble_ = fmt::format("no last checkpoint was written: {}", why_not);
     job_->events.Tell(proto::EventCode::kNoLastCheckpoint, {{"why", trouble_}});
     return true;
   }
-  has_tried_last_ = true;
   Begin(call);
   return false;
 }

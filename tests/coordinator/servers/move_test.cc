@@ -24,6 +24,15 @@ class MoveTest : public MovingTest {
     NewcomersCome();
   }
 
+  void TrainToTheEnd() {
+    for (size_t i = 0; i < workers_.size(); ++i) {
+      harness_.Work(&workers_[i], grants_[i]);
+    }
+    RunToTheEnd(&harness_, &workers_);
+    ASSERT_EQ(harness_.core->StateAt(harness_.now).phase, proto::JobPhase::kLeaving);
+    CloseAll(&harness_, workers_);
+  }
+
   void MoveAll() {
     for (int i = 0; i < 100 && status().is_moving; ++i) {
       if (move()) {
@@ -345,6 +354,42 @@ TEST_F(MoveTest, AnotherModeWaitsForTheChunksOnTheirWay) {
   Tick();
   EXPECT_TRUE(harness_.status().modes.is_switching);
   EXPECT_FALSE(move().has_value());
+}
+
+/// The shard that gives came back at the end and knew of a worker that had left since. The other
+/// one did not, took no chunks of a membership that it had never seen, and the run ended ten
+/// minutes later without its last checkpoint.
+TEST_F(MoveTest, OneThatIsUnderWayAtTheEndIsNotHeldUpByWhoLeavesThen) {
+  BeginAndScale(1);
+  ASSERT_TRUE(move().has_value());
+  const uint32_t giver = move()->from.value;
+  FakeShard& taker = harness_.shards[move()->to.value];
+  harness_.shards[giver].is_mute = true;
+  const proto::PeerId joiner = harness_.AskToJoin(std::nullopt, 4711);
+  TrainToTheEnd();
+  harness_.core->OnPeerClosed(joiner, harness_.now, harness_.out());
+  harness_.Unmute(giver);
+  harness_.RegisterShard(giver, PidOf(giver));
+  Tick();
+  EXPECT_EQ(
+      taker.membership.generation, harness_.core->StateAt(harness_.now).membership.generation);
+  Given();
+  Tick();
+  EXPECT_THAT(disk_.opened, SizeIs(1)) << "the last checkpoint";
+}
+
+/// The last checkpoint has every chunk in one place, or is none.
+TEST_F(MoveTest, WhereOneDoesNotEndTheRunEndsWithoutALastCheckpointAndSaysSo) {
+  BeginAndScale(1);
+  ASSERT_TRUE(move().has_value());
+  TrainToTheEnd();
+  harness_.Wait(std::chrono::minutes(9));
+  EXPECT_FALSE(harness_.core->is_finished());
+  harness_.Wait(std::chrono::minutes(2));
+  EXPECT_THAT(disk_.opened, IsEmpty());
+  EXPECT_THAT(
+      harness_.status().checkpoints.trouble,
+      ::testing::HasSubstr("parameters were on their way to another server"));
 }
 
 TEST_F(MoveTest, WhatNobodyAskedForIsNoNews) {
