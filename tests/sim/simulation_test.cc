@@ -724,6 +724,65 @@ TEST(FoundTest, ARunEndsWhenNoCheckpointCanBeRestored) {
   ExpectOk(s);
 }
 
+/// The last worker left while chunks were on their way at the end of the run. The shard that came
+/// back knew of that, the other one did not, and they waited for each other.
+TEST(FoundTest, ChunksThatAreOnTheirWayAtTheEndArrive) {
+  Scenario s;
+  s.seed = 15000016804;
+  s.staleness_max = 0;
+  s.overlap = false;
+  s.workers = 1;
+  s.epochs = 1;
+  s.train_samples = 28;
+  s.network.stall = 0.0086743397329005663;
+  s.network.stall_max = Duration(250000000);
+  s.notices = 1;
+  s.checkpoint_every = Duration(327500000);
+  s.checkpoint_keep = 1;
+  s.disk_delay_max = Duration(4000000);
+  s.disk_faults = 3;
+  s.store_losses = 1;
+  s.server_cuts = 1;
+  s.is_replacing = true;
+  s.scales = 1;
+  s.chunk_moves = 3;
+  s.disturbed_for = Duration(1357000000);
+  ExpectOk(s);
+}
+
+/// A gradient of bsp that was not finite came once more after the switch to ssp; the oracle took it
+/// for another step.
+TEST(FoundTest, WhatBspHasRejectedIsNoStepOfSsp) {
+  Scenario s;
+  s.seed = 15000061666;
+  s.mode = proto::Mode::kBsp;
+  s.staleness_max = 0;
+  s.overlap = false;
+  s.shards = 1;
+  s.shards_per_server = 2;
+  s.workers = 5;
+  s.epochs = 1;
+  s.train_samples = 77;
+  s.chunk_kib = 3;
+  s.is_held_back = true;
+  s.optimizer = 2;
+  s.has_schedule = true;
+  s.not_finite_every = 25;
+  s.network.loss = 0.022073088447080766;
+  s.network.duplication = 0.012890083877008508;
+  s.network.reorder = 0.13885036113817981;
+  s.network.stall = 0.049253342472715921;
+  s.network.stall_max = Duration(250000000);
+  s.is_replacing = true;
+  s.job_pauses = 2;
+  s.joint_changes = 2;
+  s.scales_to_none = 1;
+  s.sits_out = true;
+  s.straggles = 2;
+  s.disturbed_for = Duration(3059000000);
+  ExpectOk(s);
+}
+
 /// A block of seeds a test, so that the blocks run in parallel.
 class SeedsTest : public ::testing::TestWithParam<uint64_t> {
  protected:

@@ -501,6 +501,7 @@ void Oracle::AfterPush(int node, const proto::PushRequest& push) {
         Violation(Name(id) + " is not finite and changed a chunk" + where);
       } else if (
           life.membership.mode.mode != proto::Mode::kBsp && !parameters.complete.contains(id) &&
+          !IsVoid(id) &&  // else it comes once more, of a round of bsp that was before
           process.view->HasStep(push.incarnation, push.step, chunk.key)) {
         parameters.under_way[id].insert(chunk.key);
         ever_applied_[id].insert(chunk.key);
