@@ -12,7 +12,6 @@
 #include "ps/base/text.h"
 #include "run/directory/borrowed_job.h"
 #include "run/directory/copies.h"
-#include "run/directory/head_file.h"
 #include "run/report/tables.h"
 #include "run/resume_loss.h"
 #include "run/train.h"
@@ -31,18 +30,6 @@ Result<Source> SourceOf(const std::string& from, const RunRegistry& registry) {
     return Source{from, std::nullopt};
   }
   PS_ASSIGN(const RunPaths run, registry.Resolve(from));
-  PS_ASSIGN(const std::optional<HeadFile> head, ReadHeadFile(run));
-  if (head && !head->is_given_back) {
-    return Status::Unavailable(fmt::format(
-        "{} is on a rented machine; psctl attach shows it, and fetches it once it has ended",
-        BaseName(run.root)));
-  }
-  if (head) {
-    return Status::InvalidArgument(fmt::format(
-        "{} was on a rented machine, and its checkpoints are of a job with that one's addresses; "
-        "psctl checkpoint export writes a model for model.from of a new run",
-        BaseName(run.root)));
-  }
   if (FileLock::StaysHeld(run.lock())) {
     return Status::Unavailable(fmt::format(
         "{} is still running; psctl attach shows it, psctl stop ends it", BaseName(run.root)));

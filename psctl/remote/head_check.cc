@@ -10,6 +10,7 @@
 #include "provisioner/rental/rental_outlook.h"
 #include "ps/base/text.h"
 #include "ps/base/time.h"
+#include "psctl/remote/head_job.h"
 
 namespace ps::psctl {
 
@@ -32,7 +33,7 @@ Status CheckHeadJob(const proto::JobConfig& config) {
         "with the permissions of configs/cloud");
   }
   const std::string& copies = config.checkpoint.copy_to;
-  if (!copies.empty() && copies.find("://") == std::string::npos) {
+  if (!copies.empty() && !IsInBucket(copies)) {
     return Status::InvalidArgument(
         "checkpoint.copy_to is a folder, and that of the head machine would go with it; name a "
         "bucket (s3://...), or leave it out");

@@ -16,7 +16,18 @@ struct HeadJob {
   std::vector<std::pair<std::string, std::string>> files;
 };
 
+/// Whether a file or folder that a job names is in an object store, which all machines reach.
+bool IsInBucket(const std::string& place);
+
 /// `private_address`: the head's. Pure.
 HeadJob HeadJobOf(proto::JobConfig config, const std::string& private_address);
+
+/// For psctl resume in the job's folder on the head, as words of a shell: what differs from the job
+/// of a checkpoint that another head wrote, and `changes`, KEY=VALUE each. `config`: as for
+/// HeadJobOf.
+std::string SettingsOnHead(
+    const proto::JobConfig& config,
+    const std::string& private_address,
+    const std::vector<std::string>& changes);
 
 }  // namespace ps::psctl

@@ -67,6 +67,19 @@ Result<int> HeadShell::Show(const std::string& script) const {
   return WIFEXITED(status) ? WEXITSTATUS(status) : kNoConnection;
 }
 
+Status HeadShell::Send(
+    const std::vector<std::pair<std::string, std::string>>& what,
+    const std::string& script,
+    Duration limit) const {
+  std::string archives;
+  for (const auto& [folder, name] : what) {
+    archives += (archives.empty() ? "" : " && ") +
+                provisioner::ShellQuoted({"tar", "-c", "-f", "-", "-C", folder, name});
+  }
+  const std::string pipe = "{ " + archives + "; } | " + provisioner::ShellQuoted(Words(script));
+  return provisioner::RunCommand({"/bin/sh", "-c", pipe}, "", limit).status();
+}
+
 Status HeadShell::Fetch(
     const std::string& script, const std::string& folder, Duration limit) const {
   const std::string pipe = provisioner::ShellQuoted(Words(script)) +

@@ -36,6 +36,13 @@ class HeadShell {
   /// or several.
   Status Fetch(const std::string& script, const std::string& folder, Duration limit) const;
 
+  /// The script reads what tar makes of folders of this machine and a name in each, an archive for
+  /// each; none follows one that could not be made.
+  Status Send(
+      const std::vector<std::pair<std::string, std::string>>& what,
+      const std::string& script,
+      Duration limit) const;
+
   const std::string& login() const { return access_.login; }
 
  private:

@@ -3,9 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
-#include <span>
 #include <vector>
 
 #include "provisioner/fleet/agent_process.h"
@@ -15,7 +13,6 @@
 #include "ps/base/durable_file.h"
 #include "ps/base/file.h"
 #include "ps/base/text.h"
-#include "ps/crypto/sha256.h"
 #include "psctl/remote/head_check.h"
 #include "psctl/remote/head_job.h"
 #include "psctl/remote/remote_run.h"
@@ -25,35 +22,24 @@ namespace ps::psctl {
 namespace {
 
 constexpr size_t kSetupBytesMax = size_t{64} << 10;
-constexpr size_t kModelBytesMax = size_t{1} << 36;
-constexpr size_t kProgramBytesMax = size_t{1} << 32;
-constexpr Duration kCopyMax = std::chrono::hours(1);
-constexpr std::array<const char*, 5> kPrograms = {
-    "psctl", "ps_coordinator", "ps_server", "ps_worker", "ps_agent"};
-/// With the programs of an installed package, and with those that psctl has sent.
-constexpr const char* kInstalled = "/usr/bin";
-constexpr const char* kSent = "spotps/bin";
-
-std::string DigestOf(const std::string& bytes) {
-  return crypto::HexOf(crypto::Sha256Of(std::as_bytes(std::span(bytes))));
-}
+constexpr size_t kPlanBytesMax = size_t{1} << 26;
 
 }  // namespace
 
 Result<std::unique_ptr<RemoteRun>> RemoteRun::Create(
-    proto::JobConfig config, const std::string& plan_path, const run::Console& console) {
+    proto::JobConfig config, const Beginning& beginning, const run::Console& console) {
   PS_TRY(CheckHeadJob(config));
   config.checkpoint.path.clear();  // in the run's folder there, and here once they are fetched
   // Whoever goes on with it may do so from another folder.
   for (std::string* const path :
        {&config.launch.rent.setup, &config.launch.ssh_config, &config.model.from}) {
-    if (!path->empty() && path->find("://") == std::string::npos) {
+    if (!path->empty() && !IsInBucket(*path)) {
       *path = run::AbsolutePath(*path);
     }
   }
   std::string plan;
-  if (!plan_path.empty()) {
-    PS_ASSIGN(plan, ReadFile(plan_path, kModelBytesMax));
+  if (!beginning.plan.empty()) {
+    PS_ASSIGN(plan, ReadFile(beginning.plan, kPlanBytesMax));
   }
   PS_ASSIGN(
       const run::RunDirectory directory,
@@ -82,7 +68,9 @@ Result<std::unique_ptr<RemoteRun>> RemoteRun::Create(
         provisioner::HeadOptionsOf(remote->config_, "check", "#!/bin/sh\n"),
         console));
     // From here on psctl attach finds the run, and may rent its head.
-    return run::WriteHeadFile(directory.paths(), {});
+    remote->head_.from = beginning.from;
+    remote->head_.changes = beginning.changes;
+    return run::WriteHeadFile(directory.paths(), remote->head_);
   };
   if (const Status filled = fill(); !filled.ok()) {
     directory.Discard();
@@ -191,16 +179,14 @@ Status RemoteRun::Start() {
   }
   PS_TRY(SendPrograms(shell));
   PS_TRY(SendJob(shell, machine.private_address));
+  PS_TRY(SendCheckpoints(shell));
   head_.is_started = true;
   PS_TRY(run::WriteHeadFile(paths_, head_));
   // The shell stays while the run does and for as long as somebody may come for what it left: the
   // machine looks for its first words, and stops when there is none (MachineScript).
-  const std::string plan =
-      std::filesystem::exists(paths_.root + "/plan.json") ? " --plan plan.json" : "";
   const std::string keeper = fmt::format(
-      ": spotps process; {}/psctl train job.json{} > train.log 2>&1; echo $? > ended; sleep {}; :",
-      ProgramsThere(),
-      plan,
+      ": spotps process; {{ {}; }} > train.log 2>&1; echo $? > ended; sleep {}; :",
+      BeginWords(machine.private_address),
       uint64_t{rent.head.keep_h} * 3600);
   PS_TRY(shell
              .Run(
@@ -213,79 +199,6 @@ Status RemoteRun::Start() {
   PS_TRY(AwaitRun(shell));
   head_.is_begun = true;
   return run::WriteHeadFile(paths_, head_);
-}
-
-/// Those that are installed there if they are ours, else a copy of ours.
-Status RemoteRun::SendPrograms(const HeadShell& shell) {
-  std::vector<std::pair<std::string, std::string>> ours;  // name, content
-  std::string ask;
-  for (const char* const name : kPrograms) {
-    PS_ASSIGN(std::string bytes, ReadFile(run::ProgramDirectory() + "/" + name, kProgramBytesMax));
-    ours.emplace_back(name, std::move(bytes));
-    for (const char* const folder : {kInstalled, kSent}) {
-      ask += fmt::format("sha256sum {}/{} 2> /dev/null; ", folder, name);
-    }
-  }
-  PS_ASSIGN(const std::string answer, shell.Run(ask + "true", kShort));
-  const auto is_there = [&answer](const std::string& folder, const auto& program) {
-    return answer.find(DigestOf(program.second) + "  " + folder + "/" + program.first) !=
-           std::string::npos;
-  };
-  if (std::ranges::all_of(ours, [&](const auto& one) { return is_there(kInstalled, one); })) {
-    head_.programs = kInstalled;
-    return Status::Ok();
-  }
-  head_.programs = kSent;
-  for (const auto& program : ours) {
-    if (is_there(kSent, program)) {
-      continue;
-    }
-    Say(fmt::format("copying {} of {}", FormatBytes(program.second.size()), program.first));
-    PS_TRY(shell
-               .Run(
-                   fmt::format(
-                       "mkdir -p {0} && cat > {0}/{1}.part && chmod 755 {0}/{1}.part && mv "
-                       "{0}/{1}.part {0}/{1}",
-                       kSent,
-                       program.first),
-                   kCopyMax,
-                   program.second)
-               .status());
-  }
-  const Result<std::string> version = shell.Run(fmt::format("{}/psctl --version", kSent), kShort);
-  if (!version.ok()) {
-    return Status::Unavailable(fmt::format(
-        "psctl does not run on the head: {}; its image or launch.rent.setup has to have the "
-        "libraries of package spotps",
-        version.status().message()));
-  }
-  return Status::Ok();
-}
-
-Status RemoteRun::SendJob(const HeadShell& shell, const std::string& private_address) {
-  const HeadJob job = HeadJobOf(config_, private_address);
-  std::vector<std::pair<std::string, std::string>> files = job.files;
-  if (const std::string plan = paths_.root + "/plan.json"; std::filesystem::exists(plan)) {
-    files.emplace_back(plan, "plan.json");
-  }
-  const std::string folder = run::FolderOnHead(paths_);
-  const auto put = [&](const std::string& name, const std::string& bytes) {
-    const std::string path = folder + "/" + name;
-    return shell
-        .Run(
-            fmt::format(
-                "umask 077 && mkdir -p {} && cat > {}",
-                provisioner::ShellQuoted({folder}),
-                provisioner::ShellQuoted({path})),
-            kCopyMax,
-            bytes)
-        .status();
-  };
-  for (const auto& [path, name] : files) {
-    PS_ASSIGN(const std::string bytes, ReadFile(path, kModelBytesMax));
-    PS_TRY(put(name, bytes));
-  }
-  return put("job.json", job.text);
 }
 
 /// Until it has a folder and listens, or has ended.

@@ -213,15 +213,18 @@ Status RemoteRun::Collect() {
   if (!head_.is_fetched) {
     const HeadShell shell = Shell();
     Say("fetching what the run left");
-    // Checkpoints are for who goes on: a run that is done, with its model, needs none. A second
-    // archive follows only if the head could read everything for the first one. It has a file that
-    // only this attempt asks for: without it not all has arrived.
+    // Checkpoints are for who goes on: a run that is done, with its model, needs none. One that was
+    // gone on with has them beside its folder. A second archive follows only if the head could read
+    // everything for the first one. It has a file that only this attempt asks for: without it not
+    // all has arrived.
     PS_ASSIGN(const std::string nonce, run::MakeToken());
     const std::string proof = "fetched." + nonce.substr(0, 16);
     const std::string script = InFolder(fmt::format(
-        "cd runs/*/ && keep=; if grep -qs '\"state\": *\"done\"' summary.json && "
+        "cd runs/*/ && keep=; there=; [ -d ../../checkpoints ] && there='-C ../.. checkpoints'; "
+        "if grep -qs '\"state\": *\"done\"' summary.json && "
         "! grep -qs '\"model_problem\": *\"[^\"]' summary.json && [ -s model.safetensors ]; then "
-        "keep=--exclude=./checkpoints; fi; : > ../../{0} && tar -c -f - {1} $keep . && "
+        "keep=--exclude=./checkpoints; there=; fi; "
+        ": > ../../{0} && tar -c -f - {1} $keep . $there && "
         "tar -c -f - -C ../.. {0}",
         proof,
         kNotFetched));

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "provisioner/rental/head_machine.h"
 #include "provisioner/rental/rental_note.h"
@@ -21,14 +22,20 @@ namespace ps::psctl {
 /// A run on a rented machine, its head, with coordinator and servers: from the request for the
 /// machine until all that the run left is here and the machine is given back. Each step is noted in
 /// the run's directory before it is done, so that whoever comes after a crash goes on. The steps
-/// until it trains are in remote_begin.cc. Thread: one.
+/// until it trains are in remote_begin.cc, what is sent in remote_send.cc. Thread: one.
 class RemoteRun {
  public:
-  /// What the flags of `psctl train --remote` become: nothing is rented before the provider and the
-  /// job were looked at. `plan_path`: a plan for the head; empty: none. Errors: kInvalidArgument
-  /// (what the job lacks, what can't be rented), kIo.
+  /// How it begins on its head.
+  struct Beginning {
+    std::string plan;  // a plan's file; empty: none
+    std::string from;  // a folder of checkpoints here, or a place of copies; empty: from nothing
+    std::vector<std::string> changes;  // to the job that it goes on with, KEY=VALUE each
+  };
+
+  /// One that is to begin: nothing is rented before the provider and the job were looked at.
+  /// Errors: kInvalidArgument (what the job lacks, what can't be rented), kIo.
   static Result<std::unique_ptr<RemoteRun>> Create(
-      proto::JobConfig config, const std::string& plan_path, const run::Console& console);
+      proto::JobConfig config, const Beginning& beginning, const run::Console& console);
 
   /// The one of that directory. Errors: kUnavailable (another psctl works on it), kIo.
   static Result<std::unique_ptr<RemoteRun>> Open(
@@ -62,6 +69,9 @@ class RemoteRun {
   Status Start();
   Status SendPrograms(const HeadShell& shell);
   Status SendJob(const HeadShell& shell, const std::string& private_address);
+  Status SendCheckpoints(const HeadShell& shell);
+  /// The words that begin the run there.
+  std::string BeginWords(const std::string& private_address) const;
   Status AwaitRun(const HeadShell& shell);
   Status TakeBack(Status why);
   Status GiveBack();

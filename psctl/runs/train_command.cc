@@ -3,12 +3,14 @@
 #include <fmt/core.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ps/base/text.h"
 #include "ps/proto/job/job_config.h"
 #include "psctl/cli/arguments.h"
+#include "psctl/remote/head_resume.h"
 #include "psctl/remote/remote_run.h"
 #include "psctl/runs/attach_command.h"
 
@@ -57,11 +59,15 @@ void AddResume(run::ResumeOrder* command, Arguments* arguments) {
       "--detach", &command->is_detached, "Return when the run listens; it goes on by itself");
 }
 
+/// `Order`: with is_detached and is_json.
+template <typename Order>
 int BeginThere(
-    const proto::JobConfig& config, const TrainCommand& command, const Session& session) {
+    const proto::JobConfig& config,
+    const RemoteRun::Beginning& beginning,
+    const Order& command,
+    const Session& session) {
   const run::Console& console = session.console;
-  const Result<std::unique_ptr<RemoteRun>> remote =
-      RemoteRun::Create(config, command.plan_path, console);
+  const Result<std::unique_ptr<RemoteRun>> remote = RemoteRun::Create(config, beginning, console);
   if (!remote.ok()) {
     return remote.status().code() == StatusCode::kInvalidArgument
                ? run::Misuse(console, remote.status())
@@ -97,12 +103,22 @@ int Begin(const TrainCommand& command, const Session& session) {
     return run::kExitOk;
   }
   if (command.is_remote) {
-    return BeginThere(*config, command, session);
+    return BeginThere(*config, {command.plan_path, "", {}}, command, session);
   }
   return run::Fail(session.console, run::BecomeCoordinator(run::TrainOrder(command)));
 }
 
 int GoOn(const run::ResumeOrder& order, const Session& session) {
+  const Result<std::optional<HeadResume>> there = HeadResumeOf(order, session.registry);
+  if (!there.ok()) {
+    return there.status().code() == StatusCode::kInvalidArgument
+               ? run::Misuse(session.console, there.status())
+               : run::Fail(session.console, there.status());
+  }
+  if (*there) {
+    session.console.err((*there)->found + "\n");
+    return BeginThere((*there)->config, (*there)->beginning, order, session);
+  }
   return run::Fail(session.console, run::BecomeCoordinator(order));
 }
 

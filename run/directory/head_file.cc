@@ -30,6 +30,14 @@ Result<HeadFile> HeadOf(const JsonValue& json, const std::string& path) {
   };
   PS_ASSIGN(head.login, text("login").Annotate(path));
   PS_ASSIGN(head.programs, text("programs").Annotate(path));
+  if (json.Find("from") != nullptr) {
+    PS_ASSIGN(head.from, text("from").Annotate(path));
+  }
+  if (const JsonValue* const changes = json.Find("changes"); changes != nullptr) {
+    for (const JsonValue& change : changes->children) {
+      head.changes.push_back(change.text);
+    }
+  }
   PS_ASSIGN(head.is_started, flag("is_started").Annotate(path));
   PS_ASSIGN(head.is_begun, flag("is_begun").Annotate(path));
   PS_ASSIGN(head.is_given_up, flag("is_given_up").Annotate(path));
@@ -65,6 +73,12 @@ Status WriteHeadFile(const RunPaths& run, const HeadFile& head) {
   json.BeginObject();
   json.Field("login", head.login);
   json.Field("programs", head.programs);
+  json.Field("from", head.from);
+  json.BeginList("changes");
+  for (const std::string& change : head.changes) {
+    json.Value(change);
+  }
+  json.EndList();
   json.Field("is_started", head.is_started);
   json.Field("is_begun", head.is_begun);
   json.Field("is_given_up", head.is_given_up);

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ps/base/status.h"
 #include "run/directory/run_directory.h"
@@ -11,14 +12,16 @@ namespace ps::run {
 /// What a run's directory says of a run whose coordinator and servers are on a rented machine: the
 /// head. All else of the run is there until it is fetched.
 struct HeadFile {
-  std::string login;           // USER@ADDRESS, as ssh takes it; empty: not rented yet
-  std::string programs;        // the folder of psctl there
-  bool is_started = false;     // the run is about to be, or was, started there
-  bool is_begun = false;       // it was seen to listen
-  bool is_given_up = false;    // the machine is to go back: nothing of worth is on it
-  bool is_fetched = false;     // what it left is here
-  bool is_given_back = false;  // there is no machine any more
-  double usd = 0;              // what the machine has cost, then
+  std::string login;     // USER@ADDRESS, as ssh takes it; empty: not rented yet
+  std::string programs;  // the folder of psctl there
+  std::string from;      // a folder of checkpoints here, or a place of copies; empty: from nothing
+  std::vector<std::string> changes;  // to the job that it goes on with, KEY=VALUE each
+  bool is_started = false;           // the run is about to be, or was, started there
+  bool is_begun = false;             // it was seen to listen
+  bool is_given_up = false;          // the machine is to go back: nothing of worth is on it
+  bool is_fetched = false;           // what it left is here
+  bool is_given_back = false;        // there is no machine any more
+  double usd = 0;                    // what the machine has cost, then
 
   friend bool operator==(const HeadFile&, const HeadFile&) = default;
 };

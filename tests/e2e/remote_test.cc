@@ -24,13 +24,9 @@ class RemoteTest : public ElsewhereTest {
       GTEST_SKIP() << cloud_.why_not();
     }
     ASSERT_EQ(workers_place_.Start("sshd.sh", workers_folder_.path(), "127.0.0.2"), "");
-    std::string addresses = R"("127.0.0.1")";
-    for (int i = 0; i < 20; i++) {
-      addresses += R"(, "127.0.0.2")";
-    }
     cloud_.Order(
-        R"({"addresses": [)" + addresses +
-        R"(], "prices": {"m5.large in eu-test-1a": 0.36, "g4dn.xlarge spot in eu-test-1a": 7.2}})");
+        R"({"prices": {"m5.large in eu-test-1a": 0.36, "g4dn.xlarge spot in eu-test-1a": 7.2}})");
+    OrderAddresses();
     // Nobody but who has the key of the run's machines gets in.
     for (const TemporaryFolder* const place : {&place_folder_, &workers_folder_}) {
       Shell(folder_, fmt::format("sed -i '/Identit/d' {0}/ssh_config", place->path()));
@@ -47,6 +43,15 @@ class RemoteTest : public ElsewhereTest {
         "[default]\naws_access_key_id = AKIDTEST\n"
         "aws_secret_access_key = c2VjcmV0LW9mLXRoZS10ZXN0\n");
     Rent(R"("type": "m5.large", "role": "ml")");
+  }
+
+  /// The next machine is a head.
+  void OrderAddresses() {
+    std::string addresses = R"("127.0.0.1")";
+    for (int i = 0; i < 20; i++) {
+      addresses += R"(, "127.0.0.2")";
+    }
+    cloud_.Order(fmt::format(R"({{"addresses": [{}]}})", addresses));
   }
 
   void Rent(const std::string& head) {
@@ -76,23 +81,39 @@ class RemoteTest : public ElsewhereTest {
     return RunToEnd(Psctl(arguments), kRunPatience);
   }
 
-  /// The run's folder here.
-  std::string Root() const {
+  /// The run's folder here, or that of another run than `but`.
+  std::string Root(const std::string& but = "") const {
     for (const auto& entry : std::filesystem::directory_iterator(job_.runs())) {
-      return entry.path().string();
+      if (entry.path().string() != but) {
+        return entry.path().string();
+      }
     }
     return "";
   }
 
   /// What psctl says of the run, which it has to ask the head for.
-  Json Status() {
-    const Output output = Run({"status", Root(), "--json"});
+  Json Status(const std::string& root) {
+    const Output output = Run({"status", root, "--json"});
     return Json::Parse(output.out).value_or(Json());
   }
 
-  bool AwaitSamples(double more_than) {
+  bool AwaitSamples(const std::string& root, double more_than) {
     return WaitUntil(
-        [&] { return Status()["samples_counted"].number() > more_than; }, kRunPatience);
+        [&] { return Status(root)["samples_counted"].number() > more_than; }, kRunPatience);
+  }
+
+  /// Stops the run, fetches it, and returns its summary.
+  Json StopAndFetch(const std::string& root) {
+    const Output stopped = Run({"stop", root});
+    EXPECT_EQ(stopped.end, ProcessEnd{}) << stopped.err;
+    const Output attached = Run({"attach", root, "--json"});
+    EXPECT_EQ(attached.end, ProcessEnd{}) << attached.err;
+    EXPECT_TRUE(cloud_.Machines().empty());
+    const std::optional<Json> summary = Json::Parse(attached.out);
+    EXPECT_TRUE(summary.has_value()) << attached.out << attached.err;
+    EXPECT_TRUE(std::filesystem::exists(root + "/model.safetensors"));
+    EXPECT_TRUE(std::filesystem::exists(root + "/checkpoints")) << "it was stopped before its end";
+    return summary.value_or(Json());
   }
 
   /// Programs that are there already, as they would be after another run: all but `left_out`.
@@ -143,11 +164,11 @@ TEST_F(RemoteTest, ARunGoesOnWithoutTheMachineThatBeganItAndIsFetchedWhenItHasEn
       << train.Err();
   EXPECT_THAT(train.Err(), testing::HasSubstr(" of ps_agent\n")) << "it was sent";
   EXPECT_TRUE(Contains(train.Err(), "m5.large for coordinator and servers, $0.36 an hour"));
-  ASSERT_TRUE(AwaitSamples(0));
+  ASSERT_TRUE(AwaitSamples(Root(), 0));
   train.Signal(SIGKILL);
   train.Wait();
-  const double before = Status()["samples_counted"].number();
-  EXPECT_TRUE(AwaitSamples(before));
+  const double before = Status(Root())["samples_counted"].number();
+  EXPECT_TRUE(AwaitSamples(Root(), before));
   EXPECT_THAT(Run({"runs"}).out, testing::HasSubstr("at "));
   EXPECT_THAT(
       Run({"runs", "--prune", "--yes"}).err, testing::HasSubstr("there is no ended run to remove"));
@@ -155,23 +176,28 @@ TEST_F(RemoteTest, ARunGoesOnWithoutTheMachineThatBeganItAndIsFetchedWhenItHasEn
       Run({"cloud", "sweep", job_.path(), "--yes"}).out, testing::HasSubstr("nothing to end"));
   EXPECT_EQ(cloud_.Machines().size(), 3U);
 
-  const Output stopped = Run({"stop", Root()});
-  EXPECT_EQ(stopped.end, ProcessEnd{}) << stopped.err;
-  const Output attached = Run({"attach", Root(), "--json"});
-  EXPECT_EQ(attached.end, ProcessEnd{}) << attached.err;
-  EXPECT_TRUE(cloud_.Machines().empty());
-  const std::optional<Json> summary = Json::Parse(attached.out);
-  ASSERT_TRUE(summary.has_value()) << attached.out << attached.err;
-  EXPECT_GT((*summary)["samples_counted"].number(), before);
-  EXPECT_TRUE(std::filesystem::exists(Root() + "/model.safetensors"));
-  EXPECT_TRUE(std::filesystem::exists(Root() + "/checkpoints")) << "it was stopped before its end";
-  EXPECT_TRUE(std::filesystem::exists(Root() + "/logs/worker0.log"));
+  const std::string first = Root();
+  const double trained = StopAndFetch(first)["samples_counted"].number();
+  EXPECT_GT(trained, before);
+  EXPECT_TRUE(std::filesystem::exists(first + "/logs/worker0.log"));
   const std::optional<Json> runs = Json::Parse(Run({"runs", "--json"}).out);
   ASSERT_TRUE(runs.has_value());
   const Json book = cloud_.Book();
   EXPECT_NEAR((*runs)[0]["usd_spent"].number(), book["usd"].number(), 0.005);
   EXPECT_EQ(book["left_behind"].size(), 0U) << "launch templates";
-  EXPECT_THAT(Run({"attach", Root()}).out, testing::HasSubstr("samples")) << "what is here";
+  EXPECT_THAT(Run({"attach", first}).out, testing::HasSubstr("samples")) << "what is here";
+
+  // Its machines are gone; it goes on on others.
+  OrderAddresses();
+  Process resume(Psctl({"resume", first, "--set", "checkpoint.every_s=2", "--detach"}));
+  BootHead();
+  BootWorkers();
+  ASSERT_EQ(resume.Wait(kRunPatience), ProcessEnd{}) << resume.Err();
+  EXPECT_THAT(resume.Err(), testing::HasSubstr("going on from checkpoint"));
+  const std::string second = Root(first);
+  EXPECT_GE(Status(second)["samples_counted"].number(), trained) << "and not anew";
+  EXPECT_TRUE(AwaitSamples(second, trained));
+  EXPECT_GT(StopAndFetch(second)["samples_counted"].number(), trained);
 }
 
 TEST_F(RemoteTest, WhatDoesNotBeginLeavesNothing) {

@@ -17,6 +17,8 @@ TEST(HeadFileTest, ARunIsHereUnlessItsFileSaysWhere) {
   HeadFile head;
   head.login = "admin@198.51.100.7";
   head.programs = "spotps/bin";
+  head.from = "/runs/before/checkpoints";
+  head.changes = {"train.epochs=3", R"(name="a b")"};
   head.is_begun = true;
   ASSERT_TRUE(WriteHeadFile(run, head).ok());
   EXPECT_EQ(**ReadHeadFile(run), head);

@@ -1,0 +1,76 @@
+#include "psctl/remote/head_resume.h"
+
+#include <fmt/core.h>
+
+#include <string>
+
+#include "ps/base/text.h"
+#include "psctl/remote/head_job.h"
+#include "run/directory/head_file.h"
+#include "run/directory/run_checkpoints.h"
+
+namespace ps::psctl {
+namespace {
+
+/// What the ended run has left to go on from: its checkpoints here, else the copies of them.
+Status FindLeft(const run::RunPaths& run, HeadResume* resume) {
+  const std::string path = run::CheckpointPathOf(run);
+  if (run::IsCheckpointPath(path)) {
+    PS_ASSIGN(const run::FoundCheckpoint found, run::FindNewestCheckpoint(path));
+    const checkpoint::Progress& progress = found.manifest.progress;
+    resume->beginning.from = path;
+    resume->found = fmt::format(
+        "going on from checkpoint {} in {}: {}, {}, {}",
+        found.manifest.id,
+        Printable(path),
+        Plural(progress.epoch, "epoch"),
+        Plural(progress.steps, "step"),
+        Plural(progress.samples, "sample"));
+    return Status::Ok();
+  }
+  const std::string& copies = resume->config.checkpoint.copy_to;
+  if (!IsInBucket(copies)) {
+    return Status::NotFound(fmt::format(
+        "{} has left no checkpoint: one that is done has none to go on from, and "
+        "checkpoint.copy_to names no bucket",
+        run::BaseName(run.root)));
+  }
+  resume->beginning.from = copies;
+  resume->found = "going on from the newest copy in " + Printable(copies);
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<std::optional<HeadResume>> HeadResumeOf(
+    const run::ResumeOrder& order, const run::RunRegistry& registry) {
+  if (IsInBucket(order.from) || run::IsCheckpointPath(order.from)) {
+    return std::optional<HeadResume>();
+  }
+  const Result<run::RunPaths> run = registry.Resolve(order.from);
+  if (!run.ok()) {
+    return std::optional<HeadResume>();  // ps_coordinator says why
+  }
+  PS_ASSIGN(const std::optional<run::HeadFile> head, run::ReadHeadFile(*run));
+  if (!head) {
+    return std::optional<HeadResume>();
+  }
+  const std::string name = run::BaseName(run->root);
+  if (!head->is_given_back) {
+    return Status::Unavailable(fmt::format(
+        "{0} is on a rented machine; psctl attach {0} shows it, and fetches it once it has ended",
+        name));
+  }
+  HeadResume resume;
+  PS_ASSIGN(
+      resume.config,
+      proto::LoadJobConfig(run->config(), order.overrides, proto::DataPlace::kElsewhere));
+  resume.config.model.from.clear();  // the checkpoint has the values
+  for (const proto::ConfigOverride& change : order.overrides) {
+    resume.beginning.changes.push_back(change.key + "=" + change.value);
+  }
+  PS_TRY(FindLeft(*run, &resume));
+  return std::optional(std::move(resume));
+}
+
+}  // namespace ps::psctl
