@@ -55,6 +55,17 @@ Scenario Cut(uint64_t seed) {
   return scenario;
 }
 
+/// One whose chunks move all the time between two servers, which are cut off from each other.
+Scenario CutAndMoving(uint64_t seed) {
+  Scenario scenario = Moving(seed);
+  scenario.server_scales = 0;
+  scenario.chunk_moves = 30;
+  scenario.server_detect = std::chrono::milliseconds(2400);
+  scenario.train_samples = 1000;
+  scenario.server_cuts = 4;
+  return scenario;
+}
+
 /// One some of whose gradients are not finite.
 Scenario NotFinite(uint64_t seed) {
   Scenario scenario = Quiet(proto::Mode::kAsync);
@@ -178,6 +189,18 @@ Scenario Frozen(uint64_t seed) {
   return scenario;
 }
 
+/// One of whose workers one stands still for ever, and the rest wait for it.
+Scenario Standing(uint64_t seed) {
+  Scenario scenario = Quiet(proto::Mode::kBsp);
+  scenario.seed = seed;
+  scenario.train_samples = 2000;
+  scenario.is_replacing = true;
+  scenario.freezes = 1;
+  scenario.disturbed_for = std::chrono::seconds(1);
+  scenario.time_limit = std::chrono::seconds(120);
+  return scenario;
+}
+
 /// One whose coordinator's disk is full now and then.
 Scenario Full(uint64_t seed) {
   Scenario scenario = Quiet(proto::Mode::kAsync);
@@ -243,6 +266,7 @@ TEST(SabotageTest, NothingIsFoundWhereNothingIsBroken) {
     ExpectOk(Rough(seed));
     ExpectOk(Switching(seed));
     ExpectOk(Cut(seed));
+    ExpectOk(CutAndMoving(seed));
     ExpectOk(NotFinite(seed));
     ExpectOk(Local(seed));
     ExpectOk(SetLocal(seed));
@@ -256,6 +280,7 @@ TEST(SabotageTest, NothingIsFoundWhereNothingIsBroken) {
     ExpectOk(Differing(seed));
     ExpectOk(SetPulls(seed));
     ExpectOk(Frozen(seed));
+    ExpectOk(Standing(seed));
     ExpectOk(Full(seed));
     ExpectOk(Skewed(seed));
     ExpectOk(Resumed(seed));
@@ -286,6 +311,15 @@ TEST(SabotageTest, ARoundWithAStepThatIsNotFiniteIsFound) {
 /// Workers still reach a server that the coordinator has given up.
 TEST(SabotageTest, AStepOfAServerThatIsCutOffAndCountsForItsSuccessorIsFound) {
   EXPECT_TRUE(Finds(Sabotage::kLivesNotSeen, "was not reported as undone", Cut));
+}
+
+/// Their connections end in no other way here.
+TEST(SabotageTest, ChunksThatAreTakenForGivenWhereServersAreCutOffFromEachOtherAreFound) {
+  EXPECT_TRUE(Finds(Sabotage::kTakenWhenClosed, "before it was applied in full", CutAndMoving));
+}
+
+TEST(SabotageTest, AWorkerThatStandsStillAndIsNeverGivenUpIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kEndlessPatience, "not finished", Standing));
 }
 
 TEST(SabotageTest, ALossThatIsNotReportedBesideAnotherIsFound) {

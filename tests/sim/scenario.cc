@@ -436,7 +436,8 @@ proto::JobConfig SimulatedJob(const Scenario& scenario) {
   config.servers.frame_kib = scenario.frame_kib;
   config.servers.queue_mib = kQueueKib / 1024;
   config.servers.max_detect_s = static_cast<float>(Seconds(scenario.server_detect));
-  config.fleet.max_detect_s = static_cast<float>(Seconds(kSimulatedMaxDetect));
+  config.fleet.max_detect_s = static_cast<float>(
+      Seconds(scenario.sabotage == Sabotage::kEndlessPatience ? kForEver : kSimulatedMaxDetect));
   config.fleet.replace = scenario.is_replacing;
   config.fleet.park_servers_after_s = static_cast<float>(Seconds(scenario.park_after));
   for (const std::string& zone : SimulatedZones(scenario.zones)) {

@@ -59,6 +59,8 @@ enum class Sabotage : uint8_t {
   kDoubledDifference,  // workers add each difference twice
   kAnyBase,            // they add it to whatever they hold
   kStepsOfBefore,      // workers push by the local steps that the run began with
+  kTakenWhenClosed,  // a shard that gives chunks takes the end of its connection for their arrival
+  kEndlessPatience,  // workers that say nothing are never given up
 };
 
 /// What a simulated run is and what happens to it. Everything follows from it, seed included.

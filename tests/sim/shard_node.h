@@ -82,6 +82,7 @@ class ShardNode final : public Node, public ShardView, public server::ShardDiale
         network_(network),
         random_(options.seed + 1),
         after_work_(options.after_work),
+        sabotage_(options.sabotage),
         log_("s" + std::to_string(options.shard.value), queue, sink),
         node_(network->AddNode(this)),
         out_(
@@ -158,6 +159,9 @@ class ShardNode final : public Node, public ShardView, public server::ShardDiale
   void OnAccepted(proto::PeerId /*peer*/, const proto::Hello& /*hello*/) override {}
 
   void OnMessage(proto::PeerId from, uint64_t request_id, proto::Message message) override {
+    if (const auto* const order = std::get_if<proto::GiveChunks>(&message); order != nullptr) {
+      gives_ = order->version;
+    }
     const bool was_between = core_.HasWork();
     core_.OnMessage(from, request_id, std::move(message), clock_.Now(), &out_);
     is_cut_off_ = is_cut_off_ || (was_between && core_.is_shut_down());
@@ -165,6 +169,9 @@ class ShardNode final : public Node, public ShardView, public server::ShardDiale
   }
 
   void OnClosed(proto::PeerId peer) override {
+    if (sabotage_ == Sabotage::kTakenWhenClosed && dialed_.contains(peer)) {
+      OnMessage(peer, 0, proto::ChunksTaken{gives_, Generation()});
+    }
     core_.OnPeerClosed(peer, clock_.Now(), &out_);
     if (peer == coordinator_ && !core_.is_shut_down()) {
       Start(coordinator_node_);
@@ -203,6 +210,7 @@ class ShardNode final : public Node, public ShardView, public server::ShardDiale
             network_->Close(node_, peer);
             return;
           }
+          dialed_.insert(peer);
           core_.OnDialed(shard, peer, clock_.Now(), &out_);
           after_work_();
         });
@@ -230,6 +238,9 @@ class ShardNode final : public Node, public ShardView, public server::ShardDiale
   Network* const network_;
   Random random_;
   const std::function<void()> after_work_;
+  const Sabotage sabotage_;
+  uint64_t gives_ = 0;              // the placement of the newest order to give chunks
+  std::set<proto::PeerId> dialed_;  // to whom it gives some, ever
   bool is_continuing_ = false;
   bool is_cut_off_ = false;  // shut down in the middle of a round's update
   const Logger log_;
