@@ -16,9 +16,13 @@ using ::testing::IsEmpty;
 /// have room for three. Three train.
 class RoundRoomTest : public MovingTest {
  protected:
-  explicit RoundRoomTest(proto::Mode mode = proto::Mode::kBsp)
+  explicit RoundRoomTest(proto::Mode mode = proto::Mode::kBsp, float max_detect_s = 0)
       : MovingTest(
-            [](CoordinatorOptions* options) {
+            [max_detect_s](CoordinatorOptions* options) {
+              if (max_detect_s > 0) {
+                options->config.fleet.max_detect_s = max_detect_s;
+                options->train_samples = 4000;
+              }
               options->config.servers.queue_mib = 1;
               options->config.servers.chunk_kib = 64;
               options->tensors = {{"w", {80000}}};
@@ -51,6 +55,20 @@ class RoundRoomTest : public MovingTest {
       bytes += chunk.shard == ShardId(shard) ? chunk.element_count * sizeof(float) : 0;
     }
     return bytes;
+  }
+};
+
+/// One that ticks seldom, so that a test can wait for long.
+class PatientRoomTest : public RoundRoomTest {
+ protected:
+  PatientRoomTest() : RoundRoomTest(proto::Mode::kBsp, 60) {}
+
+  /// A round a minute.
+  void Train(int minutes) {
+    for (int i = 0; i < minutes; ++i) {
+      Wait(std::chrono::minutes(1));
+      Round();
+    }
   }
 };
 
@@ -120,6 +138,34 @@ TEST_F(RoundRoomTest, ChunksWaitForTheRoomOfWorkersThatHaveJoinedMeanwhile) {
   EXPECT_FALSE(status().is_moving);
   EXPECT_EQ(BytesOf(1), 80000 * sizeof(float));
   EXPECT_THAT(status().trouble, IsEmpty());
+}
+
+/// What keeps the change from happening is something else, and goes on without checkpoints else.
+TEST_F(PatientRoomTest, OneSlowCheckpointMakesWayForChunksThatAreStuckAndTheNextDoesNot) {
+  Begin();
+  harness_.Work(&workers_[0], grants_[0]);
+  AskForOneServer();
+  JoinByHand();
+  harness_.Work(&workers_[1], grants_[1]);
+  harness_.Work(&workers_[2], grants_[2]);
+  for (int i = 0; i < 10; ++i) {
+    Tick();
+    if (move()) {
+      Given();
+    }
+  }
+  ASSERT_THAT(status().trouble, HasSubstr("server 1 has no room for more"));
+  harness_.shards[1].checkpoint_code.reset();  // a slow disk
+  grants_ = harness_.AskAll(&workers_);
+  Train(1);
+  ASSERT_EQ(checkpoints().open, 1U);
+  Train(11);
+  EXPECT_THAT(checkpoints().trouble, HasSubstr("has waited for it for 600 s"));
+  EXPECT_TRUE(status().is_moving);
+  Train(2);
+  ASSERT_EQ(checkpoints().open, 2U);
+  Train(20);
+  EXPECT_EQ(checkpoints().open, 2U);
 }
 
 TEST_F(RoundRoomOfAsyncTest, BspIsRefusedWhereChunksAreOnTheirWayToTooLittleRoom) {
