@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "provisioner/fleet/machine_keys.h"
 #include "provisioner/rental/machine_script.h"
 #include "provisioner/rental/open_provider.h"
@@ -38,7 +40,8 @@ Result<std::unique_ptr<RentedMachines>> RentedMachines::Open(
     setup = std::move(text).value();
   }
   const std::string folder = directory.paths().rentals();
-  std::unique_ptr<RentedMachines> machines(new RentedMachines(config.budget, folder + "/notes"));
+  std::unique_ptr<RentedMachines> machines(
+      new RentedMachines(config.budget, provisioner::OwnRateOf(config), folder + "/notes"));
   machines->keys_ = folder;
   provisioner::MachineBoot boot;
   boot.watch_min = launch.rent.watch_min;
@@ -54,6 +57,12 @@ Result<std::unique_ptr<RentedMachines>> RentedMachines::Open(
       const std::unique_ptr<provisioner::Provider> provider,
       provisioner::OpenProvider(launch, nullptr));
   PS_ASSIGN(const std::vector<provisioner::RentalNote> before, machines->notes_.Load());
+  machines->since_us_ = SystemTime().UnixMicros();
+  for (const provisioner::RentalNote& note : before) {
+    if (note.started_us > 0) {
+      machines->since_us_ = std::min(machines->since_us_, note.started_us);
+    }
+  }
   if (before.empty()) {  // a run that goes on has rented, and has no time to lose
     provisioner::RentRequest request;
     request.token = "check";
@@ -79,13 +88,16 @@ std::string RentedMachines::WhyEnd() const {
     return "";
   }
   const provisioner::RentalDesk::Summary now = summary();
-  const double by_end = now.usd + now.usd_per_hour * kLastSeconds / 3600;
+  const double usd_per_hour = now.usd_per_hour + own_usd_per_hour_;
+  const auto own_us = static_cast<double>(SystemTime().UnixMicros() - since_us_);
+  const double usd = now.usd + own_usd_per_hour_ * own_us / 3600e6;
+  const double by_end = usd + usd_per_hour * kLastSeconds / 3600;
   return by_end < double{budget_.usd}
              ? ""
              : fmt::format(
                    "its machines have cost ${:.2f} at ${:.2f} an hour, and budget.usd is ${:.2f}",
-                   now.usd,
-                   now.usd_per_hour,
+                   usd,
+                   usd_per_hour,
                    budget_.usd);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -50,10 +51,12 @@ class RentedMachines {
   size_t left() const { return desk_->is_over() ? 0 : desk_->summary().machines; }
 
  private:
-  RentedMachines(proto::BudgetConfig budget, std::string folder)
-      : budget_(budget), notes_(std::move(folder)) {}
+  RentedMachines(proto::BudgetConfig budget, double own_usd_per_hour, std::string folder)
+      : budget_(budget), own_usd_per_hour_(own_usd_per_hour), notes_(std::move(folder)) {}
 
   const proto::BudgetConfig budget_;
+  const double own_usd_per_hour_;  // of the machine that this is on
+  int64_t since_us_ = 0;           // since 1970: from when it costs for the run
   provisioner::RentalFiles notes_;
   std::string keys_;
   std::vector<std::pair<std::string, std::string>> outlook_;

@@ -73,6 +73,11 @@ std::vector<Pool> HeadPoolsOf(const proto::RentConfig& rent) {
   return pools;
 }
 
+double OwnRateOf(const proto::JobConfig& config) {
+  const proto::RentHeadConfig& head = config.launch.rent.head;
+  return head.type.empty() ? double{head.usd_per_hour} : 0;
+}
+
 HeadMachine::Options HeadOptionsOf(
     const proto::JobConfig& config, const std::string& run, std::string user_data) {
   const RentalOptions workers = RentalOptionsOf(config, run, std::move(user_data));
@@ -116,7 +121,8 @@ RentalOptions RentalOptionsOf(
     options.budget.usd = double{config.budget.usd};
   }
   if (config.budget.usd_per_hour > 0) {
-    options.budget.usd_per_hour = double{config.budget.usd_per_hour};
+    options.budget.usd_per_hour =
+        std::max(double{config.budget.usd_per_hour} - OwnRateOf(config), 0.0);
   }
   return options;
 }

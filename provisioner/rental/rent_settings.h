@@ -28,6 +28,10 @@ std::vector<Pool> PoolsOf(const proto::RentConfig& rent, const proto::WorkerGrou
 /// The pools of its head (launch.rent.head), which is no spot machine.
 std::vector<Pool> HeadPoolsOf(const proto::RentConfig& rent);
 
+/// What the machine that psctl runs on costs an hour, where that is a head: then its job names a
+/// price of a head and no type. `budget` is for it, too.
+double OwnRateOf(const proto::JobConfig& config);
+
 /// A text that fits a tag's value: other characters become "-".
 std::string TagText(std::string_view text);
 

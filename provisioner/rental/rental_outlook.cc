@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "provisioner/rental/rent_settings.h"
 #include "ps/base/text.h"
 
 namespace ps::provisioner {
@@ -25,6 +26,7 @@ double DearestOf(
 /// "$3.00 an hour pay for 2 of them at a time".
 std::string CapText(
     double cap,
+    double own,
     const std::vector<MachineDemand>& demands,
     const std::vector<PoolPrice>& prices,
     double otherwise) {
@@ -36,7 +38,7 @@ std::string CapText(
   std::ranges::sort(costs, std::greater<>());
   size_t paid = 0;
   constexpr double kRounding = 1e-9;
-  for (double sum = 0; paid < costs.size() && sum + costs[paid] <= cap + kRounding; ++paid) {
+  for (double sum = own; paid < costs.size() && sum + costs[paid] <= cap + kRounding; ++paid) {
     sum += costs[paid];
   }
   return paid == costs.size()
@@ -62,6 +64,7 @@ std::vector<std::pair<std::string, std::string>> DescribeRent(
   const std::vector<MachineDemand> demands = DemandsOf(config);
   const auto otherwise = double{config.launch.rent.usd_per_hour};
   const double rate = WorstRate(demands, prices, otherwise);
+  const double own = OwnRateOf(config);
   uint64_t count = 0;
   for (const MachineDemand& demand : demands) {
     count += demand.count;
@@ -81,12 +84,12 @@ std::vector<std::pair<std::string, std::string>> DescribeRent(
   if (total > 0) {
     budget = fmt::format("${}", FormatUsd(total));
     if (rate > 0) {
-      const double drawn = cap > 0 ? std::min(rate, cap) : rate;
+      const double drawn = cap > 0 ? std::min(rate + own, cap) : rate + own;
       budget += fmt::format(" last {:.1f} h at ${} an hour", total / drawn, FormatUsd(drawn));
     }
   }
   if (cap > 0 && rate > 0) {
-    budget += (budget.empty() ? "" : "; ") + CapText(cap, demands, prices, otherwise);
+    budget += (budget.empty() ? "" : "; ") + CapText(cap, own, demands, prices, otherwise);
   } else if (cap > 0) {
     budget += fmt::format("{}${} an hour", budget.empty() ? "" : "; ", FormatUsd(cap));
   }

@@ -471,7 +471,7 @@ void CoordinatorCore::OnTick(TimePoint now, proto::Outbox* out) {
   if (parts_->job.is_working()) {
     parts_->watch.OnTick(call);
   }
-  if (parts_->job.is_working() || parts_->job.state.model.is_due) {
+  if (parts_->job.needs_shards()) {
     parts_->shards.OnTick(call);
     parts_->moves.OnTick(call);
   }
@@ -581,7 +581,7 @@ void CoordinatorCore::Settle(const Call& call) {
     TakeBestIfWanted();
   }
   if (parts_->job.state.phase == JobPhase::kLeaving) {
-    if (!parts_->job.state.is_told_shards) {
+    if (parts_->job.needs_shards()) {
       // Chunks on their way to another shard need both shards to know the same members.
       parts_->shards.Broadcast(call);
     }

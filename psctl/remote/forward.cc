@@ -8,6 +8,12 @@
 #include "run/directory/files.h"
 
 namespace ps::psctl {
+namespace {
+
+/// As kFindRun has found it.
+constexpr const char* kRun = "\"${run%/}\"";
+
+}  // namespace
 
 std::string WordsOnHead(const std::vector<std::string>& typed, const std::string& run_word) {
   // From the last word down: a job may be called as a command.
@@ -17,9 +23,10 @@ std::string WordsOnHead(const std::vector<std::string>& typed, const std::string
   }
   std::string words = " " + provisioner::ShellQuoted({typed.front()});
   for (size_t i = 1; i < typed.size(); ++i) {
-    words += " " + (i + 1 == run_at ? std::string("runs/*") : provisioner::ShellQuoted({typed[i]}));
+    words += " " + (i + 1 == run_at ? std::string(kRun) : provisioner::ShellQuoted({typed[i]}));
   }
-  return words + (run_at == 1 ? " runs/*" : "");  // where it may be left out it comes last
+  return words +
+         (run_at == 1 ? std::string(" ") + kRun : "");  // where it may be left out it comes last
 }
 
 Result<int> Forward(
@@ -48,8 +55,9 @@ Result<int> Forward(
   PS_ASSIGN(
       const int code,
       shell.Show(fmt::format(
-          "cd {} && exec {}/psctl{}",
+          "cd {} && {}exec {}/psctl{}",
           provisioner::ShellQuoted({run::FolderOnHead(run)}),
+          kFindRun,
           PathOnHead(head.programs),
           WordsOnHead(typed, run_word))));
   if (code == HeadShell::kNoConnection) {

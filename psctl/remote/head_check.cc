@@ -45,6 +45,12 @@ Status CheckHeadJob(const proto::JobConfig& config) {
   return Status::Ok();
 }
 
+double HeadRate(provisioner::Provider* provider, const provisioner::HeadMachine::Options& head) {
+  const provisioner::PriceReply prices =
+      provider->Prices(head.request.pools, SystemTime().UnixMicros());
+  return provisioner::WorstRate({{head.request.pools, 1}}, prices.prices, head.usd_per_hour);
+}
+
 Status LookAtProvider(
     const proto::JobConfig& config,
     provisioner::Provider* provider,
@@ -67,18 +73,24 @@ Status LookAtProvider(
   if (!warning.empty()) {
     console.err(fmt::format("psctl: {}\n", warning));
   }
-  std::vector<provisioner::Pool> pools = head.request.pools;
-  pools.insert(pools.end(), workers.pools.begin(), workers.pools.end());
-  const provisioner::PriceReply prices = provider->Prices(pools, SystemTime().UnixMicros());
-  const double usd =
-      provisioner::WorstRate({{head.request.pools, 1}}, prices.prices, head.usd_per_hour);
+  const double usd = HeadRate(provider, head);
+  if (const auto cap = double{config.budget.usd_per_hour}; cap > 0 && usd >= cap) {
+    return Status::InvalidArgument(fmt::format(
+        "the head costs ${} an hour, and budget.usd_per_hour, ${}, is for head and workers",
+        FormatUsd(usd),
+        FormatUsd(cap)));
+  }
+  const provisioner::PriceReply prices = provider->Prices(workers.pools, SystemTime().UnixMicros());
   console.err(fmt::format(
       "{:<12}{} for coordinator and servers, {}\n",
       "head",
       config.launch.rent.head.type,
-      usd > 0 ? fmt::format("${} an hour beside the budget, until it is given back", FormatUsd(usd))
+      usd > 0 ? fmt::format("${} an hour until it is given back", FormatUsd(usd))
               : "whose price is not known (launch.rent.head.usd_per_hour says it)"));
-  for (const auto& [name, text] : provisioner::DescribeRent(config, prices.prices)) {
+  proto::JobConfig there = config;
+  there.launch.rent.head = {};
+  there.launch.rent.head.usd_per_hour = static_cast<float>(usd);
+  for (const auto& [name, text] : provisioner::DescribeRent(there, prices.prices)) {
     console.err(fmt::format("{:<12}{}\n", name, text));
   }
   return Status::Ok();

@@ -13,6 +13,9 @@ namespace ps::psctl {
 /// Whether the job has what a head needs. Errors: kInvalidArgument, with the field to set.
 Status CheckHeadJob(const proto::JobConfig& config);
 
+/// What the head costs an hour: as the provider says, else as the job does; 0: not known.
+double HeadRate(provisioner::Provider* provider, const provisioner::HeadMachine::Options& head);
+
 /// Whether head and workers can be rented, by what the provider says; tells what they will cost.
 /// `head`: without a token. Errors: those of provisioner::CheckRental.
 Status LookAtProvider(

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ps/proto/job/job_config.h"
+#include "run/directory/head_file.h"
 
 namespace ps::psctl {
 
@@ -19,15 +20,26 @@ struct HeadJob {
 /// Whether a file or folder that a job names is in an object store, which all machines reach.
 bool IsInBucket(const std::string& place);
 
-/// `private_address`: the head's. Pure.
-HeadJob HeadJobOf(proto::JobConfig config, const std::string& private_address);
+/// The head that a job is for.
+struct HeadFacts {
+  std::string private_address;
+  double usd_per_hour = 0;  // 0: not known
+};
 
-/// For psctl resume in the job's folder on the head, as words of a shell: what differs from the job
-/// of a checkpoint that another head wrote, and `changes`, KEY=VALUE each. `config`: as for
-/// HeadJobOf.
-std::string SettingsOnHead(
+/// Pure.
+HeadJob HeadJobOf(proto::JobConfig config, const HeadFacts& head);
+
+/// The folder with what a run goes on from, in the run's folder on the head.
+inline constexpr const char* kCheckpointsThere = "checkpoints";
+
+/// What begins the run in its folder on the head, for a shell. `config`: as for HeadJobOf. One that
+/// goes on has the job of its checkpoint, with the addresses of this head, `file`'s changes, and
+/// all that decides what is started as it is in `config`: a copy in a bucket may be anybody's.
+std::string BeginWords(
     const proto::JobConfig& config,
-    const std::string& private_address,
-    const std::vector<std::string>& changes);
+    const HeadFacts& head,
+    const run::HeadFile& file,
+    const std::string& programs,
+    bool has_plan);
 
 }  // namespace ps::psctl

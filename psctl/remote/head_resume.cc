@@ -12,32 +12,49 @@
 namespace ps::psctl {
 namespace {
 
-/// What the ended run has left to go on from: its checkpoints here, else the copies of them.
-Status FindLeft(const run::RunPaths& run, HeadResume* resume) {
+/// Says what the checkpoint is, and what the order may not change of its job.
+Status DescribeNewest(const std::string& path, const run::ResumeOrder& order, HeadResume* resume) {
+  PS_ASSIGN(const run::FoundCheckpoint found, run::FindNewestCheckpoint(path));
+  const std::string name = fmt::format("the job of checkpoint {}", found.manifest.id);
+  PS_TRY(proto::ParseJobConfig(
+             found.manifest.config_json, name, order.overrides, proto::DataPlace::kElsewhere)
+             .status());
+  const checkpoint::Progress& progress = found.manifest.progress;
+  resume->beginning.from = path;
+  resume->found = fmt::format(
+      "going on from checkpoint {} in {}: {}, {}, {}",
+      found.manifest.id,
+      Printable(path),
+      Plural(progress.epoch, "epoch"),
+      Plural(progress.steps, "step"),
+      Plural(progress.samples, "sample"));
+  return Status::Ok();
+}
+
+/// What the ended run has left to go on from: its checkpoints if they have all arrived here, else
+/// the copies of them, else what it has itself gone on from.
+Status FindLeft(
+    const run::RunPaths& run,
+    const run::HeadFile& head,
+    const run::ResumeOrder& order,
+    HeadResume* resume) {
   const std::string path = run::CheckpointPathOf(run);
-  if (run::IsCheckpointPath(path)) {
-    PS_ASSIGN(const run::FoundCheckpoint found, run::FindNewestCheckpoint(path));
-    const checkpoint::Progress& progress = found.manifest.progress;
-    resume->beginning.from = path;
-    resume->found = fmt::format(
-        "going on from checkpoint {} in {}: {}, {}, {}",
-        found.manifest.id,
-        Printable(path),
-        Plural(progress.epoch, "epoch"),
-        Plural(progress.steps, "step"),
-        Plural(progress.samples, "sample"));
-    return Status::Ok();
+  if (head.is_fetched && run::IsCheckpointPath(path)) {
+    return DescribeNewest(path, order, resume);
   }
   const std::string& copies = resume->config.checkpoint.copy_to;
-  if (!IsInBucket(copies)) {
-    return Status::NotFound(fmt::format(
-        "{} has left no checkpoint: one that is done has none to go on from, and "
-        "checkpoint.copy_to names no bucket",
-        run::BaseName(run.root)));
+  if (IsInBucket(copies)) {
+    resume->beginning.from = copies;
+    resume->found = "going on from the newest copy in " + Printable(copies);
+    return Status::Ok();
   }
-  resume->beginning.from = copies;
-  resume->found = "going on from the newest copy in " + Printable(copies);
-  return Status::Ok();
+  if (!head.is_fetched && run::IsCheckpointPath(head.from)) {
+    return DescribeNewest(head.from, order, resume);
+  }
+  return Status::NotFound(fmt::format(
+      "{} has left no checkpoint: one that is done has none to go on from, and checkpoint.copy_to "
+      "names no bucket",
+      run::BaseName(run.root)));
 }
 
 }  // namespace
@@ -66,10 +83,13 @@ Result<std::optional<HeadResume>> HeadResumeOf(
       resume.config,
       proto::LoadJobConfig(run->config(), order.overrides, proto::DataPlace::kElsewhere));
   resume.config.model.from.clear();  // the checkpoint has the values
+  // A checkpoint need not know of those of before.
+  resume.beginning.changes = head->changes;
+  resume.beginning.is_trusted = order.is_trusted;
   for (const proto::ConfigOverride& change : order.overrides) {
     resume.beginning.changes.push_back(change.key + "=" + change.value);
   }
-  PS_TRY(FindLeft(*run, &resume));
+  PS_TRY(FindLeft(*run, *head, order, &resume));
   return std::optional(std::move(resume));
 }
 

@@ -51,6 +51,10 @@ class HeadShell {
   const Access access_;
 };
 
+/// For a script in a run's folder on its head: `$run` is the run's directory there. A coordinator
+/// that could not go on from its journal has begun another one, which is the newest.
+inline constexpr const char* kFindRun = "for run in runs/*/; do :; done; ";
+
 /// Whether a line of `text` is `line`: a login shell may have something to say, too.
 bool SaidOf(const std::string& text, const std::string& line);
 

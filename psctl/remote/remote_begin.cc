@@ -22,6 +22,8 @@ namespace ps::psctl {
 namespace {
 
 constexpr size_t kSetupBytesMax = size_t{64} << 10;
+/// Another one after each start of a machine.
+constexpr const char* kBootId = "/proc/sys/kernel/random/boot_id";
 constexpr size_t kPlanBytesMax = size_t{1} << 26;
 
 }  // namespace
@@ -70,6 +72,7 @@ Result<std::unique_ptr<RemoteRun>> RemoteRun::Create(
     // From here on psctl attach finds the run, and may rent its head.
     remote->head_.from = beginning.from;
     remote->head_.changes = beginning.changes;
+    remote->head_.is_trusted = beginning.is_trusted;
     return run::WriteHeadFile(directory.paths(), remote->head_);
   };
   if (const Status filled = fill(); !filled.ok()) {
@@ -178,22 +181,34 @@ Status RemoteRun::Start() {
     return run::WriteHeadFile(paths_, head_);
   }
   PS_TRY(SendPrograms(shell));
-  PS_TRY(SendJob(shell, machine.private_address));
+  const HeadFacts head = {
+      machine.private_address,
+      HeadRate(provider_.get(), provisioner::HeadOptionsOf(config_, "price", "#!/bin/sh\n"))};
+  PS_TRY(SendJob(shell, head));
   PS_TRY(SendCheckpoints(shell));
+  if (interrupts_->IsInterrupted()) {
+    return Status::Cancelled("interrupted");
+  }
   head_.is_started = true;
   PS_TRY(run::WriteHeadFile(paths_, head_));
   // The shell stays while the run does and for as long as somebody may come for what it left: the
   // machine looks for its first words, and stops when there is none (MachineScript).
   const std::string keeper = fmt::format(
       ": spotps process; {{ {}; }} > train.log 2>&1; echo $? > ended; sleep {}; :",
-      BeginWords(machine.private_address),
+      BeginWords(
+          config_,
+          head,
+          head_,
+          ProgramsThere(),
+          std::filesystem::exists(paths_.root + "/plan.json")),
       uint64_t{rent.head.keep_h} * 3600);
   PS_TRY(shell
              .Run(
                  InFolder(fmt::format(
-                     "[ -e begun ] || {{ : > begun; nohup setsid sh -c {} > /dev/null 2>&1 "
+                     "[ -e begun ] || {{ cat {1} > begun; nohup setsid sh -c {0} > /dev/null 2>&1 "
                      "< /dev/null & }}",
-                     provisioner::ShellQuoted({keeper}))),
+                     provisioner::ShellQuoted({keeper}),
+                     kBootId)),
                  kShort)
              .status());
   PS_TRY(AwaitRun(shell));
@@ -205,14 +220,18 @@ Status RemoteRun::Start() {
 Status RemoteRun::AwaitRun(const HeadShell& shell) {
   std::optional<TimePoint> lost_at;
   while (true) {
-    // A run that ended at once has a folder all the same, and what is in it is fetched.
+    // A run that ended at once has a folder all the same, and what is in it is fetched. After a
+    // restart of the machine nobody begins it any more.
     const Result<std::string> answer = shell.Run(
-        InFolder("for s in runs/*/control.sock; do [ -S \"$s\" ] && echo 'spotps runs' && exit\n"
-                 "done\n"
-                 "[ -e begun ] || { echo 'spotps never'; exit; }\n"
-                 "[ -e ended ] || { echo 'spotps waits'; exit; }\n"
-                 "for d in runs/*/; do [ -d \"$d\" ] && echo 'spotps runs' && exit; done\n"
-                 "echo 'spotps never'; tail -n 20 train.log"),
+        InFolder(fmt::format(
+            "for s in runs/*/control.sock; do [ -S \"$s\" ] && echo 'spotps runs' && exit\n"
+            "done\n"
+            "[ -e begun ] || {{ echo 'spotps never'; exit; }}\n"
+            "[ -e ended ] || [ \"$(cat begun)\" != \"$(cat {})\" ] || {{ echo 'spotps waits'; "
+            "exit; }}\n"
+            "for d in runs/*/; do [ -d \"$d\" ] && echo 'spotps runs' && exit; done\n"
+            "echo 'spotps never'; tail -n 20 train.log",
+            kBootId)),
         kShort);
     const std::string text = answer.ok() ? *answer : "";
     if (SaidOf(text, "spotps runs")) {

@@ -156,8 +156,8 @@ Result<bool> RemoteRun::Follow() {
       PS_ASSIGN(
           const int code,
           // The summary is shown once it is here.
-          shell.Show(
-              InFolder(fmt::format("exec {}/psctl attach runs/* > /dev/null", ProgramsThere()))));
+          shell.Show(InFolder(fmt::format(
+              "{}exec {}/psctl attach \"${{run%/}}\" > /dev/null", kFindRun, ProgramsThere()))));
       const Result<bool> now = HasEnded(shell);
       if (now.ok() && *now) {
         return true;
@@ -214,20 +214,25 @@ Status RemoteRun::Collect() {
     const HeadShell shell = Shell();
     Say("fetching what the run left");
     // Checkpoints are for who goes on: a run that is done, with its model, needs none. One that was
-    // gone on with has them beside its folder. A second archive follows only if the head could read
+    // gone on with has them elsewhere. A second archive follows only if the head could read
     // everything for the first one. It has a file that only this attempt asks for: without it not
     // all has arrived.
     PS_ASSIGN(const std::string nonce, run::MakeToken());
     const std::string proof = "fetched." + nonce.substr(0, 16);
     const std::string script = InFolder(fmt::format(
-        "cd runs/*/ && keep=; there=; [ -d ../../checkpoints ] && there='-C ../.. checkpoints'; "
+        "{2}cd \"$run\" || exit 1\n"
+        "keep=; there=\n"
         "if grep -qs '\"state\": *\"done\"' summary.json && "
-        "! grep -qs '\"model_problem\": *\"[^\"]' summary.json && [ -s model.safetensors ]; then "
-        "keep=--exclude=./checkpoints; there=; fi; "
-        ": > ../../{0} && tar -c -f - {1} $keep . $there && "
-        "tar -c -f - -C ../.. {0}",
+        "! grep -qs '\"model_problem\": *\"[^\"]' summary.json && [ -s model.safetensors ]; then\n"
+        "keep=--exclude=./checkpoints\n"
+        "else for c in ./checkpoints ../../checkpoints ../*/checkpoints; do\n"
+        "[ -d \"$c\" ] || continue\n"
+        "[ \"$c\" = ./checkpoints ] || there=\"-C ${{c%checkpoints}} checkpoints\"\n"
+        "break; done; fi\n"
+        ": > ../../{0} && tar -c -f - {1} $keep . $there && tar -c -f - -C ../.. {0}",
         proof,
-        kNotFetched));
+        kNotFetched,
+        kFindRun));
     PS_TRY(shell.Fetch(script, paths_.root, kFetchMax).Annotate("what the run left"));
     if (::unlink((paths_.root + "/" + proof).c_str()) != 0) {
       return Status::Unavailable("not all that the run left has arrived");

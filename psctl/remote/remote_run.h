@@ -11,6 +11,7 @@
 #include "ps/base/status.h"
 #include "ps/proto/job/job_config.h"
 #include "psctl/cli/interrupts.h"
+#include "psctl/remote/head_job.h"
 #include "psctl/remote/head_shell.h"
 #include "run/directory/files.h"
 #include "run/directory/head_file.h"
@@ -30,6 +31,7 @@ class RemoteRun {
     std::string plan;  // a plan's file; empty: none
     std::string from;  // a folder of checkpoints here, or a place of copies; empty: from nothing
     std::vector<std::string> changes;  // to the job that it goes on with, KEY=VALUE each
+    bool is_trusted = false;           // so is what the job of a copy in a bucket starts
   };
 
   /// One that is to begin: nothing is rented before the provider and the job were looked at.
@@ -68,10 +70,8 @@ class RemoteRun {
   Status MakeHead();
   Status Start();
   Status SendPrograms(const HeadShell& shell);
-  Status SendJob(const HeadShell& shell, const std::string& private_address);
+  Status SendJob(const HeadShell& shell, const HeadFacts& head);
   Status SendCheckpoints(const HeadShell& shell);
-  /// The words that begin the run there.
-  std::string BeginWords(const std::string& private_address) const;
   Status AwaitRun(const HeadShell& shell);
   Status TakeBack(Status why);
   Status GiveBack();

@@ -28,8 +28,6 @@ constexpr std::array<const char*, 5> kPrograms = {
 /// With the programs of an installed package, and with those that psctl has sent.
 constexpr const char* kInstalled = "/usr/bin";
 constexpr const char* kSent = "spotps/bin";
-/// In the run's folder on the head.
-constexpr const char* kCheckpointsThere = "checkpoints";
 
 std::string DigestOf(const std::string& bytes) {
   return crypto::HexOf(crypto::Sha256Of(std::as_bytes(std::span(bytes))));
@@ -84,8 +82,8 @@ Status RemoteRun::SendPrograms(const HeadShell& shell) {
   return Status::Ok();
 }
 
-Status RemoteRun::SendJob(const HeadShell& shell, const std::string& private_address) {
-  const HeadJob job = HeadJobOf(config_, private_address);
+Status RemoteRun::SendJob(const HeadShell& shell, const HeadFacts& head) {
+  const HeadJob job = HeadJobOf(config_, head);
   std::vector<std::pair<std::string, std::string>> files = job.files;
   if (const std::string plan = paths_.root + "/plan.json"; std::filesystem::exists(plan)) {
     files.emplace_back(plan, "plan.json");
@@ -128,27 +126,6 @@ Status RemoteRun::SendCheckpoints(const HeadShell& shell) {
       kCheckpointsMax);
   ::unlink((paths_.root + "/" + proof).c_str());
   return std::move(sent).Annotate("the checkpoints of " + head_.from);
-}
-
-std::string RemoteRun::BeginWords(const std::string& private_address) const {
-  const std::string psctl = ProgramsThere() + "/psctl";
-  if (head_.from.empty()) {
-    const bool has_plan = std::filesystem::exists(paths_.root + "/plan.json");
-    return psctl + " train job.json" + (has_plan ? " --plan plan.json" : "");
-  }
-  const std::string fetch = IsInBucket(head_.from) ? fmt::format(
-                                                         "{} checkpoint copy {} {} && ",
-                                                         psctl,
-                                                         kCheckpointsThere,
-                                                         provisioner::ShellQuoted({head_.from}))
-                                                   : "";
-  // The job is this user's own, wherever its checkpoints have been.
-  return fmt::format(
-      "{}{} resume {} --trust-launch {}",
-      fetch,
-      psctl,
-      kCheckpointsThere,
-      SettingsOnHead(config_, private_address, head_.changes));
 }
 
 }  // namespace ps::psctl

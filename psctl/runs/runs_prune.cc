@@ -16,6 +16,7 @@
 #include "ps/base/unique_fd.h"
 #include "ps/json/json_value.h"
 #include "run/directory/files.h"
+#include "run/directory/head_file.h"
 #include "run/report/tables.h"
 
 namespace ps::psctl {
@@ -63,6 +64,10 @@ std::vector<std::string> PathsNamedBy(const run::RunPaths& run) {
   std::vector<std::string> paths;
   if (config.ok()) {  // else what the run has open is found all the same
     AddTexts(*config, &paths);
+  }
+  // A run that goes on on a rented machine is sent what it goes on from.
+  if (const auto head = run::ReadHeadFile(run); head.ok() && *head && !(*head)->is_given_back) {
+    paths.push_back((*head)->from);
   }
   return paths;
 }

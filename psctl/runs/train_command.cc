@@ -103,7 +103,7 @@ int Begin(const TrainCommand& command, const Session& session) {
     return run::kExitOk;
   }
   if (command.is_remote) {
-    return BeginThere(*config, {command.plan_path, "", {}}, command, session);
+    return BeginThere(*config, {command.plan_path, "", {}, false}, command, session);
   }
   return run::Fail(session.console, run::BecomeCoordinator(run::TrainOrder(command)));
 }

@@ -38,6 +38,9 @@ Result<HeadFile> HeadOf(const JsonValue& json, const std::string& path) {
       head.changes.push_back(change.text);
     }
   }
+  if (json.Find("is_trusted") != nullptr) {
+    PS_ASSIGN(head.is_trusted, flag("is_trusted").Annotate(path));
+  }
   PS_ASSIGN(head.is_started, flag("is_started").Annotate(path));
   PS_ASSIGN(head.is_begun, flag("is_begun").Annotate(path));
   PS_ASSIGN(head.is_given_up, flag("is_given_up").Annotate(path));
@@ -79,6 +82,7 @@ Status WriteHeadFile(const RunPaths& run, const HeadFile& head) {
     json.Value(change);
   }
   json.EndList();
+  json.Field("is_trusted", head.is_trusted);
   json.Field("is_started", head.is_started);
   json.Field("is_begun", head.is_begun);
   json.Field("is_given_up", head.is_given_up);

@@ -16,6 +16,7 @@ struct HeadFile {
   std::string programs;  // the folder of psctl there
   std::string from;      // a folder of checkpoints here, or a place of copies; empty: from nothing
   std::vector<std::string> changes;  // to the job that it goes on with, KEY=VALUE each
+  bool is_trusted = false;           // so is what the job of a copy in a bucket starts
   bool is_started = false;           // the run is about to be, or was, started there
   bool is_begun = false;             // it was seen to listen
   bool is_given_up = false;          // the machine is to go back: nothing of worth is on it

@@ -19,6 +19,7 @@ TEST(HeadFileTest, ARunIsHereUnlessItsFileSaysWhere) {
   head.programs = "spotps/bin";
   head.from = "/runs/before/checkpoints";
   head.changes = {"train.epochs=3", R"(name="a b")"};
+  head.is_trusted = true;
   head.is_begun = true;
   ASSERT_TRUE(WriteHeadFile(run, head).ok());
   EXPECT_EQ(**ReadHeadFile(run), head);

@@ -304,6 +304,7 @@ const std::vector<Layer>& Layers() {
       {"psctl/remote",
        {"ps/base",
         "ps/crypto",
+        "ps/json",
         "ps/proto",
         "provisioner/provider",
         "provisioner/rental",

@@ -112,7 +112,7 @@ void ShardDesk::On(const Call& call, const proto::RegisterShard& message) {
        {"port", message.port},
        {"pid", message.pid},
        {"launch", message.launch.value}});
-  if (job_->is_working() || job_->state.model.is_due) {
+  if (job_->needs_shards()) {
     BeginSetup(shard, call);
   }
 }
@@ -158,7 +158,7 @@ void ShardDesk::On(const Call& call, const proto::ShardReady& message) {
       OnBack(*shard, call);
     }
   }
-  if (!job_->is_working()) {
+  if (!job_->needs_shards()) {
     return;
   }
   // A shard that was away may have missed both.
@@ -181,7 +181,7 @@ void ShardDesk::On(const Call& call, const proto::MembershipAck& message) {
     job_->Refuse(call, status.code(), std::string(status.message()));
   }
   // What has changed meanwhile. An answer that is none is asked for again by the timer.
-  if (job_->is_working() && shard->record->is_ready && LacksMembership(*shard) &&
+  if (job_->needs_shards() && shard->record->is_ready && LacksMembership(*shard) &&
       job_->membership.AcknowledgedBy(shard->shard) > before) {
     SendMembership(shard, call);
   }

@@ -108,6 +108,9 @@ class Job {
   /// The outcome is not known yet.
   bool is_working() const { return state.phase < JobPhase::kLeaving; }
 
+  /// Until they are told to leave, which is after the last checkpoint and the model.
+  bool needs_shards() const { return !state.is_told_shards; }
+
   bool is_bsp() const { return state.modes.in_force.mode == proto::Mode::kBsp; }
 
   bool is_ssp() const { return state.modes.in_force.mode == proto::Mode::kSsp; }

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "provisioner/rental/rent_settings.h"
+
 namespace ps::provisioner {
 namespace {
 
@@ -55,6 +57,24 @@ TEST_F(RentalOutlookTest, HowLongTheBudgetLastsAndWhatTheCapAllowsAreTold) {
   config_.budget.usd = 0;
   config_.budget.usd_per_hour = 4;
   EXPECT_THAT(Lines(), testing::Contains(Pair("budget", "$4.00 an hour pay for all at a time")));
+}
+
+/// On a head, whose job has no type of one and what it costs.
+TEST_F(RentalOutlookTest, TheBudgetIsForThisMachineTooWhereItIsAHead) {
+  config_.launch.rent.head.usd_per_hour = 0.5;
+  config_.budget.usd = 20;
+  config_.budget.usd_per_hour = 2.5;
+  EXPECT_THAT(
+      Lines(),
+      testing::Contains(Pair(
+          "budget",
+          "$20.00 last 8.0 h at $2.50 an hour; $2.50 an hour pay for 2 of them at a time")));
+  EXPECT_EQ(RentalOptionsOf(config_, "run", "").budget.usd_per_hour, 2);
+  config_.budget.usd_per_hour = 0;
+  EXPECT_THAT(Lines(), testing::Contains(Pair("budget", "$20.00 last 5.0 h at $4.00 an hour")));
+  config_.launch.rent.head.type = "stable";
+  EXPECT_THAT(Lines(), testing::Contains(Pair("budget", "$20.00 last 5.7 h at $3.50 an hour")))
+      << "of a job that may rent one: this machine costs nobody anything";
 }
 
 TEST_F(RentalOutlookTest, WithoutPricesTheJobsOwnIsTaken) {

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "provisioner/fleet/agent_process.h"
+#include "ps/proto/job/job_trust.h"
 
 namespace ps::psctl {
 namespace {
@@ -33,7 +34,7 @@ proto::JobConfig RentedJob() {
 }
 
 TEST(HeadJobTest, ItsHeadIsReachedAtItsOwnAddress) {
-  const HeadJob job = HeadJobOf(RentedJob(), "10.0.0.7");
+  const HeadJob job = HeadJobOf(RentedJob(), {"10.0.0.7", 0.36});
   EXPECT_THAT(job.files, IsEmpty());
   const auto there = proto::ParseJobConfig(job.text, "job.json", {}, proto::DataPlace::kElsewhere);
   ASSERT_TRUE(there.ok()) << there.status();
@@ -41,7 +42,8 @@ TEST(HeadJobTest, ItsHeadIsReachedAtItsOwnAddress) {
   EXPECT_EQ(there->run.advertise, "10.0.0.7");
   EXPECT_EQ(there->run.directory, "runs");
   EXPECT_TRUE(there->launch.rent.private_address);
-  EXPECT_EQ(there->launch.rent.head, proto::RentHeadConfig()) << "it rents none itself";
+  EXPECT_EQ(there->launch.rent.head.type, "") << "it rents none itself";
+  EXPECT_FLOAT_EQ(there->launch.rent.head.usd_per_hour, 0.36F) << "and its budget is for it, too";
   EXPECT_EQ(there->launch.rent.types, RentedJob().launch.rent.types);
 }
 
@@ -50,7 +52,7 @@ TEST(HeadJobTest, FilesOfThisMachineTravelAndWhatIsInABucketDoesNot) {
   config.launch.rent.setup = "/home/me/setup.sh";
   config.launch.ssh_config = "/home/me/ssh";
   config.model.from = "/home/me/model.safetensors";
-  const HeadJob job = HeadJobOf(config, "10.0.0.7");
+  const HeadJob job = HeadJobOf(config, {"10.0.0.7", 0});
   EXPECT_THAT(
       job.files,
       ElementsAre(
@@ -64,17 +66,19 @@ TEST(HeadJobTest, FilesOfThisMachineTravelAndWhatIsInABucketDoesNot) {
   EXPECT_EQ(there->model.from, "model_from.safetensors");
 }
 
-/// What a shell makes of the words, as psctl there reads them.
-std::vector<proto::ConfigOverride> ReadBy(const std::string& words) {
+/// What a shell makes of the words after --set, as psctl there reads them.
+std::vector<proto::ConfigOverride> SettingsIn(const std::string& words) {
+  const std::string set = " --set ";
+  const size_t begin = words.find(set);
+  EXPECT_NE(begin, std::string::npos) << words;
   const Result<std::string> lines = provisioner::RunCommand(
-      {"/bin/sh", "-c", "cd / && printf '%s\\n' " + words}, "", std::chrono::seconds(30));
+      {"/bin/sh", "-c", "cd / && printf '%s\\n' " + words.substr(begin + set.size())},
+      "",
+      std::chrono::seconds(30));
   EXPECT_TRUE(lines.ok()) << lines.status();
   std::vector<proto::ConfigOverride> settings;
   std::istringstream stream(lines.ok() ? *lines : "");
-  std::string line;
-  std::getline(stream, line);
-  EXPECT_EQ(line, "--set");
-  while (std::getline(stream, line)) {
+  for (std::string line; std::getline(stream, line);) {
     const size_t at = line.find('=');
     settings.push_back({line.substr(0, at), line.substr(at + 1)});
   }
@@ -82,23 +86,67 @@ std::vector<proto::ConfigOverride> ReadBy(const std::string& words) {
 }
 
 TEST(HeadJobTest, ARunThatGoesOnOnAnotherHeadHasNothingOfTheFirst) {
-  proto::JobConfig before = RentedJob();
-  before.launch.rent.setup = "/home/me/setup.sh";
-  before.launch.ssh_config = "/home/me/ssh";
-  const std::string saved = HeadJobOf(before, "10.0.0.7").text;
-  const std::string words = SettingsOnHead(
-      before,
-      "10.0.0.9",
-      {"run.directory=it's $HOME", "train.epochs=7", "launch.rent.head.type=m7i.xlarge"});
+  proto::JobConfig job = RentedJob();
+  job.launch.rent.setup = "/home/me/setup.sh";
+  job.launch.ssh_config = "/home/me/ssh";
+  const std::string saved = HeadJobOf(job, {"10.0.0.7", 0.36}).text;
+  run::HeadFile file;
+  file.from = "/home/me/runs/before/checkpoints";
+  file.changes = {
+      "launch.rent.subnet=it's $HOME", "train.epochs=7", "launch.rent.head.type=m7i.xlarge"};
+  const std::string words = BeginWords(job, {"10.0.0.9", 0.5}, file, "bin", false);
+  EXPECT_TRUE(words.starts_with("bin/psctl resume checkpoints --set ")) << words;
   const auto there =
-      proto::ParseJobConfig(saved, "job", ReadBy(words), proto::DataPlace::kElsewhere);
+      proto::ParseJobConfig(saved, "job", SettingsIn(words), proto::DataPlace::kElsewhere);
   ASSERT_TRUE(there.ok()) << there.status();
   EXPECT_EQ(there->run.advertise, "10.0.0.9");
   EXPECT_EQ(there->run.directory, "runs");
+  EXPECT_EQ(there->launch.rent.subnet, "it's $HOME");
   EXPECT_EQ(there->launch.rent.setup, "//setup") << "of the folder there";
   EXPECT_EQ(there->launch.ssh_config, "//ssh_config");
   EXPECT_EQ(there->train.epochs, 7U);
-  EXPECT_EQ(there->launch.rent.head, proto::RentHeadConfig());
+  EXPECT_EQ(there->launch.rent.head.type, "");
+  EXPECT_FLOAT_EQ(there->launch.rent.head.usd_per_hour, 0.5F);
+}
+
+/// Whoever can write to the bucket can have written that job.
+TEST(HeadJobTest, WhatTheJobOfACopyStartsIsAsItWasHereOrIsAskedAbout) {
+  proto::JobConfig job = RentedJob();
+  job.checkpoint.copy_to = "s3://bucket/job";
+  proto::JobConfig other = job;
+  other.launch.rent.image = "ami-666";
+  other.checkpoint.copy_to = "s3://elsewhere/job";
+  other.launch.rent.key_name = "theirs";
+  run::HeadFile file;
+  file.from = "s3://bucket/job";
+  const std::string words = BeginWords(job, {"10.0.0.9", 0.5}, file, "bin", false);
+  EXPECT_TRUE(words.starts_with(
+      "bin/psctl checkpoint copy checkpoints 's3://bucket/job' && bin/psctl resume checkpoints "
+      "--set "))
+      << words;
+  const std::vector<proto::ConfigOverride> settings = SettingsIn(words);
+  const auto there = proto::ParseJobConfig(
+      HeadJobOf(other, {"10.0.0.7", 0}).text, "job", settings, proto::DataPlace::kElsewhere);
+  ASSERT_TRUE(there.ok()) << there.status();
+  EXPECT_EQ(there->launch.rent.image, "ami-1");
+  EXPECT_EQ(there->checkpoint.copy_to, "s3://bucket/job");
+  std::vector<std::string> asked;
+  for (const proto::JobSetting& setting : proto::SettingsToTrust(*there)) {
+    if (!proto::IsOverridden(setting.path, settings)) {
+      asked.push_back(setting.path);
+    }
+  }
+  EXPECT_THAT(asked, ElementsAre("launch.rent.key_name"));
+  file.is_trusted = true;
+  EXPECT_TRUE(
+      BeginWords(job, {"10.0.0.9", 0.5}, file, "bin", false).find(" --trust-launch --set ") !=
+      std::string::npos);
+}
+
+TEST(HeadJobTest, OneThatBeginsAnewHasItsPlan) {
+  EXPECT_EQ(BeginWords(RentedJob(), {}, {}, "bin", false), "bin/psctl train job.json");
+  EXPECT_EQ(
+      BeginWords(RentedJob(), {}, {}, "bin", true), "bin/psctl train job.json --plan plan.json");
 }
 
 }  // namespace

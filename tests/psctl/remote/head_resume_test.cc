@@ -65,6 +65,30 @@ TEST_F(HeadResumeTest, WithoutACheckpointOrACopyThereIsNothingToGoOnFrom) {
   EXPECT_THAT(std::string(resume.status().message()), HasSubstr("has left no checkpoint"));
 }
 
+/// Its head was lost before it had a checkpoint of its own.
+TEST_F(HeadResumeTest, ChangesOfTheResumeBeforeStay) {
+  run::HeadFile head;
+  head.is_given_back = true;
+  head.changes = {"workers[0].count=8", "train.epochs=3"};
+  Write(head, "s3://bucket/job");
+  const auto resume = Resume(run_.root, {{"workers[0].count", "4"}});
+  ASSERT_TRUE(resume.ok() && resume->has_value()) << resume.status();
+  EXPECT_THAT(
+      (*resume)->beginning.changes,
+      ElementsAre("workers[0].count=8", "train.epochs=3", "workers[0].count=4"));
+}
+
+/// The rest of them went with the head.
+TEST_F(HeadResumeTest, CheckpointsThatHaveNotAllArrivedDoNotHideTheCopies) {
+  run::HeadFile head;
+  head.is_given_back = true;
+  Write(head, "s3://bucket/job");
+  std::filesystem::create_directories(run_.checkpoints() + "/job");
+  const auto resume = Resume(run_.root);
+  ASSERT_TRUE(resume.ok() && resume->has_value()) << resume.status();
+  EXPECT_EQ((*resume)->beginning.from, "s3://bucket/job");
+}
+
 TEST_F(HeadResumeTest, ARunThatIsStillOnItsHeadIsFetchedFirst) {
   Write({}, "s3://bucket/job");
   const auto resume = Resume(run_.root);
