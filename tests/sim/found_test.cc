@@ -408,5 +408,40 @@ TEST(FoundTest, WhatBspHasRejectedIsNoStepOfSsp) {
   ExpectOk(s);
 }
 
+/// A worker was told, late, of servers that had no address yet, by which it then looked for them.
+TEST(FoundTest, NoWorkerLooksForServersThatHaveNoAddressYet) {
+  Scenario s;
+  s.seed = 15000163782;
+  s.mode = proto::Mode::kSsp;
+  s.staleness_max = 0;
+  s.overlap = false;
+  s.shards = 3;
+  s.workers = 1;
+  s.epochs = 1;
+  s.train_samples = 24;
+  s.has_values = true;
+  s.network.duplication = 0.041806454933105801;
+  s.network.reorder = 0.19402032409899539;
+  s.network.stall = 0.046222685142070979;
+  s.network.stall_max = Duration(250000000);
+  s.network.break_connection = 0.0020897625027140629;
+  s.restarts = 1;
+  s.clock_skew = Duration(54931640);
+  s.checkpoint_every = Duration(443000000);
+  s.checkpoint_keep = 1;
+  s.disk_delay_max = Duration(2000000);
+  s.is_replacing = true;
+  s.scales = 3;
+  s.server_scales = 3;
+  s.mode_switches = 1;
+  s.job_pauses = 1;
+  s.joint_changes = 2;
+  s.scales_to_none = 1;
+  s.chunk_moves = 2;
+  s.park_after = Duration(84000000);
+  s.disturbed_for = Duration(2763000000);
+  ExpectOk(s);
+}
+
 }  // namespace
 }  // namespace ps::sim

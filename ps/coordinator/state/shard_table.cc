@@ -205,7 +205,9 @@ std::vector<proto::ShardAddress> ShardTable::Addresses() const {
   std::vector<proto::ShardAddress> addresses;
   addresses.reserve(shards_.size());
   for (const Shard& shard : shards_) {
-    addresses.push_back(AddressOf(shard));
+    if (shard.has_chunks || shard.record->is_registered) {
+      addresses.push_back(AddressOf(shard));
+    }
   }
   return addresses;
 }

@@ -139,6 +139,7 @@ class ShardTable {
   /// "shard 1 of server 0 (not registered)", ...: those that are not ready.
   std::string Missing(TimePoint now) const;
   static proto::ShardAddress AddressOf(const Shard& shard);
+  /// But for those that have none yet: they have no chunks either.
   std::vector<proto::ShardAddress> Addresses() const;
 
  private:

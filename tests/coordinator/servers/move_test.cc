@@ -102,6 +102,24 @@ TEST_F(MoveTest, MembersAreToldWhereChunksAre) {
   EXPECT_EQ(all->places.size(), harness_.core->StateAt(harness_.now).placement.chunks.size());
 }
 
+/// A worker took such an address, which came late, for that of a server that had moved.
+TEST_F(MoveTest, MembersAreNotToldOfServersThatNobodyKnowsThePlaceOf) {
+  BeginAndScale(3);
+  harness_.shards.resize(status().count);
+  ASSERT_EQ(status().count, 3U) << "the third one has not connected since";
+  harness_.Reconnect(&workers_[0]);
+  proto::WorkerHeartbeat beat;
+  beat.incarnation = workers_[0].incarnation;
+  beat.placement = 0;
+  harness_.Give(workers_[0].peer, beat);
+  const auto told = harness_.Take<proto::ShardAddresses>(workers_[0].peer);
+  ASSERT_TRUE(told.has_value());
+  EXPECT_THAT(told->shards, SizeIs(2));
+  for (const proto::ShardAddress& address : told->shards) {
+    EXPECT_NE(address.port, 0U);
+  }
+}
+
 TEST_F(MoveTest, ServersThatAreNotWantedGiveAllAndLeave) {
   BeginAndScale(1);
   EXPECT_TRUE(status().is_moving);
