@@ -29,7 +29,7 @@ class Copier::Desk {
   const Options options_;
   const std::shared_ptr<Shared> shared_;
   CopyState state_;
-  std::unique_ptr<ObjectStore> target_;
+  std::unique_ptr<store::ObjectStore> target_;
   std::unique_ptr<Uploader> uploader_;
 };
 

@@ -6,13 +6,13 @@
 #include <memory>
 #include <string>
 
-#include "checkpoint/remote/s3_store.h"
 #include "checkpoint/remote/upload.h"
 #include "ps/base/request_thread.h"
 #include "ps/base/status.h"
 #include "ps/base/time.h"
 #include "ps/http/http.h"
 #include "ps/process/ending.h"
+#include "ps/store/s3_store.h"
 
 namespace ps::checkpoint {
 
@@ -34,7 +34,7 @@ class Copier {
     std::string writer;  // names this copier among all
     size_t keep = 0;     // in the target
     /// Makes the target, at the first attempt and after failures to make it.
-    std::function<Result<std::unique_ptr<ObjectStore>>(Pause, IsCancelled)> open;
+    std::function<Result<std::unique_ptr<store::ObjectStore>>(store::Pause, IsCancelled)> open;
     /// Before an attempt that failed for a passing reason is made again, twice: the last copy of a
     /// run has no later one that makes it good.
     Duration retry_wait = std::chrono::seconds(2);

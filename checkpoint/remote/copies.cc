@@ -19,10 +19,10 @@ bool IsOfTheCopy(const Status& status) {
 
 }  // namespace
 
-Result<std::vector<CheckpointId>> ListCopies(ObjectStore& store) {
-  PS_ASSIGN(const std::vector<ObjectInfo> objects, store.List(kIndexPrefix));
+Result<std::vector<CheckpointId>> ListCopies(store::ObjectStore& store) {
+  PS_ASSIGN(const std::vector<store::ObjectInfo> objects, store.List(kIndexPrefix));
   std::vector<CheckpointId> ids;
-  for (const ObjectInfo& object : objects) {
+  for (const store::ObjectInfo& object : objects) {
     if (const CheckpointId id = ParseIndexKey(object.key); id != 0) {
       ids.push_back(id);
     }
@@ -30,16 +30,16 @@ Result<std::vector<CheckpointId>> ListCopies(ObjectStore& store) {
   return ids;
 }
 
-Result<PieceSizes> ListPieces(ObjectStore& store) {
-  PS_ASSIGN(const std::vector<ObjectInfo> objects, store.List(kPiecePrefix));
+Result<PieceSizes> ListPieces(store::ObjectStore& store) {
+  PS_ASSIGN(const std::vector<store::ObjectInfo> objects, store.List(kPiecePrefix));
   PieceSizes listed;
-  for (const ObjectInfo& object : objects) {
+  for (const store::ObjectInfo& object : objects) {
     listed.emplace(object.key, object.bytes);
   }
   return listed;
 }
 
-Result<CopyIndex> ReadCopyIndex(ObjectStore& store, CheckpointId id) {
+Result<CopyIndex> ReadCopyIndex(store::ObjectStore& store, CheckpointId id) {
   PS_ASSIGN(const std::vector<std::byte> bytes, store.Get(IndexKey(id)));
   return DecodeIndex(id, bytes).Annotate(fmt::format("{}: {}", store.name(), IndexKey(id)));
 }
@@ -60,7 +60,7 @@ size_t CountMissing(const CopyIndex& index, const PieceSizes& listed) {
   return missing.size();
 }
 
-Result<CopyList> ListWholeCopies(ObjectStore& store) {
+Result<CopyList> ListWholeCopies(store::ObjectStore& store) {
   // Pieces are listed last: those of an index that is written meanwhile are there by then.
   PS_ASSIGN(const std::vector<CheckpointId> ids, ListCopies(store));
   std::map<CheckpointId, CopyIndex> indexes;
@@ -91,7 +91,7 @@ Result<CopyList> ListWholeCopies(ObjectStore& store) {
 }
 
 Result<std::vector<CheckpointId>> PruneCopies(
-    ObjectStore& store, size_t keep, const WriterMark& mark) {
+    store::ObjectStore& store, size_t keep, const WriterMark& mark) {
   PS_ASSIGN(const PieceSizes pieces, ListPieces(store));
   PS_ASSIGN(std::vector<CheckpointId> ids, ListCopies(store));
   std::set<std::string> needed;

@@ -20,14 +20,14 @@ namespace {
 /// Ends the name of a file that is being written. No key has a dot.
 constexpr std::string_view kUnfinished = ".part";
 
-class DirectoryStore final : public ObjectStore {
+class DirectoryStore final : public store::ObjectStore {
  public:
   explicit DirectoryStore(std::string root) : root_(std::move(root)) {}
 
   std::string name() const override { return root_.empty() ? "/" : root_; }
 
   Status Put(std::string_view key, std::span<const std::byte> bytes) override {
-    PS_TRY(CheckObjectKey(key));
+    PS_TRY(store::CheckObjectKey(key));
     const std::string path = PathOf(key);
     const std::string folder = std::filesystem::path(path).parent_path().string();
     PS_TRY(CreateDirectories(folder));
@@ -44,7 +44,7 @@ class DirectoryStore final : public ObjectStore {
   }
 
   Result<std::vector<std::byte>> Get(std::string_view key, size_t bytes_max) override {
-    PS_TRY(CheckObjectKey(key));
+    PS_TRY(store::CheckObjectKey(key));
     Result<std::string> text = ReadFile(PathOf(key), bytes_max);
     if (text.status().code() == StatusCode::kInvalidArgument) {
       return Status::Corruption(std::string(text.status().message()));
@@ -56,9 +56,9 @@ class DirectoryStore final : public ObjectStore {
     return std::vector<std::byte>(bytes.begin(), bytes.end());
   }
 
-  Result<std::vector<ObjectInfo>> List(std::string_view prefix) override {
+  Result<std::vector<store::ObjectInfo>> List(std::string_view prefix) override {
     const std::string folder = PathOf(prefix);
-    std::vector<ObjectInfo> objects;
+    std::vector<store::ObjectInfo> objects;
     std::error_code error;
     using Iterator = std::filesystem::recursive_directory_iterator;
     for (Iterator it(folder, error), end; !error && it != end; it.increment(error)) {
@@ -72,21 +72,22 @@ class DirectoryStore final : public ObjectStore {
         continue;
       }
       const std::string key = path.substr(root_.size() + 1);
-      if (CheckObjectKey(key).ok()) {
+      if (store::CheckObjectKey(key).ok()) {
         objects.push_back({.key = key, .bytes = bytes});
       }
     }
     if (error && error != std::errc::no_such_file_or_directory) {
       return Status::Io(fmt::format("cannot read {}: {}", folder, error.message()));
     }
-    std::sort(objects.begin(), objects.end(), [](const ObjectInfo& a, const ObjectInfo& b) {
-      return a.key < b.key;
-    });
+    std::sort(
+        objects.begin(), objects.end(), [](const store::ObjectInfo& a, const store::ObjectInfo& b) {
+          return a.key < b.key;
+        });
     return objects;
   }
 
   Status Delete(std::string_view key) override {
-    PS_TRY(CheckObjectKey(key));
+    PS_TRY(store::CheckObjectKey(key));
     const std::string path = PathOf(key);
     if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
       return IoError("cannot delete", path);
@@ -111,19 +112,7 @@ class DirectoryStore final : public ObjectStore {
 
 }  // namespace
 
-Status CheckObjectKey(std::string_view key) {
-  const bool is_fine =
-      !key.empty() && key.size() <= 255 && !key.starts_with('/') && !key.ends_with('/') &&
-      key.find("//") == std::string_view::npos && std::all_of(key.begin(), key.end(), [](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '/' || c == '-';
-      });
-  if (!is_fine) {
-    return Status::InvalidArgument(fmt::format("\"{}\" is no name of an object", key));
-  }
-  return Status::Ok();
-}
-
-std::unique_ptr<ObjectStore> MakeDirectoryStore(std::string root) {
+std::unique_ptr<store::ObjectStore> MakeDirectoryStore(std::string root) {
   while (root.ends_with('/')) {
     root.pop_back();  // "/" becomes "", before whose slash nothing stands
   }

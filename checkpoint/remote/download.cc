@@ -25,7 +25,7 @@
 namespace ps::checkpoint {
 namespace {
 
-Result<std::vector<std::byte>> ReadPiece(ObjectStore& store, const Piece& piece) {
+Result<std::vector<std::byte>> ReadPiece(store::ObjectStore& store, const Piece& piece) {
   PS_ASSIGN(std::vector<std::byte> bytes, store.Get(PieceKey(piece.digest), piece.bytes));
   if (bytes.size() != piece.bytes || crypto::Sha256Of(bytes) != piece.digest) {
     return Status::Corruption(fmt::format(
@@ -79,7 +79,7 @@ bool IsDamage(const Status& status) {
 class Fetch {
  public:
   Fetch(
-      ObjectStore& store,
+      store::ObjectStore& store,
       const std::string& path,
       const OnReceived& on_received,
       DownloadReport* report)
@@ -162,7 +162,7 @@ class Fetch {
     return ::fsync(fd.get()) == 0 ? Status::Ok() : IoError("cannot sync", path);
   }
 
-  ObjectStore& store_;
+  store::ObjectStore& store_;
   const std::string& path_;
   const OnReceived& on_received_;
   DownloadReport* const report_;
@@ -194,7 +194,10 @@ Status Accept(
 }  // namespace
 
 Result<DownloadReport> Download(
-    ObjectStore& store, Storage& storage, const std::string& path, const OnReceived& on_received) {
+    store::ObjectStore& store,
+    Storage& storage,
+    const std::string& path,
+    const OnReceived& on_received) {
   PS_ASSIGN(std::vector<CheckpointId> ids, ListCopies(store));
   DownloadReport report;
   if (ids.empty()) {
@@ -230,13 +233,13 @@ Result<DownloadReport> Download(
   return Status::NotFound(fmt::format("no checkpoint in {} is whole:{}", store.name(), reasons));
 }
 
-Result<Manifest> ReadCopiedManifest(ObjectStore& store, CheckpointId id) {
+Result<Manifest> ReadCopiedManifest(store::ObjectStore& store, CheckpointId id) {
   PS_ASSIGN(const CopyIndex index, ReadCopyIndex(store, id));
   return DecodeManifest(id, index.manifest)
       .Annotate(fmt::format("{}: checkpoint {}", store.name(), id));
 }
 
-std::vector<Damage> VerifyCopy(ObjectStore& store, CheckpointId id) {
+std::vector<Damage> VerifyCopy(store::ObjectStore& store, CheckpointId id) {
   const Result<CopyIndex> index = ReadCopyIndex(store, id);
   if (!index.ok()) {
     return {{.what = "index", .status = index.status()}};

@@ -7,9 +7,9 @@
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/reader.h"
-#include "checkpoint/remote/object_store.h"
 #include "checkpoint/storage/storage.h"
 #include "ps/base/status.h"
+#include "ps/store/object_store.h"
 
 namespace ps::checkpoint {
 
@@ -30,13 +30,16 @@ using OnReceived = std::function<void(uint64_t received, uint64_t total)>;
 /// Errors: kInvalidArgument when `path` has checkpoints; kNotFound when none in the store is whole,
 /// with the reasons; those of the store and of the disk.
 Result<DownloadReport> Download(
-    ObjectStore& store, Storage& storage, const std::string& path, const OnReceived& on_received);
+    store::ObjectStore& store,
+    Storage& storage,
+    const std::string& path,
+    const OnReceived& on_received);
 
 /// The manifest of a copy. Errors: kNotFound, kCorruption, kUnsupported, those of the store.
-Result<Manifest> ReadCopiedManifest(ObjectStore& store, CheckpointId id);
+Result<Manifest> ReadCopiedManifest(store::ObjectStore& store, CheckpointId id);
 
 /// Fetches everything that a copy names and compares digests. Empty: it is whole. When the store
 /// can't be reached, that is the last one.
-std::vector<Damage> VerifyCopy(ObjectStore& store, CheckpointId id);
+std::vector<Damage> VerifyCopy(store::ObjectStore& store, CheckpointId id);
 
 }  // namespace ps::checkpoint

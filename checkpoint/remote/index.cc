@@ -9,7 +9,7 @@
 
 #include "checkpoint/bytes.h"
 #include "checkpoint/envelope.h"
-#include "checkpoint/remote/object_store.h"
+#include "ps/store/object_store.h"
 
 namespace ps::checkpoint {
 namespace {
@@ -34,7 +34,7 @@ bool ReadPieces(ByteReader* reader, std::vector<Piece>* pieces) {
     }
     std::memcpy(piece.digest.bytes.data(), digest.data(), digest.size());
     piece.bytes = reader->Get<uint32_t>();
-    if (piece.bytes == 0 || piece.bytes > kObjectBytesMax) {
+    if (piece.bytes == 0 || piece.bytes > store::kObjectBytesMax) {
       return false;
     }
     pieces->push_back(piece);

@@ -19,10 +19,10 @@ constexpr std::string_view kFileScheme = "file://";
 
 }  // namespace
 
-Result<std::unique_ptr<ObjectStore>> OpenObjectStore(
+Result<std::unique_ptr<store::ObjectStore>> OpenObjectStore(
     const std::string& place,
     const Environment& environment,
-    Pause pause,
+    store::Pause pause,
     IsCancelled is_cancelled) {
   if (place.starts_with(kFileScheme) && place.size() > kFileScheme.size()) {
     return MakeDirectoryStore(place.substr(kFileScheme.size()));
@@ -31,28 +31,29 @@ Result<std::unique_ptr<ObjectStore>> OpenObjectStore(
   if (place.empty() || place == kFileScheme) {
     return Status::InvalidArgument("a place for copies is a folder, or s3://BUCKET/PREFIX");
   }
-  if (!IsS3(place) && scheme != std::string::npos) {
+  if (!store::IsS3(place) && scheme != std::string::npos) {
     return Status::InvalidArgument(fmt::format(
         "{}: {} is not known; a place for copies is a folder, or s3://BUCKET/PREFIX with "
         "?endpoint=URL for what speaks the protocol of S3",
         place,
         place.substr(0, scheme + 3)));
   }
-  if (!IsS3(place)) {
+  if (!store::IsS3(place)) {
     return MakeDirectoryStore(place);
   }
-  PS_ASSIGN(S3Location location, ParseS3Location(place));
+  PS_ASSIGN(store::S3Location location, store::ParseS3Location(place));
   const std::shared_ptr<HttpClient> services = MakeHttpClient(
       {.connect = std::chrono::seconds(1), .total = std::chrono::seconds(5)}, nullptr);
   PS_ASSIGN(
-      aws::Credentials credentials, FindS3Credentials(environment, services.get(), &location));
-  S3Options options;
+      aws::Credentials credentials,
+      store::FindS3Credentials(environment, services.get(), &location));
+  store::S3Options options;
   options.pause = std::move(pause);
   options.seed = static_cast<uint64_t>(SystemTime().Now().time_since_epoch().count());
   options.find_again = [environment, services, location]() mutable {
-    return FindS3Credentials(environment, services.get(), &location);
+    return store::FindS3Credentials(environment, services.get(), &location);
   };
-  return MakeS3Store(
+  return store::MakeS3Store(
       std::move(location),
       std::move(credentials),
       MakeHttpClient(HttpLimits(), std::move(is_cancelled)),

@@ -55,7 +55,7 @@ Result<std::span<const std::byte>> ReadPiece(
 
 }  // namespace
 
-Uploader::Uploader(std::string path, ObjectStore* target, UploadOptions options)
+Uploader::Uploader(std::string path, store::ObjectStore* target, UploadOptions options)
     : path_(std::move(path)),
       target_(target),
       options_(std::move(options)),
@@ -313,8 +313,9 @@ Result<CopiedFile> Uploader::Describe(
     return IoError("cannot open", path);
   }
   CopiedFile file{.name = name, .pieces = {}};
-  for (uint64_t at = 0; at < size; at += kObjectBytesMax) {
-    const auto bytes_left = static_cast<size_t>(std::min<uint64_t>(size - at, kObjectBytesMax));
+  for (uint64_t at = 0; at < size; at += store::kObjectBytesMax) {
+    const auto bytes_left =
+        static_cast<size_t>(std::min<uint64_t>(size - at, store::kObjectBytesMax));
     PS_ASSIGN(
         const std::span<const std::byte> bytes, ReadPiece(fd.get(), path, bytes_left, &buffer_));
     file.pieces.push_back(
@@ -362,7 +363,7 @@ Status Uploader::Send(
         if (crypto::Sha256Of(bytes) != piece.digest) {
           return Status::Corruption(fmt::format("{} changed while it was copied", path));
         }
-        if (bytes_since_check >= kObjectBytesMax) {
+        if (bytes_since_check >= store::kObjectBytesMax) {
           PS_TRY(mark_.Check());
           bytes_since_check = 0;
         }
@@ -394,12 +395,12 @@ Result<CopyIndex> Uploader::Commit(
     }
   }
   const std::vector<std::byte> bytes = EncodeIndex(index);
-  if (bytes.size() > kObjectBytesMax) {
+  if (bytes.size() > store::kObjectBytesMax) {
     return Status::Unsupported(fmt::format(
         "the index of checkpoint {} has {}; at most {} can be copied",
         index.id,
         FormatBytes(bytes.size()),
-        FormatBytes(kObjectBytesMax)));
+        FormatBytes(store::kObjectBytesMax)));
   }
   PS_TRY(mark_.Check());
   PS_TRY(target_->Put(IndexKey(index.id), bytes));

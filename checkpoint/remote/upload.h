@@ -12,10 +12,10 @@
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/remote/index.h"
-#include "checkpoint/remote/object_store.h"
 #include "checkpoint/remote/writer_mark.h"
 #include "checkpoint/storage/storage.h"
 #include "ps/base/status.h"
+#include "ps/store/object_store.h"
 
 namespace ps::checkpoint {
 
@@ -42,7 +42,7 @@ struct UploadOptions {
 class Uploader {
  public:
   /// `path` has databases of RocksDB. `target` outlives it.
-  Uploader(std::string path, ObjectStore* target, UploadOptions options);
+  Uploader(std::string path, store::ObjectStore* target, UploadOptions options);
 
   /// Copies what is newer than what the target has. Errors: kNotFound (no checkpoint here);
   /// kInvalidArgument (the target has checkpoints of something else, or newer ones); kUnavailable
@@ -73,7 +73,7 @@ class Uploader {
   Result<CopyIndex> Commit(const Wanted& wanted, const std::vector<CopiedDatabase>& databases);
 
   const std::string path_;
-  ObjectStore* const target_;
+  store::ObjectStore* const target_;
   const UploadOptions options_;
   WriterMark mark_;
   std::map<FileIdentity, std::vector<Piece>> known_;  // of the newest links

@@ -18,7 +18,7 @@ constexpr std::string_view kAtWork = "at work: ";
 constexpr size_t kMarkBytesMax = 4096;
 
 /// Nothing when there is none.
-Result<std::optional<std::string>> ReadMark(ObjectStore& store) {
+Result<std::optional<std::string>> ReadMark(store::ObjectStore& store) {
   const auto bytes = store.Get(kWriterKey, kMarkBytesMax);
   if (bytes.status().code() == StatusCode::kNotFound) {
     return std::optional<std::string>();
@@ -30,7 +30,7 @@ Result<std::optional<std::string>> ReadMark(ObjectStore& store) {
 
 }  // namespace
 
-WriterMark::WriterMark(ObjectStore* store, std::string name)
+WriterMark::WriterMark(store::ObjectStore* store, std::string name)
     : store_(store), name_(std::move(name)) {}
 
 Status WriterMark::Take() {
@@ -60,7 +60,7 @@ void WriterMark::Leave() {
   is_taken_ = is_own && !store_->Delete(kWriterKey).ok();
 }
 
-Result<std::optional<std::string>> ReadWriter(ObjectStore& store) {
+Result<std::optional<std::string>> ReadWriter(store::ObjectStore& store) {
   PS_ASSIGN(std::optional<std::string> mark, ReadMark(store));
   if (!mark || !mark->starts_with(kAtWork)) {
     return std::optional<std::string>();

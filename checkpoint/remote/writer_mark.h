@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "checkpoint/remote/object_store.h"
 #include "ps/base/status.h"
+#include "ps/store/object_store.h"
 
 namespace ps::checkpoint {
 
@@ -19,7 +19,7 @@ namespace ps::checkpoint {
 class WriterMark {
  public:
   /// `name` tells this process from all others (MakeWriterName). `store` outlives it.
-  WriterMark(ObjectStore* store, std::string name);
+  WriterMark(store::ObjectStore* store, std::string name);
 
   const std::string& name() const { return name_; }
 
@@ -36,13 +36,13 @@ class WriterMark {
   bool is_taken() const { return is_taken_; }
 
  private:
-  ObjectStore* const store_;
+  store::ObjectStore* const store_;
   const std::string name_;
   bool is_taken_ = false;
 };
 
 /// Who changes the place now, or was killed while it did; nothing when nobody does. A mark of a
 /// version that left its name for good counts as nobody's.
-Result<std::optional<std::string>> ReadWriter(ObjectStore& store);
+Result<std::optional<std::string>> ReadWriter(store::ObjectStore& store);
 
 }  // namespace ps::checkpoint

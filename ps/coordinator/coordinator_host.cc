@@ -259,7 +259,7 @@ void CoordinatorHost::StartCopier() {
   options.path = config.path;
   options.writer = checkpoint::MakeWriterName();
   options.keep = config.keep;
-  options.open = [place = config.copy_to](checkpoint::Pause pause, IsCancelled is_cancelled) {
+  options.open = [place = config.copy_to](store::Pause pause, IsCancelled is_cancelled) {
     return checkpoint::OpenObjectStore(
         place, ProcessEnvironment(), std::move(pause), std::move(is_cancelled));
   };

@@ -22,7 +22,7 @@ namespace ps::psctl {
 namespace {
 
 using checkpoint::CheckpointId;
-using checkpoint::ObjectStore;
+using store::ObjectStore;
 
 /// With `says_incomplete` the copies that are not whole are told of and left out.
 Result<CheckpointSource> SourceOf(

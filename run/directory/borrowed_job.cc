@@ -9,8 +9,8 @@
 #include <span>
 #include <utility>
 
-#include "checkpoint/remote/s3_settings.h"
 #include "ps/base/text.h"
+#include "ps/store/s3_settings.h"
 #include "run/directory/files.h"
 
 namespace ps::run {
@@ -21,13 +21,13 @@ constexpr std::string_view kFileScheme = "file://";
 
 /// Whether both name the same objects, reached in the same way.
 bool IsSamePlace(const std::string& a, const std::string& b) {
-  if (checkpoint::IsS3(a) && checkpoint::IsS3(b)) {
-    const auto first = checkpoint::ParseS3Location(a);
-    const auto second = checkpoint::ParseS3Location(b);
+  if (store::IsS3(a) && store::IsS3(b)) {
+    const auto first = store::ParseS3Location(a);
+    const auto second = store::ParseS3Location(b);
     return first.ok() && second.ok() && first->bucket == second->bucket &&
            first->prefix == second->prefix && first->endpoint == second->endpoint;
   }
-  if (checkpoint::IsS3(a) || checkpoint::IsS3(b)) {
+  if (store::IsS3(a) || store::IsS3(b)) {
     return false;
   }
   const auto path_of = [](const std::string& place) {

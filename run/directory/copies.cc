@@ -15,12 +15,12 @@
 #include "checkpoint/remote/copies.h"
 #include "checkpoint/remote/download.h"
 #include "checkpoint/remote/place.h"
-#include "checkpoint/remote/s3_settings.h"
 #include "checkpoint/remote/writer_mark.h"
 #include "checkpoint/storage/rocksdb_storage.h"
 #include "provisioner/fleet/agent_process.h"
 #include "ps/base/text.h"
 #include "ps/coordinator/checkpoints/job_disk.h"
+#include "ps/store/s3_settings.h"
 #include "run/directory/borrowed_job.h"
 #include "run/directory/files.h"
 
@@ -28,7 +28,7 @@ namespace ps::run {
 namespace {
 
 using checkpoint::CheckpointId;
-using checkpoint::ObjectStore;
+using store::ObjectStore;
 
 bool Wait(Duration duration) {
   std::mutex mutex;
@@ -46,7 +46,7 @@ Status NoteNumber(
     const std::string& place) {
   PS_ASSIGN(
       const auto job, checkpoint::JobStore::Open(storage, path, checkpoint::OpenMode::kWrite));
-  PS_TRY(NoteOrigin(*job, newest, checkpoint::IsS3(place) ? place : AbsolutePath(place)));
+  PS_TRY(NoteOrigin(*job, newest, store::IsS3(place) ? place : AbsolutePath(place)));
   const std::string next = std::to_string(newest + 1);
   const checkpoint::RowChange change{
       .kind = checkpoint::ChangeKind::kPut,
@@ -77,7 +77,7 @@ std::string FolderNameOf(const std::string& place) {
 Status CheckIsWritable(ObjectStore& store) {
   const std::string writer = checkpoint::MakeWriterName();
   PS_TRY(store.Put(checkpoint::kProbeKey, std::as_bytes(std::span(writer))));
-  PS_ASSIGN(const std::vector<checkpoint::ObjectInfo> objects, store.List(""));
+  PS_ASSIGN(const std::vector<store::ObjectInfo> objects, store.List(""));
   PS_TRY(store.Delete(checkpoint::kProbeKey));
   const bool is_listed = std::any_of(objects.begin(), objects.end(), [](const auto& object) {
     return object.key == checkpoint::kProbeKey;

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "checkpoint/manifest.h"
-#include "checkpoint/remote/object_store.h"
 #include "ps/base/status.h"
+#include "ps/store/object_store.h"
 #include "run/report/console.h"
 
 namespace ps::run {
@@ -16,7 +16,7 @@ namespace ps::run {
 
 /// The place of copies. A command that is ended by a signal leaves what the next one goes on from.
 /// Errors: those of checkpoint::OpenObjectStore.
-Result<std::unique_ptr<checkpoint::ObjectStore>> OpenCopies(const std::string& place);
+Result<std::unique_ptr<store::ObjectStore>> OpenCopies(const std::string& place);
 
 /// Shows "what 3 MiB of 9 MiB" as a line that is written anew; on a terminal only.
 std::function<void(uint64_t done, uint64_t total)> BytesProgress(
@@ -25,7 +25,7 @@ std::function<void(uint64_t done, uint64_t total)> BytesProgress(
 /// Fetches the newest copy in `place`, which `store` is, to a checkpoint path. Says what it does.
 /// Errors: those of checkpoint::Download.
 Status FetchNewest(
-    checkpoint::ObjectStore& store,
+    store::ObjectStore& store,
     const std::string& place,
     const std::string& path,
     const Console& console);

@@ -68,7 +68,7 @@ add_library(ps_png INTERFACE)
 target_include_directories(ps_png SYSTEM INTERFACE "${PS_PNG_INCLUDE}")
 target_link_libraries(ps_png INTERFACE "${PS_PNG_LIBRARY}")
 
-# libcurl. Linked by checkpoint/remote alone. 7.85 brought the option that names the protocols.
+# libcurl. Linked by ps/http alone. 7.85 brought the option that names the protocols.
 find_package(CURL 7.85 REQUIRED)
 add_library(ps_curl INTERFACE)
 target_link_libraries(ps_curl INTERFACE CURL::libcurl)

@@ -9,11 +9,11 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/part.h"
 #include "checkpoint/remote/index.h"
-#include "checkpoint/remote/s3_reply.h"
 #include "ps/base/check.h"
 #include "ps/base/crc32c.h"
 #include "ps/http/url.h"
 #include "ps/proto/state/shard_state.h"
+#include "ps/store/s3_reply.h"
 #include "tests/fuzz/targets.h"
 
 namespace ps::fuzz {
@@ -55,9 +55,9 @@ std::string Escaped(std::string_view text) {
   return out;
 }
 
-std::string XmlOf(const checkpoint::S3Page& page) {
+std::string XmlOf(const store::S3Page& page) {
   std::string xml = "<ListBucketResult>";
-  for (const checkpoint::ObjectInfo& object : page.objects) {
+  for (const store::ObjectInfo& object : page.objects) {
     xml += "<Contents><Key>" + Escaped(object.key) + "</Key><Size>" + std::to_string(object.bytes) +
            "</Size></Contents>";
   }
@@ -154,19 +154,19 @@ bool FuzzCopyIndex(std::span<const uint8_t> input) {
 
 bool FuzzS3Reply(std::span<const uint8_t> input) {
   const auto body = std::as_bytes(input);
-  checkpoint::ParseS3Error(body);
-  const auto page = checkpoint::ParseS3Page(body);
+  store::ParseS3Error(body);
+  const auto page = store::ParseS3Page(body);
   if (!page.ok()) {
     PS_CHECK(page.status().code() == StatusCode::kCorruption) << page.status();
     return false;
   }
-  for (const checkpoint::ObjectInfo& object : page->objects) {
+  for (const store::ObjectInfo& object : page->objects) {
     const std::string prefix = object.key + "/";
-    const auto key = checkpoint::KeyBehind(prefix, PercentEncoded(prefix, true) + "x");
+    const auto key = store::KeyBehind(prefix, PercentEncoded(prefix, true) + "x");
     PS_CHECK(key == "x") << "a prefix is not found in its encoded form";
   }
   const std::string xml = XmlOf(*page);
-  const auto again = checkpoint::ParseS3Page(std::as_bytes(std::span(xml)));
+  const auto again = store::ParseS3Page(std::as_bytes(std::span(xml)));
   PS_CHECK(again.ok()) << again.status();
   PS_CHECK(again->objects == page->objects && again->next == page->next) << "what was read differs";
   return true;

@@ -39,7 +39,7 @@ class RemoteCopiesTest : public CommandFixture {
   const std::string folder_ = root_ / "copies";
   const std::string place_ = "file://" + folder_;
   const std::unique_ptr<checkpoint::Storage> storage_ = checkpoint::MakeRocksDbStorage();
-  const std::unique_ptr<checkpoint::ObjectStore> store_ = checkpoint::MakeDirectoryStore(folder_);
+  const std::unique_ptr<store::ObjectStore> store_ = checkpoint::MakeDirectoryStore(folder_);
 };
 
 TEST_F(RemoteCopiesTest, OldOnesAreNotRemovedBesideACopier) {

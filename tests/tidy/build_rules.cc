@@ -31,6 +31,7 @@ constexpr std::string_view kFoldersWithReadme[] = {
     "ps/http",
     "ps/aws",
     "ps/json",
+    "ps/store",
     "ps/proto",
     "ps/proto/codec",
     "ps/proto/files",

@@ -21,7 +21,7 @@
 #include "checkpoint/remote/links.h"
 #include "checkpoint/shard_store.h"
 #include "tests/checkpoint/remote/copy_fixture.h"
-#include "tests/checkpoint/remote/s3_under_test.h"
+#include "tests/store/s3_under_test.h"
 
 namespace ps::checkpoint {
 namespace {
@@ -121,9 +121,9 @@ TEST_F(CopyTest, OldCopiesGoWithWhatTheyAloneHad) {
   EXPECT_THAT(copied->removed, ElementsAre(1, 2, 3));
   EXPECT_THAT(copied->present, IsEmpty());
   EXPECT_THAT(Copies(), ElementsAre(4));
-  const std::vector<ObjectInfo> pieces = *store_.List(kPiecePrefix);
+  const std::vector<store::ObjectInfo> pieces = *store_.List(kPiecePrefix);
   std::set<std::string> there;
-  for (const ObjectInfo& object : pieces) {
+  for (const store::ObjectInfo& object : pieces) {
     there.insert(object.key);
   }
   EXPECT_EQ(there, PiecesOf(4));
@@ -260,7 +260,7 @@ TEST_F(CopyTest, ACopierMakesGoodWhatFailed) {
       {.path = path_,
        .writer = "test",
        .keep = 1,
-       .open = [&](Pause, IsCancelled) -> Result<std::unique_ptr<ObjectStore>> {
+       .open = [&](store::Pause, IsCancelled) -> Result<std::unique_ptr<store::ObjectStore>> {
          return MakeDirectoryStore(place);
        },
        .told = [&](const CopyState& state) { told.Tell(state); }});
@@ -285,8 +285,8 @@ TEST_F(CopyTest, ACopierMakesGoodWhatFailed) {
 }
 
 TEST_F(CopyTest, ACopierThatEndsLeavesWhatTheNextOneGoesOnWith) {
-  if (TestServer().port() == 0) {
-    GTEST_SKIP() << "no server: " << TestServer().why() << "; is python3 installed?";
+  if (store::TestServer().port() == 0) {
+    GTEST_SKIP() << "no server: " << store::TestServer().why() << "; is python3 installed?";
   }
   Told told;
   {
@@ -294,12 +294,12 @@ TEST_F(CopyTest, ACopierThatEndsLeavesWhatTheNextOneGoesOnWith) {
         {.path = path_,
          .writer = "test",
          .keep = 1,
-         .open = [&](Pause pause,
-                     IsCancelled is_cancelled) -> Result<std::unique_ptr<ObjectStore>> {
-           S3Variation variation;
+         .open = [&](store::Pause pause,
+                     IsCancelled is_cancelled) -> Result<std::unique_ptr<store::ObjectStore>> {
+           store::S3Variation variation;
            variation.pause = std::move(pause);
            variation.is_cancelled = std::move(is_cancelled);
-           return TestServer().Open("silent", "x", std::move(variation));
+           return store::TestServer().Open("silent", "x", std::move(variation));
          },
          .told = [&](const CopyState& state) { told.Tell(state); }});
     copier.Poke();
@@ -319,8 +319,8 @@ TEST_F(CopyTest, APlaceThatHangsHoldsUpNobody) {
         {.path = path_,
          .writer = "test",
          .keep = 1,
-         .open = [&](Pause pause,
-                     IsCancelled is_cancelled) -> Result<std::unique_ptr<ObjectStore>> {
+         .open = [&](store::Pause pause,
+                     IsCancelled is_cancelled) -> Result<std::unique_ptr<store::ObjectStore>> {
            hangs.set_value();
            goes_on.get_future().wait();
            EXPECT_TRUE(is_cancelled());
@@ -338,10 +338,10 @@ TEST_F(CopyTest, APlaceThatHangsHoldsUpNobody) {
 }
 
 TEST_F(CopyTest, ACheckpointTravelsThroughS3) {
-  if (TestServer().port() == 0) {
-    GTEST_SKIP() << "no server: " << TestServer().why() << "; is python3 installed?";
+  if (store::TestServer().port() == 0) {
+    GTEST_SKIP() << "no server: " << store::TestServer().why() << "; is python3 installed?";
   }
-  const auto store = TestServer().Open("good", "travel");
+  const auto store = store::TestServer().Open("good", "travel");
   Uploader uploader(path_, store.get(), {.writer = "test", .keep = 1, .on_progress = nullptr});
   const auto copied = uploader.Run();
   ASSERT_TRUE(copied.ok()) << copied.status();

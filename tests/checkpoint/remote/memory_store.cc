@@ -14,7 +14,7 @@ Status MemoryStore::Call(std::string_view key) {
 }
 
 Status MemoryStore::Put(std::string_view key, std::span<const std::byte> bytes) {
-  PS_TRY(CheckObjectKey(key));
+  PS_TRY(store::CheckObjectKey(key));
   ++puts_;
   if (on_change_ != nullptr) {
     on_change_(key);
@@ -27,7 +27,7 @@ Status MemoryStore::Put(std::string_view key, std::span<const std::byte> bytes) 
 }
 
 Result<std::vector<std::byte>> MemoryStore::Get(std::string_view key, size_t bytes_max) {
-  PS_TRY(CheckObjectKey(key));
+  PS_TRY(store::CheckObjectKey(key));
   PS_TRY(Call(key));
   const auto it = objects_.find(std::string(key));
   if (it == objects_.end()) {
@@ -39,9 +39,9 @@ Result<std::vector<std::byte>> MemoryStore::Get(std::string_view key, size_t byt
   return it->second;
 }
 
-Result<std::vector<ObjectInfo>> MemoryStore::List(std::string_view prefix) {
+Result<std::vector<store::ObjectInfo>> MemoryStore::List(std::string_view prefix) {
   PS_TRY(Call(prefix));
-  std::vector<ObjectInfo> found;
+  std::vector<store::ObjectInfo> found;
   for (const auto& [key, bytes] : objects_) {
     if (key.starts_with(prefix)) {
       found.push_back({.key = key, .bytes = bytes.size()});
@@ -51,7 +51,7 @@ Result<std::vector<ObjectInfo>> MemoryStore::List(std::string_view prefix) {
 }
 
 Status MemoryStore::Delete(std::string_view key) {
-  PS_TRY(CheckObjectKey(key));
+  PS_TRY(store::CheckObjectKey(key));
   if (on_change_ != nullptr) {
     on_change_(key);
   }

@@ -6,18 +6,18 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/remote/object_store.h"
+#include "ps/store/object_store.h"
 
 namespace ps::checkpoint {
 
 /// Objects in memory, for tests: fails and forgets as it is told.
-class MemoryStore final : public ObjectStore {
+class MemoryStore final : public store::ObjectStore {
  public:
   std::string name() const override { return "memory"; }
 
   Status Put(std::string_view key, std::span<const std::byte> bytes) override;
   Result<std::vector<std::byte>> Get(std::string_view key, size_t bytes_max) override;
-  Result<std::vector<ObjectInfo>> List(std::string_view prefix) override;
+  Result<std::vector<store::ObjectInfo>> List(std::string_view prefix) override;
   Status Delete(std::string_view key) override;
 
   /// After so many more calls all fail with kUnavailable; a Put that fails so has written or not,

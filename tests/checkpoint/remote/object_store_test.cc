@@ -1,6 +1,6 @@
 // The suite of ObjectStore: a directory, memory, a small S3 of these tests, and moto's.
 
-#include "checkpoint/remote/object_store.h"
+#include "ps/store/object_store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 
 #include "checkpoint/remote/directory_store.h"
 #include "tests/checkpoint/remote/memory_store.h"
-#include "tests/checkpoint/remote/s3_under_test.h"
 #include "tests/checkpoint/temporary_path.h"
+#include "tests/store/s3_under_test.h"
 
 namespace ps::checkpoint {
 namespace {
@@ -33,7 +33,8 @@ class ObjectStoreTest : public testing::TestWithParam<std::string> {
     } else if (GetParam() == "memory") {
       store_ = std::make_unique<MemoryStore>();
     } else {
-      const S3Server& server = GetParam() == "moto" ? MotoServer() : TestServer();
+      const store::S3Server& server =
+          GetParam() == "moto" ? store::MotoServer() : store::TestServer();
       if (server.port() == 0) {
         GTEST_SKIP() << server.why() << "; scripts/setup.sh --tests installs it";
       }
@@ -44,7 +45,7 @@ class ObjectStoreTest : public testing::TestWithParam<std::string> {
   }
 
   TemporaryPath folder_;
-  std::unique_ptr<ObjectStore> store_;
+  std::unique_ptr<store::ObjectStore> store_;
 };
 
 TEST_P(ObjectStoreTest, WhatWasPutIsReadWhole) {
@@ -60,7 +61,7 @@ TEST_P(ObjectStoreTest, AnEmptyObjectIsAnObject) {
   const auto read = store_->Get("empty");
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_THAT(*read, IsEmpty());
-  EXPECT_THAT(*store_->List(""), ElementsAre(ObjectInfo{.key = "empty", .bytes = 0}));
+  EXPECT_THAT(*store_->List(""), ElementsAre(store::ObjectInfo{.key = "empty", .bytes = 0}));
 }
 
 TEST_P(ObjectStoreTest, AnObjectOfMegabytesIsReadWhole) {
@@ -98,7 +99,8 @@ TEST_P(ObjectStoreTest, ListsAreByKeyAndByPrefix) {
   }
   EXPECT_THAT(
       *store_->List("b/"),
-      ElementsAre(ObjectInfo{"b/1", 3}, ObjectInfo{"b/10", 4}, ObjectInfo{"b/2", 3}));
+      ElementsAre(
+          store::ObjectInfo{"b/1", 3}, store::ObjectInfo{"b/10", 4}, store::ObjectInfo{"b/2", 3}));
   EXPECT_EQ(store_->List("")->size(), 6U);
 }
 

@@ -151,7 +151,7 @@ TEST_F(PlaceTest, ACopyThatIsNotWholeDoesNotCountAsKept) {
 
 /// A place that several processes reach. `is_forgetful`: it lists nothing, as servers do that take
 /// a name for another one.
-class SharedStore final : public ObjectStore {
+class SharedStore final : public store::ObjectStore {
  public:
   explicit SharedStore(MemoryStore* inner, bool is_forgetful = false)
       : inner_(inner), is_forgetful_(is_forgetful) {}
@@ -166,8 +166,8 @@ class SharedStore final : public ObjectStore {
     return inner_->Get(key, bytes_max);
   }
 
-  Result<std::vector<ObjectInfo>> List(std::string_view prefix) override {
-    return is_forgetful_ ? std::vector<ObjectInfo>() : inner_->List(prefix);
+  Result<std::vector<store::ObjectInfo>> List(std::string_view prefix) override {
+    return is_forgetful_ ? std::vector<store::ObjectInfo>() : inner_->List(prefix);
   }
 
   Status Delete(std::string_view key) override { return inner_->Delete(key); }
@@ -198,8 +198,8 @@ TEST_F(PlaceTest, ACopierThatIsReplacedBeginsAnew) {
         {.path = path_,
          .writer = "test",
          .keep = 1,
-         .open = [&](Pause, IsCancelled) -> Result<std::unique_ptr<ObjectStore>> {
-           return std::unique_ptr<ObjectStore>(std::make_unique<SharedStore>(&store_));
+         .open = [&](store::Pause, IsCancelled) -> Result<std::unique_ptr<store::ObjectStore>> {
+           return std::unique_ptr<store::ObjectStore>(std::make_unique<SharedStore>(&store_));
          },
          .retry_wait = Duration::zero(),
          .told =

@@ -1,4 +1,4 @@
-#include "checkpoint/remote/s3_reply.h"
+#include "ps/store/s3_reply.h"
 
 #include <charconv>
 #include <string_view>
@@ -7,7 +7,7 @@
 #include "ps/aws/xml.h"
 #include "ps/http/url.h"
 
-namespace ps::checkpoint {
+namespace ps::store {
 namespace {
 
 std::string_view TextOf(std::span<const std::byte> body) {
@@ -66,4 +66,4 @@ Result<S3Page> ParseS3Page(std::span<const std::byte> body) {
   return page;
 }
 
-}  // namespace ps::checkpoint
+}  // namespace ps::store

@@ -1,6 +1,6 @@
 // What a store of S3 does about each kind of trouble, against object_server.py.
 
-#include "checkpoint/remote/s3_store.h"
+#include "ps/store/s3_store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/remote/s3_reply.h"
-#include "tests/checkpoint/remote/s3_under_test.h"
+#include "ps/store/s3_reply.h"
+#include "tests/store/s3_under_test.h"
 
-namespace ps::checkpoint {
+namespace ps::store {
 namespace {
 
 using ::testing::AllOf;
@@ -324,4 +324,4 @@ TEST(S3ReplyTest, HalfAPageIsCorruption) {
 }
 
 }  // namespace
-}  // namespace ps::checkpoint
+}  // namespace ps::store

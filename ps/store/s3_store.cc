@@ -1,4 +1,4 @@
-#include "checkpoint/remote/s3_store.h"
+#include "ps/store/s3_store.h"
 
 #include <fmt/core.h>
 
@@ -6,15 +6,15 @@
 #include <optional>
 #include <utility>
 
-#include "checkpoint/remote/s3_reply.h"
 #include "ps/base/random.h"
 #include "ps/base/retry.h"
 #include "ps/base/text.h"
 #include "ps/crypto/md5.h"
 #include "ps/crypto/sha256.h"
 #include "ps/http/url.h"
+#include "ps/store/s3_reply.h"
 
-namespace ps::checkpoint {
+namespace ps::store {
 namespace {
 
 /// A page of a list, or an error: far more than either has.
@@ -326,4 +326,4 @@ std::unique_ptr<ObjectStore> MakeS3Store(
       std::move(location), std::move(credentials), std::move(http), std::move(options));
 }
 
-}  // namespace ps::checkpoint
+}  // namespace ps::store

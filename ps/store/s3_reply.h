@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/remote/object_store.h"
 #include "ps/base/status.h"
+#include "ps/store/object_store.h"
 
-namespace ps::checkpoint {
+namespace ps::store {
 
 // What S3 answers, read from XML. Takes any bytes.
 
@@ -37,4 +37,4 @@ std::optional<std::string> KeyBehind(std::string_view prefix, std::string_view l
 /// Errors: kCorruption.
 Result<S3Page> ParseS3Page(std::span<const std::byte> body);
 
-}  // namespace ps::checkpoint
+}  // namespace ps::store

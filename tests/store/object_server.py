@@ -16,7 +16,7 @@ import time
 import urllib.parse
 from xml.sax.saxutils import escape
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "http"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "http"))
 sys.dont_write_bytecode = True
 import small_server  # noqa: E402
 

@@ -3,10 +3,10 @@
 #include <memory>
 #include <string>
 
-#include "checkpoint/remote/s3_store.h"
+#include "ps/store/s3_store.h"
 #include "tests/http/server_process.h"
 
-namespace ps::checkpoint {
+namespace ps::store {
 
 /// What a test may want other than usual of its store.
 struct S3Variation {
@@ -49,4 +49,4 @@ const S3Server& TestServer();
 /// moto's, with one bucket, "bucket". It checks no signature.
 const S3Server& MotoServer();
 
-}  // namespace ps::checkpoint
+}  // namespace ps::store

@@ -7,7 +7,7 @@
 #include "ps/http/http.h"
 #include "ps/process/environment.h"
 
-namespace ps::checkpoint {
+namespace ps::store {
 
 /// A place in a bucket, and how it is reached. Everything but the secrets.
 struct S3Location {
@@ -34,4 +34,4 @@ bool IsS3(const std::string& text);
 Result<aws::Credentials> FindS3Credentials(
     const Environment& environment, HttpClient* http, S3Location* location);
 
-}  // namespace ps::checkpoint
+}  // namespace ps::store

@@ -4,12 +4,12 @@
 #include <functional>
 #include <memory>
 
-#include "checkpoint/remote/object_store.h"
-#include "checkpoint/remote/s3_settings.h"
 #include "ps/base/time.h"
 #include "ps/http/http.h"
+#include "ps/store/object_store.h"
+#include "ps/store/s3_settings.h"
 
-namespace ps::checkpoint {
+namespace ps::store {
 
 /// Waits for so long; false, at once, when the work is to end.
 using Pause = std::function<bool(Duration)>;
@@ -35,4 +35,4 @@ std::unique_ptr<ObjectStore> MakeS3Store(
     std::unique_ptr<HttpClient> http,
     S3Options options);
 
-}  // namespace ps::checkpoint
+}  // namespace ps::store

@@ -1,4 +1,4 @@
-#include "checkpoint/remote/s3_settings.h"
+#include "ps/store/s3_settings.h"
 
 #include <fmt/core.h>
 
@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ps::checkpoint {
+namespace ps::store {
 namespace {
 
 constexpr std::string_view kScheme = "s3://";
@@ -144,4 +144,4 @@ Result<aws::Credentials> FindS3Credentials(
   return found;
 }
 
-}  // namespace ps::checkpoint
+}  // namespace ps::store

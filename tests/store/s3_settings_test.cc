@@ -1,4 +1,4 @@
-#include "checkpoint/remote/s3_settings.h"
+#include "ps/store/s3_settings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-namespace ps::checkpoint {
+namespace ps::store {
 namespace {
 
 using ::testing::HasSubstr;
@@ -72,4 +72,4 @@ TEST(S3LocationTest, AnEndpointOfTheEnvironmentIsReachedByPath) {
 }
 
 }  // namespace
-}  // namespace ps::checkpoint
+}  // namespace ps::store

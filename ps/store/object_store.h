@@ -9,7 +9,7 @@
 
 #include "ps/base/status.h"
 
-namespace ps::checkpoint {
+namespace ps::store {
 
 /// Objects are at most so large: what is longer is cut into several. It bounds the memory of a
 /// transfer and what a broken one repeats, and it is far below what one request of S3 may carry.
@@ -54,4 +54,4 @@ class ObjectStore {
 /// kInvalidArgument when it is no key.
 Status CheckObjectKey(std::string_view key);
 
-}  // namespace ps::checkpoint
+}  // namespace ps::store

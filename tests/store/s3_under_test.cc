@@ -1,10 +1,10 @@
-#include "tests/checkpoint/remote/s3_under_test.h"
+#include "tests/store/s3_under_test.h"
 
 #include <filesystem>
 #include <utility>
 #include <vector>
 
-namespace ps::checkpoint {
+namespace ps::store {
 namespace {
 
 /// That of the build tree, with moto, where scripts/setup.sh has made one.
@@ -14,7 +14,7 @@ std::string Python() {
 }
 
 std::string Script(const std::string& name) {
-  return "tests/checkpoint/remote/" + name;
+  return "tests/store/" + name;
 }
 
 }  // namespace
@@ -62,4 +62,4 @@ const S3Server& MotoServer() {
   return server;
 }
 
-}  // namespace ps::checkpoint
+}  // namespace ps::store
