@@ -41,21 +41,14 @@ Result<std::unique_ptr<store::ObjectStore>> OpenObjectStore(
   if (!store::IsS3(place)) {
     return MakeDirectoryStore(place);
   }
-  PS_ASSIGN(store::S3Location location, store::ParseS3Location(place));
-  const std::shared_ptr<HttpClient> services = MakeHttpClient(
-      {.connect = std::chrono::seconds(1), .total = std::chrono::seconds(5)}, nullptr);
-  PS_ASSIGN(
-      aws::Credentials credentials,
-      store::FindS3Credentials(environment, services.get(), &location));
+  PS_ASSIGN(store::S3Access access, store::FindS3Access(place, environment));
   store::S3Options options;
   options.pause = std::move(pause);
   options.seed = static_cast<uint64_t>(SystemTime().Now().time_since_epoch().count());
-  options.find_again = [environment, services, location]() mutable {
-    return store::FindS3Credentials(environment, services.get(), &location);
-  };
+  options.find_again = std::move(access.find_again);
   return store::MakeS3Store(
-      std::move(location),
-      std::move(credentials),
+      std::move(access.location),
+      std::move(access.credentials),
       MakeHttpClient(HttpLimits(), std::move(is_cancelled)),
       std::move(options));
 }

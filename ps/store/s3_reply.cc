@@ -35,6 +35,11 @@ std::optional<std::string> KeyBehind(std::string_view prefix, std::string_view l
   return std::nullopt;
 }
 
+std::string DecodedKey(const S3Page& page, std::string_view listed) {
+  // As forms are encoded: a plus in a name is %2B, and a blank a plus or %20.
+  return page.is_url_encoded ? PercentDecoded(listed, true) : std::string(listed);
+}
+
 Result<S3Page> ParseS3Page(std::span<const std::byte> body) {
   PS_ASSIGN(
       const aws::XmlElement list,
@@ -43,18 +48,21 @@ Result<S3Page> ParseS3Page(std::span<const std::byte> body) {
     return Status::Corruption("the answer is no list of objects");
   }
   S3Page page;
+  page.is_url_encoded = list.TextAt("EncodingType") == "url";
   for (const aws::XmlElement& item : list.children) {
     if (item.name != "Contents") {
       continue;
     }
     const aws::XmlElement* const key = item.Find("Key");
     const std::string_view size = item.TextAt("Size");
-    ObjectInfo object;
+    S3Object object;
     const auto parsed = std::from_chars(size.data(), size.data() + size.size(), object.bytes);
     if (key == nullptr || parsed.ec != std::errc() || parsed.ptr != size.data() + size.size()) {
       return Status::Corruption("the list has an object without name or size");
     }
     object.key = key->text;
+    object.etag = item.TextAt("ETag");
+    object.modified = item.TextAt("LastModified");
     page.objects.push_back(std::move(object));
   }
   if (list.TextAt("IsTruncated") == "true") {

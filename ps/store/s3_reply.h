@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -8,7 +9,6 @@
 #include <vector>
 
 #include "ps/base/status.h"
-#include "ps/store/object_store.h"
 
 namespace ps::store {
 
@@ -22,10 +22,21 @@ struct S3Error {
 
 S3Error ParseS3Error(std::span<const std::byte> body);
 
+/// An object as a list has it.
+struct S3Object {
+  std::string key;  // all of it, as the list writes it: KeyBehind and DecodedKey read it
+  uint64_t bytes = 0;
+  std::string etag = {};      // with its quotes; changes when the object does. Empty: not told
+  std::string modified = {};  // a time as the server writes it; empty: not told
+
+  friend bool operator==(const S3Object&, const S3Object&) = default;
+};
+
 /// One page of ListObjectsV2 with encoding-type=url.
 struct S3Page {
-  std::vector<ObjectInfo> objects;  // whole keys as the list has them; KeyBehind reads them
-  std::string next;                 // continuation token; empty: the last page
+  std::vector<S3Object> objects;
+  bool is_url_encoded = false;  // the server says that keys are
+  std::string next;             // continuation token; empty: the last page
 };
 
 /// What follows `prefix` in a key as a list has it: percent-encoded, as encoding-type=url asks for,
@@ -33,6 +44,9 @@ struct S3Page {
 /// rest has to be one of our keys, which no encoding changes. Nothing: it is another object's.
 /// Requires: `prefix` is empty or ends with a slash; then only one of these readings fits.
 std::optional<std::string> KeyBehind(std::string_view prefix, std::string_view listed);
+
+/// Any key, whether ours or not, as the page says that it is written.
+std::string DecodedKey(const S3Page& page, std::string_view listed);
 
 /// Errors: kCorruption.
 Result<S3Page> ParseS3Page(std::span<const std::byte> body);

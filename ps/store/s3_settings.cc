@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -142,6 +144,18 @@ Result<aws::Credentials> FindS3Credentials(
   location->is_path_style =
       location->is_path_style || (!has_endpoint && !location->endpoint.empty());
   return found;
+}
+
+Result<S3Access> FindS3Access(const std::string& place, const Environment& environment) {
+  S3Access access;
+  PS_ASSIGN(access.location, ParseS3Location(place));
+  const std::shared_ptr<HttpClient> services = MakeHttpClient(
+      {.connect = std::chrono::seconds(1), .total = std::chrono::seconds(5)}, nullptr);
+  PS_ASSIGN(access.credentials, FindS3Credentials(environment, services.get(), &access.location));
+  access.find_again = [environment, services, location = access.location]() mutable {
+    return FindS3Credentials(environment, services.get(), &location);
+  };
+  return access;
 }
 
 }  // namespace ps::store

@@ -34,4 +34,15 @@ bool IsS3(const std::string& text);
 Result<aws::Credentials> FindS3Credentials(
     const Environment& environment, HttpClient* http, S3Location* location);
 
+/// All that requests to a place need.
+struct S3Access {
+  S3Location location;
+  aws::Credentials credentials;
+  aws::CredentialsSource find_again;  // looks for the keys anew, as at first
+};
+
+/// What `place` means, and the keys for it, which services of the machine may be asked for. Errors:
+/// those of ParseS3Location and FindS3Credentials.
+Result<S3Access> FindS3Access(const std::string& place, const Environment& environment);
+
 }  // namespace ps::store

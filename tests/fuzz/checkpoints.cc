@@ -57,9 +57,11 @@ std::string Escaped(std::string_view text) {
 
 std::string XmlOf(const store::S3Page& page) {
   std::string xml = "<ListBucketResult>";
-  for (const store::ObjectInfo& object : page.objects) {
+  xml += page.is_url_encoded ? "<EncodingType>url</EncodingType>" : "";
+  for (const store::S3Object& object : page.objects) {
     xml += "<Contents><Key>" + Escaped(object.key) + "</Key><Size>" + std::to_string(object.bytes) +
-           "</Size></Contents>";
+           "</Size><ETag>" + Escaped(object.etag) + "</ETag><LastModified>" +
+           Escaped(object.modified) + "</LastModified></Contents>";
   }
   if (!page.next.empty()) {
     xml += "<IsTruncated>true</IsTruncated><NextContinuationToken>" + Escaped(page.next) +
@@ -160,7 +162,7 @@ bool FuzzS3Reply(std::span<const uint8_t> input) {
     PS_CHECK(page.status().code() == StatusCode::kCorruption) << page.status();
     return false;
   }
-  for (const store::ObjectInfo& object : page->objects) {
+  for (const store::S3Object& object : page->objects) {
     const std::string prefix = object.key + "/";
     const auto key = store::KeyBehind(prefix, PercentEncoded(prefix, true) + "x");
     PS_CHECK(key == "x") << "a prefix is not found in its encoded form";
@@ -168,6 +170,7 @@ bool FuzzS3Reply(std::span<const uint8_t> input) {
   const std::string xml = XmlOf(*page);
   const auto again = store::ParseS3Page(std::as_bytes(std::span(xml)));
   PS_CHECK(again.ok()) << again.status();
+  PS_CHECK(again->is_url_encoded == page->is_url_encoded) << "the encoding differs";
   PS_CHECK(again->objects == page->objects && again->next == page->next) << "what was read differs";
   return true;
 }

@@ -1,7 +1,8 @@
 """A small S3 on a free port of this machine, for tests: one bucket a kind of trouble.
 
 Objects are kept in memory. Every request has to be signed with ID and SECRET; the signature is
-computed here anew, from AWS's description of it.
+computed here anew, from AWS's description of it. Only GET /-/requests is not: it tells how often
+each request came, as lines "GET /bucket/key bytes=0-99 3".
 """
 
 import base64
@@ -39,6 +40,12 @@ BUCKETS = {
     "babbling": "answers lists with what is no list",
     "plain": "lists keys as they are, with entities of XML, whatever was asked for",
     "locked": "wants the MD5 of each upload, as a bucket with Object Lock does",
+    "changing": "has other objects after each list than that said",
+    "flipping": "takes one bit of each object for another, on the first attempt to get it",
+    "tagged": "gives objects tags that are no MD5, though they look so",
+    "untagged": "gives objects no tags",
+    "whole": "knows no parts of objects",
+    "slow": "takes a while for each object",
     "rotated": "takes requests with the session token \"second\" alone",
 }
 
@@ -71,6 +78,11 @@ def signature(request, method, path, query, header_names):
     for word in (date[:8], REGION, "s3", "aws4_request"):
         key = hmac.new(key, word.encode(), hashlib.sha256).digest()
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+
+def tag(bucket, body):
+    """What changes when an object does, in quotes as S3 has it; for most buckets its MD5."""
+    return '"' + hashlib.md5(body + (b"salt" if bucket == "tagged" else b"")).hexdigest() + '"'
 
 
 def shown(bucket, key):
@@ -107,6 +119,11 @@ class Handler(small_server.Handler):
         return False
 
     def handle_any(self):
+        if self.path == "/-/requests":
+            with lock:
+                lines = [" ".join(words) + f" {count}\n" for words, count in attempts.items()]
+            self.send(200, "".join(lines).encode())
+            return
         path, _, query = self.path.partition("?")
         host = self.headers.get("Host", "").split(":")[0]
         path = urllib.parse.unquote(path)
@@ -115,9 +132,9 @@ class Handler(small_server.Handler):
         else:
             bucket, _, key = path[1:].partition("/")
         length = int(self.headers.get("Content-Length", 0))
+        asked = (self.command, self.path, self.headers.get("Range", "all"))
         with lock:
-            attempt = attempts[self.command, self.path] = \
-                attempts.get((self.command, self.path), 0) + 1
+            attempt = attempts[asked] = attempts.get(asked, 0) + 1
         if bucket == "dropping" and self.command == "PUT" and attempt == 1:
             self.rfile.read(length // 2)
             self.connection.shutdown(socket.SHUT_RDWR)
@@ -182,9 +199,15 @@ class Handler(small_server.Handler):
         after = query.get("continuation-token", [""])[0]
         with lock:
             names = sorted(n for n in objects if n.startswith(prefix) and n > after)
-        items = "".join(
-            f"<Contents><Key>{shown(bucket, n[len(bucket) + 1:])}</Key><Size>{len(objects[n])}</Size>"
-            "</Contents>" for n in names[:PAGE])
+            items = "".join(
+                f"<Contents><Key>{shown(bucket, n[len(bucket) + 1:])}</Key>"
+                f"<Size>{len(objects[n])}</Size>"
+                + (f"<ETag>{escape(tag(bucket, objects[n]))}</ETag>" if bucket != "untagged" else "")
+                + "</Contents>" for n in names[:PAGE])
+            if bucket == "changing":
+                for n in names[:PAGE]:
+                    objects[n] = bytes([objects[n][0] ^ 1]) + objects[n][1:]
+        items += "" if bucket == "plain" else "<EncodingType>url</EncodingType>"
         more = "<IsTruncated>false</IsTruncated>"
         if len(names) > PAGE:
             more = ("<IsTruncated>true</IsTruncated><NextContinuationToken>"
@@ -194,21 +217,36 @@ class Handler(small_server.Handler):
 
     def send_object(self, bucket, body, attempt):
         is_first = attempt == 1
-        if bucket == "dripping":
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            for byte in body:
-                self.wfile.write(bytes([byte]))
-                time.sleep(0.1)
-        elif (bucket == "truncating" or bucket == "dropping") and is_first:
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
+        etag = tag(bucket, body)
+        if self.headers.get("If-Match", etag) != etag:
+            self.fail(412, "PreconditionFailed", "it has another tag")
+            return
+        headers = [] if bucket == "untagged" else [("ETag", etag)]
+        status = 200
+        part = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+        if part and bucket != "whole":
+            begin, end = int(part[1]), min(int(part[2]) + 1, len(body))
+            headers.append(("Content-Range", f"bytes {begin}-{end - 1}/{len(body)}"))
+            body, status = body[begin:end], 206
+        if bucket == "flipping" and is_first:
+            body = bytes([body[0] ^ 1]) + body[1:]
+        if bucket == "slow":
+            time.sleep(0.1)
+        is_cut = bucket in ("truncating", "dropping") and is_first
+        if not is_cut and bucket != "dripping":
+            self.send(status, body, headers)
+            return
+        self.send_response(status)
+        for name, value in [*headers, ("Content-Length", str(len(body)))]:
+            self.send_header(name, value)
+        self.end_headers()
+        if is_cut:
             self.wfile.write(body[:len(body) // 2])
             self.close_connection = True
         else:
-            self.send(200, body)
+            for byte in body:
+                self.wfile.write(bytes([byte]))
+                time.sleep(0.1)
 
 
 small_server.serve(Handler)

@@ -270,7 +270,7 @@ TEST(S3ReplyTest, PagesAreRead) {
       "</Key><Size>12</Size></Contents><Contents><Size>0</Size><Key>p/z</Key></Contents>"
       "</ListBucketResult>"));
   ASSERT_TRUE(page.ok()) << page.status();
-  EXPECT_THAT(page->objects, ElementsAre(ObjectInfo{"p/x%20y", 12}, ObjectInfo{"p/z", 0}));
+  EXPECT_THAT(page->objects, ElementsAre(S3Object{"p/x%20y", 12}, S3Object{"p/z", 0}));
   EXPECT_EQ(page->next, "a&b");
 }
 
@@ -296,7 +296,7 @@ TEST(S3ReplyTest, EntitiesAreCharacters) {
                             "</Key><Size>1</Size></Contents></ListBucketResult>";
     const auto page = ParseS3Page(BytesOf(xml));
     ASSERT_TRUE(page.ok()) << page.status();
-    EXPECT_THAT(page->objects, ElementsAre(ObjectInfo{read, 1})) << written;
+    EXPECT_THAT(page->objects, ElementsAre(S3Object{read, 1})) << written;
   }
 }
 

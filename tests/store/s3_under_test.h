@@ -2,7 +2,11 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "ps/store/s3_client.h"
 #include "ps/store/s3_store.h"
 #include "tests/http/server_process.h"
 
@@ -37,6 +41,21 @@ class S3Server {
 
   std::unique_ptr<ObjectStore> Open(
       const std::string& bucket, const std::string& prefix, S3Variation variation = {}) const;
+
+  /// For requests that no ObjectStore makes.
+  S3Client OpenClient(
+      const std::string& bucket, const std::string& prefix, S3Variation variation = {}) const;
+
+  /// Puts an object under any name.
+  Status Put(const std::string& bucket, const std::string& key, std::string_view bytes) const;
+
+  /// "s3://BUCKET/PREFIX?endpoint=..." of this server, and what a process has to have in its
+  /// environment to read there.
+  std::string PlaceOf(const std::string& bucket, const std::string& prefix) const;
+  std::vector<std::pair<std::string, std::string>> KeyVariables() const;
+
+  /// How often requests came whose method, path and range have `text` in them: of object_server.py.
+  int RequestsWith(std::string_view text) const;
 
  private:
   ServerProcess process_;
