@@ -22,5 +22,17 @@ TEST(Md5Test, TheStandardsExamplesHaveTheirDigests) {
   EXPECT_EQ(Md5Of("abc"), "kAFQmDzST7DWlj99KOF/cg==");
 }
 
+TEST(Md5Test, PiecesHaveTheDigestOfTheWhole) {
+  if (!Md5Of("")) {
+    GTEST_SKIP() << "this libcrypto has no MD5";
+  }
+  Md5 digest;
+  for (const std::string_view piece : {"", "mess", "age di", "gest"}) {
+    digest.Add(std::as_bytes(std::span(piece)));
+  }
+  EXPECT_EQ(digest.Hex(), "f96b697d7cb7938d525a2f31aaf161d0");  // RFC 1321, A.5
+  EXPECT_EQ(Md5().Hex(), "d41d8cd98f00b204e9800998ecf8427e");
+}
+
 }  // namespace
 }  // namespace ps::crypto

@@ -59,6 +59,7 @@ constexpr std::string_view kFoldersWithReadme[] = {
     "kernels/cuda",
     "worker",
     "worker/data",
+    "worker/data/store",
     "worker/model",
     "worker/script",
     "worker/shell",

@@ -2,9 +2,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
+#include <string>
+#include <utility>
 
 #include "ps/base/status.h"
+#include "ps/base/time.h"
 
 namespace ps::worker {
 
@@ -22,7 +27,32 @@ class LoadProgress {
     return is_cancelled_ ? Status::Cancelled("loading was ended") : Status::Ok();
   }
 
-  void Cancel() { is_cancelled_ = true; }
+  void Cancel() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_cancelled_ = true;
+    }
+    changed_.notify_all();
+  }
+
+  /// Waits for so long; false, at once, when it is cancelled.
+  bool Wait(Duration wait) {
+    std::unique_lock lock(mutex_);
+    return !changed_.wait_for(lock, wait, [this] { return is_cancelled_.load(); });
+  }
+
+  bool is_cancelled() const { return is_cancelled_; }
+
+  /// For people: why it does not advance just now. Empty: nothing is in the way.
+  void SetTrouble(std::string why) {
+    const std::lock_guard lock(mutex_);
+    trouble_ = std::move(why);
+  }
+
+  std::string trouble() const {
+    const std::lock_guard lock(mutex_);
+    return trouble_;
+  }
 
   /// So many bytes are done.
   uint64_t done() const { return done_; }
@@ -37,6 +67,9 @@ class LoadProgress {
   std::atomic<uint64_t> expected_ = 0;
   std::atomic<uint64_t> done_ = 0;
   std::atomic<bool> is_cancelled_ = false;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string trouble_;  // guarded by mutex_
 };
 
 }  // namespace ps::worker

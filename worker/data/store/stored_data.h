@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+
+#include "ps/base/status.h"
+#include "ps/process/environment.h"
+#include "ps/proto/job/job_config.h"
+#include "worker/data/load_progress.h"
+#include "worker/data/store/object_fetch.h"
+
+namespace ps::worker {
+
+/// Whether a folder of data lies in an object store: "s3://BUCKET/PREFIX".
+bool IsInStore(const std::string& directory);
+
+/// The same config with its data on this machine: as it is, unless data.directory is in an object
+/// store. Then a folder of data.cache, or of the user's, that has the objects which could be data
+/// of the format: fetched by the first process of the machine that asks, waited for by the others,
+/// and found until the list of the bucket differs. Names and bytes are those of the objects, so
+/// everything that is read from them is what it would be from a folder.
+/// Errors: kCancelled; all others begin with "data.directory: ". Those of store::FindS3Access,
+/// ObjectReader, FetchObjects and FindOrMake; kNotFound, nothing there could be data;
+/// kInvalidArgument, no cache (data.cache is "off", or there is no home).
+Result<proto::DataConfig> DataHere(const proto::DataConfig& config, LoadProgress* progress);
+
+/// The same, as tests want it.
+Result<proto::DataConfig> DataHere(
+    const proto::DataConfig& config,
+    LoadProgress* progress,
+    const Environment& environment,
+    const FetchOptions& options);
+
+}  // namespace ps::worker
