@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string_view>
 #include <vector>
 
@@ -152,8 +153,11 @@ Result<S3Access> FindS3Access(const std::string& place, const Environment& envir
   const std::shared_ptr<HttpClient> services = MakeHttpClient(
       {.connect = std::chrono::seconds(1), .total = std::chrono::seconds(5)}, nullptr);
   PS_ASSIGN(access.credentials, FindS3Credentials(environment, services.get(), &access.location));
-  access.find_again = [environment, services, location = access.location]() mutable {
-    return FindS3Credentials(environment, services.get(), &location);
+  const auto one_at_a_time = std::make_shared<std::mutex>();
+  access.find_again = [environment, services, one_at_a_time, location = access.location] {
+    const std::lock_guard lock(*one_at_a_time);
+    S3Location unchanged = location;
+    return FindS3Credentials(environment, services.get(), &unchanged);
   };
   return access;
 }

@@ -38,7 +38,7 @@ Result<aws::Credentials> FindS3Credentials(
 struct S3Access {
   S3Location location;
   aws::Credentials credentials;
-  aws::CredentialsSource find_again;  // looks for the keys anew, as at first
+  aws::CredentialsSource find_again;  // looks for the keys anew, as at first; any thread
 };
 
 /// What `place` means, and the keys for it, which services of the machine may be asked for. Errors:
