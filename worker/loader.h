@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -37,6 +38,9 @@ class Loader {
 
   /// From 0 to 1. Requires: is_loading().
   double share() const { return progress_->share(); }
+
+  /// What is in the way just now; empty: nothing. Requires: is_loading().
+  std::string trouble() const { return progress_->trouble(); }
 
   /// What was loaded, once; null: nothing was, or it is taken. Errors: as Trainer::Make.
   Result<std::unique_ptr<Trainer>> Take();

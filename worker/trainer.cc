@@ -282,7 +282,12 @@ Result<std::unique_ptr<Trainer>> Trainer::Make(
     LoadProgress* progress) {
   PS_ASSIGN(
       Dataset dataset,
-      Dataset::Load(config.data, progress, proto::TaskOf(config.model), config.train.seed));
+      Dataset::Load(
+          config.data,
+          progress,
+          proto::TaskOf(config.model),
+          config.train.seed,
+          StoredState::kAsCached));
   const DatasetInfo& info = dataset.info();
   PS_ASSIGN(Model model, MakeModel(config.model, info.shape, info.classes, info.labels));
   PS_TRY(TreatTensors(config, &model));

@@ -64,9 +64,16 @@ void WorkerProgram::LogLoading() {
 }
 
 std::string WorkerProgram::LoadingText() const {
-  return loader_->is_loading()
-             ? fmt::format("{}, {:.0f} %", data_directory_, 100 * loader_->share())
-             : data_directory_;
+  if (!loader_->is_loading()) {
+    return data_directory_;
+  }
+  const std::string trouble = loader_->trouble();
+  return fmt::format(
+      "{}, {:.0f} %{}{}",
+      data_directory_,
+      100 * loader_->share(),
+      trouble.empty() ? "" : ": ",
+      trouble);
 }
 
 /// Loads once for each config. What is being loaded when another one is asked for is waited for.

@@ -21,7 +21,9 @@
 #include "run/directory/model_card.h"
 #include "run/directory/model_export.h"
 #include "run/directory/run_checkpoints.h"
+#include "run/report/data_watch.h"
 #include "run/report/script_parts.h"
+#include "worker/data/store/stored_data.h"
 #include "worker/use/card_of_job.h"
 
 namespace ps::psctl {
@@ -198,8 +200,16 @@ Result<LoadedModel> LoadModel(const ModelChoice& choice, const Session& session)
   return loaded;
 }
 
-Result<std::string> DataOf(const std::string& typed, const worker::ModelCard& card) {
+Result<std::string> DataOf(
+    const std::string& typed, const worker::ModelCard& card, const run::Console& console) {
   const std::string& path = typed.empty() ? card.data.directory : typed;
+  if (worker::IsInStore(path)) {
+    run::DataWatch watch(path, console.err);
+    proto::DataConfig wanted = card.data;
+    wanted.directory = path;
+    PS_ASSIGN(const worker::FetchedData here, worker::DataHere(wanted, watch.progress()));
+    return here.config.directory;
+  }
   std::error_code error;
   if (fs::exists(path, error)) {
     return path;

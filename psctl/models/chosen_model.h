@@ -51,7 +51,9 @@ struct LoadedModel {
 /// Errors: those of ChooseModel, ParseDevice, OpenDevice and TrainedModel::Load.
 Result<LoadedModel> LoadModel(const ModelChoice& choice, const Session& session);
 
-/// Where a model's data are, in words of an error: the path that was typed, or that of its job.
-Result<std::string> DataOf(const std::string& typed, const worker::ModelCard& card);
+/// Where a model's data are: the path that was typed, or that of its job; what is in an object
+/// store, by then, in the cache of the model's job. Errors: kNotFound; those of DataHere.
+Result<std::string> DataOf(
+    const std::string& typed, const worker::ModelCard& card, const run::Console& console);
 
 }  // namespace ps::psctl

@@ -33,7 +33,12 @@ void DataWatch::Run() {
     const std::string left =
         share < 0.02 ? ""
                      : fmt::format(", {} left", FormatDuration(seconds() * (1 - share) / share));
-    say_(fmt::format("data: reading {}: {:.0f} %{}\n", name_, 100 * share, left));
+    const std::string trouble = progress_.trouble();
+    say_(fmt::format(
+        "data: reading {}: {:.0f} %{}\n",
+        name_,
+        100 * share,
+        trouble.empty() ? left : ", held up: " + trouble));
     was_told = true;
   }
   if (was_told) {

@@ -674,7 +674,8 @@ TEST(JobConfigErrorTest, MissingDatasetsSayHowToGetThem) {
   EXPECT_EQ(
       ErrorOf(Replaced("\".\"", "\"/no/such\"")),
       "job.json:4:25: data.directory \"/no/such\" is no directory on this machine; allowed: the "
-      "folder with the dataset's files");
+      "folder with the dataset's files, or s3://BUCKET/PREFIX");
+  EXPECT_EQ(ErrorOf(Replaced("\".\"", "\"s3://bucket/prefix\"")), "no error");
   EXPECT_THAT(
       ErrorOf(Replaced("\".\"", "\"/usr/share/datasets/fashion-mnist/x\"")),
       HasSubstr("sudo apt-get install dataset-fashion-mnist"));

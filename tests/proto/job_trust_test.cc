@@ -92,6 +92,15 @@ TEST(JobTrustTest, AnOrdinaryJobHasNothingToAskAbout) {
   EXPECT_THAT(SettingsToTrust(JobConfig()), IsEmpty());
 }
 
+TEST(JobTrustTest, DataInAnObjectStoreIsAskedAboutAndInAFolderIsNot) {
+  JobConfig config;
+  config.data.directory = "/srv/data";
+  EXPECT_THAT(SettingsToTrust(config), IsEmpty());
+  config.data.directory = "s3://bucket/data?endpoint=http://somewhere";
+  EXPECT_THAT(
+      SettingsToTrust(config), ElementsAre(JobSetting{"data.directory", config.data.directory}));
+}
+
 TEST(JobTrustTest, ValuesAreWhole) {
   JobConfig config;
   config.launch.prefix = std::string(200, 'a') + "; reboot";

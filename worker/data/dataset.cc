@@ -172,10 +172,17 @@ bool BatchLayout::Fits(const BatchMemory& memory, uint64_t samples) const {
 }
 
 Result<Dataset> Dataset::Load(
-    const proto::DataConfig& config, LoadProgress* progress, proto::Task task, uint64_t seed) {
+    const proto::DataConfig& config,
+    LoadProgress* progress,
+    proto::Task task,
+    uint64_t seed,
+    StoredState stored) {
   LoadProgress unasked;
-  Result<LoadedData> data = LoadFiles(config, task, progress == nullptr ? &unasked : progress);
+  progress = progress == nullptr ? &unasked : progress;
+  PS_ASSIGN(const FetchedData here, DataHere(config, progress, stored));
+  Result<LoadedData> data = LoadFiles(here.config, task, progress);
   PS_TRY(data.status());
+  data->note += (data->note.empty() || here.note.empty() ? "" : "; ") + here.note;
   data->as_stored = data->train;
   PS_TRY(Augment(config.augment, &*data));
   const uint64_t count = data->info.train_count;
@@ -189,7 +196,8 @@ Result<Dataset> Dataset::Load(
 
 Result<DatasetInfo> Dataset::Inspect(
     const proto::DataConfig& config, proto::Task task, LoadProgress* progress) {
-  PS_ASSIGN(DatasetInfo info, InspectFiles(config, task, progress));
+  PS_ASSIGN(const FetchedData here, DataHere(config, progress));
+  PS_ASSIGN(DatasetInfo info, InspectFiles(here.config, task, progress));
   PS_TRY(CheckAugment(config.augment, info.shape));
   PS_TRY(KeepForValidation(config, &info));
   return info;

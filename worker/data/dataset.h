@@ -13,6 +13,7 @@
 #include "ps/proto/messages.h"
 #include "worker/data/order.h"
 #include "worker/data/samples.h"
+#include "worker/data/store/stored_data.h"
 
 namespace ps::worker {
 
@@ -57,7 +58,7 @@ class BatchLayout {
 /// Thread: const members from any.
 class Dataset {
  public:
-  /// Reads config.directory:
+  /// Reads config.directory, or, of one in an object store, what DataHere brings of it:
   ///   kIdx       train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte,
   ///              t10k-labels-idx1-ubyte, each plain or with .gz
   ///   kCifar10   data_batch_1.bin to data_batch_5.bin, test_batch.bin, each plain or with .gz
@@ -73,15 +74,17 @@ class Dataset {
   /// value = (byte - mean) / deviation. Training pictures are changed as config.augment says.
   /// Which of the training samples are for validation follows from `seed`, train.seed of the job:
   /// config.validation_share of them; of a text the last ones.
+  /// `stored` is about data in an object store alone.
   /// Other threads may ask `progress`, if any, how far it is, and cancel it.
   /// Errors: kCancelled; kNotFound that says how to get the data; else as ReadIdx, ReadCifar,
-  /// ReadText, Bpe::Load, NpyFile::Open and AppendTable. kInvalidArgument: the task needs numbers,
-  /// and the format has classes.
+  /// ReadText, Bpe::Load, NpyFile::Open, AppendTable and DataHere. kInvalidArgument: the task needs
+  /// numbers, and the format has classes.
   static Result<Dataset> Load(
       const proto::DataConfig& config,
       LoadProgress* progress = nullptr,
       proto::Task task = proto::Task::kClasses,
-      uint64_t seed = 1);
+      uint64_t seed = 1,
+      StoredState stored = StoredState::kNow);
 
   /// The same info; of IDX files and pictures in folders without reading the pixels. Same errors,
   /// as far as it reads.

@@ -296,6 +296,19 @@ Result<std::string> FindOrMake(
   return folder;
 }
 
+std::optional<std::string> FindMade(const std::string& cache, const std::string& what) {
+  constexpr size_t kKeyBytesMax = size_t{64} << 20;
+  const std::string slot = cache + "/" + NameOf(what);
+  for (const fs::path& folder : FoldersIn(slot)) {
+    const Result<std::string> key = ReadFile((folder / "key").string(), kKeyBytesMax);
+    if (!IsDraft(folder) && key.ok() && key->starts_with(what + "\n")) {
+      (void)::utimensat(AT_FDCWD, (slot + "/lock").c_str(), nullptr, 0);  // it is in use
+      return folder.string();
+    }
+  }
+  return std::nullopt;
+}
+
 Result<bool> OpenOrMake(
     const proto::DataConfig& config,
     const std::string& what,

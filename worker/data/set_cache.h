@@ -58,6 +58,9 @@ Result<bool> OpenOrMake(
     const std::function<Status(const std::string& folder)>& open,
     std::string* note);
 
+/// The folder of what was made before, whatever the state was then; nothing: there is none.
+std::optional<std::string> FindMade(const std::string& cache, const std::string& what);
+
 /// The error of writing to a cache, of which `make` tells it by its code: kUnavailable.
 Status OfCache(const Status& written);
 

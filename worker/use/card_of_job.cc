@@ -8,6 +8,7 @@
 #include "worker/data/data_listing.h"
 #include "worker/data/dataset.h"
 #include "worker/data/npy/npy_file.h"
+#include "worker/data/store/stored_data.h"
 #include "worker/data/table/table_file.h"
 #include "worker/model/zoo.h"
 #include "worker/use/tokens.h"
@@ -120,12 +121,16 @@ Result<ModelCard> CardOfJob(
         "worker.program makes its model itself; layers of our own are known here");
   }
   ModelCard card;
-  PS_TRY(TakeData(config.data, proto::TaskOf(config.model), known, progress, &card));
+  PS_ASSIGN(const FetchedData fetched, DataHere(config.data, progress));
+  const proto::DataConfig& data = fetched.config;
+  PS_TRY(TakeData(data, proto::TaskOf(config.model), known, progress, &card));
   card.data = config.data;
-  card.data.directory = Absolute(config.data.directory);
+  if (!IsInStore(config.data.directory)) {
+    card.data.directory = Absolute(config.data.directory);
+  }
   card.data.tokenizer = Absolute(config.data.tokenizer);
   if (IsTable(config.data.format)) {
-    PS_TRY(TakeColumns(config.data, &card));
+    PS_TRY(TakeColumns(data, &card));
   }
   if (!config.data.tokenizer.empty()) {
     PS_TRY(TakeTokenizer(config.data.tokenizer, &card));

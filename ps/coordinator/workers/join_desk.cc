@@ -72,6 +72,28 @@ std::string DifferencesOf(
   return text;
 }
 
+/// What to do about data of a worker that are not the run's.
+std::string DataRemedy(const proto::JobConfig& config, WorkerId seat) {
+  const proto::DataConfig& data = config.data;
+  if (!config.worker.program.empty()) {
+    return fmt::format("have worker.program read the same data on worker {}", seat.value);
+  }
+  const std::string tokenizer =
+      data.tokenizer.empty() ? "" : ", and data.tokenizer, " + data.tokenizer;
+  if (data.directory.find("://") != std::string::npos) {
+    return fmt::format(
+        "what worker {} found in data.directory, {}{}, has changed: put back what was there",
+        seat.value,
+        data.directory,
+        tokenizer);
+  }
+  return fmt::format(
+      "give worker {} the same files in data.directory, {}{}",
+      seat.value,
+      data.directory,
+      tokenizer);
+}
+
 }  // namespace
 
 void JoinDesk::OnReconnected(const Call& call, Incarnation incarnation) {
@@ -187,21 +209,12 @@ bool JoinDesk::TakesData(const Call& call, const proto::LeaseRequest& message) {
     return true;
   }
   const proto::DataConfig& data = job_->options.config.data;
-  const std::string remedy =
-      job_->options.config.worker.program.empty()
-          ? fmt::format(
-                "give worker {} the same files in data.directory, {}{}{}",
-                seat.value,
-                data.directory,
-                data.tokenizer.empty() ? "" : ", and data.tokenizer, ",
-                data.tokenizer)
-          : fmt::format("have worker.program read the same data on worker {}", seat.value);
   const std::string why = fmt::format(
       "its data is not that of worker {}, the first of {}: {}; {}",
       run->worker.value,
       job_->options.resume ? "this run or of the one that it was resumed from" : "this run",
       DifferencesOf(message.data, run->fingerprint, !data.tokenizer.empty()),
-      remedy);
+      DataRemedy(job_->options.config, seat));
   job_->Refuse(call, StatusCode::kInvalidArgument, why);
   departures_->RemoveFailed(message.incarnation, why, call);
   return false;

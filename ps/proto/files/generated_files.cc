@@ -292,7 +292,7 @@ Rules that span fields:
 - At most 16,384 workers in all, those that faults add included, and 1,024 shards. A model has at
   most 100,000 chunks; `servers.chunk_kib` follows from that for large ones. In mode `bsp`
   `servers.queue_mib` holds a gradient of each worker for the part of the model on a shard.
-- `data.directory` exists on the machine that reads the file.
+- `data.directory` exists on the machine that reads the file, or is in an object store.
 
 )";
 

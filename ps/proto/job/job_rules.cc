@@ -14,6 +14,7 @@
 namespace ps::proto {
 namespace {
 
+constexpr std::string_view kInStore = "s3://";
 constexpr std::string_view kFashionMnist = "/usr/share/datasets/fashion-mnist";
 
 Status Ports(const JobInFile& job) {
@@ -186,7 +187,8 @@ Status CheckDataset(const JobConfig& config, const JsonValue& root, const std::s
   if (!config.worker.program.empty()) {
     return Status::Ok();  // its data are the program's own
   }
-  if (std::filesystem::is_directory(directory, error)) {
+  // What is in an object store shows when it is read.
+  if (directory.starts_with(kInStore) || std::filesystem::is_directory(directory, error)) {
     return Status::Ok();
   }
   const bool is_packaged = std::string_view(directory).starts_with(kFashionMnist);
@@ -194,7 +196,7 @@ Status CheckDataset(const JobConfig& config, const JsonValue& root, const std::s
       "data.directory",
       "data.directory " + Quoted(directory) + " is no directory on this machine; " +
           (is_packaged ? "install it: sudo apt-get install dataset-fashion-mnist"
-                       : "allowed: the folder with the dataset's files"));
+                       : "allowed: the folder with the dataset's files, or s3://BUCKET/PREFIX"));
 }
 
 }  // namespace ps::proto

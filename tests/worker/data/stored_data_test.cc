@@ -102,19 +102,20 @@ class StoredDataTest : public testing::Test {
     ASSERT_TRUE(put.ok()) << put;
   }
 
+  Environment Variables() const {
+    return [variables = variables_](const std::string& name) -> std::optional<std::string> {
+      const auto it = variables.find(name);
+      return it == variables.end() ? std::nullopt : std::optional(it->second);
+    };
+  }
+
+  Result<FetchedData> BringData(StoredState state) {
+    return DataHere(config_, &progress_, state, Variables(), options_);
+  }
+
   Result<std::string> Bring() {
-    const auto variables = variables_;
-    PS_ASSIGN(
-        const proto::DataConfig here,
-        DataHere(
-            config_,
-            &progress_,
-            [variables](const std::string& name) -> std::optional<std::string> {
-              const auto it = variables.find(name);
-              return it == variables.end() ? std::nullopt : std::optional(it->second);
-            },
-            options_));
-    return here.directory;
+    PS_ASSIGN(const FetchedData data, BringData(StoredState::kNow));
+    return data.config.directory;
   }
 
   std::string BringingError() {
@@ -272,17 +273,9 @@ TEST_F(StoredDataTest, AFetchThatWasEndedGoesOn) {
   const int before = Gets();
   EXPECT_LT(before, 20);
   LoadProgress other;
-  const auto variables = variables_;
-  const auto here = DataHere(
-      config_,
-      &other,
-      [variables](const std::string& name) -> std::optional<std::string> {
-        const auto it = variables.find(name);
-        return it == variables.end() ? std::nullopt : std::optional(it->second);
-      },
-      options_);
+  const auto here = DataHere(config_, &other, StoredState::kNow, Variables(), options_);
   ASSERT_TRUE(here.ok()) << here.status();
-  EXPECT_EQ(*ReadFile(here->directory + "/train.csv"), Rows(20'000));
+  EXPECT_EQ(*ReadFile(here->config.directory + "/train.csv"), Rows(20'000));
   EXPECT_LE(Gets(), 21 + options_.connections) << "what was on its way comes twice";
   EXPECT_EQ(other.done(), Rows(20'000).size());
 }
@@ -344,6 +337,26 @@ TEST_F(StoredDataTest, WhatChangesMeanwhileIsAnErrorThatNamesIt) {
   for (const std::string& name : NamesBelow(cache_.path())) {
     EXPECT_THAT(name, Not(HasSubstr("key"))) << "nothing counts as fetched";
   }
+}
+
+TEST_F(StoredDataTest, AWorkerWithoutKeysOrStoreHasWhatItsMachineHas) {
+  Put("train.csv", Rows(2'500));
+  const std::string folder = Bring().value();
+  variables_ = {{"AWS_ACCESS_KEY_ID", "half"}};
+  EXPECT_FALSE(Bring().ok()) << "who reads first is to know";
+  const FetchedData without_keys = BringData(StoredState::kAsCached).value();
+  EXPECT_EQ(without_keys.config.directory, folder);
+  EXPECT_THAT(without_keys.note, HasSubstr("as they were: AWS_ACCESS_KEY_ID is set and"));
+  for (const auto& [name, value] : TestServer().KeyVariables()) {
+    variables_[name] = value;
+  }
+  EXPECT_EQ(BringData(StoredState::kAsCached)->note, "");
+  config_.directory = "s3://good/" + Prefix() + "?endpoint=http://127.0.0.1:1";
+  options_.attempts_max = 1;
+  EXPECT_FALSE(Bring().ok());
+  EXPECT_EQ(BringData(StoredState::kAsCached)->config.directory, folder);
+  config_.directory = "s3://good/other?endpoint=http://127.0.0.1:1";
+  EXPECT_FALSE(BringData(StoredState::kAsCached).ok()) << "it has nothing of that";
 }
 
 TEST_F(StoredDataTest, NamesThatAreNoFilesAreErrors) {

@@ -109,39 +109,78 @@ Status FetchInto(
   return MoveIntoPlace(parts, draft);
 }
 
-Result<std::string> Fetched(
-    const proto::DataConfig& config,
-    LoadProgress* progress,
-    const Environment& environment,
-    const FetchOptions& options) {
-  const std::optional<std::string> cache = CacheOf(config, std::numeric_limits<uint64_t>::max());
-  if (!cache) {
-    return Status::InvalidArgument(fmt::format(
-        "{} is fetched into a cache, and there is none ({}); give data.cache a folder with room",
-        config.directory,
-        config.cache.empty() ? "the user has no home" : "data.cache is \"off\""));
-  }
-  PS_ASSIGN(const store::S3Access access, store::FindS3Access(config.directory, environment));
-  PS_ASSIGN(
-      const std::vector<store::StoredObject> objects,
-      ListData(access, config.format, progress, options));
-  const CacheKey key = {
-      .what = fmt::format(
-          "objects of {}/{} at \"{}\", as {}",
-          access.location.bucket,
-          access.location.prefix,
-          access.location.endpoint,
-          FormatName(config.format)),
-      .state = StateOf(objects)};
-  const auto fetch = [&](const std::string& folder) {
-    return FetchObjects(access, objects, key.state, folder, progress, options);
-  };
-  PS_ASSIGN(
-      const std::string folder, FindOrMake(*cache, key, progress, [&](const std::string& draft) {
-        return FetchInto(draft, fetch);
-      }));
-  return folder + "/files";
+/// Where what is fetched of a place lies in the cache. Without the endpoint, which workers may not
+/// know from the environment: the list tells places apart.
+std::string SlotOf(const store::S3Location& location, proto::DatasetFormat format) {
+  return fmt::format(
+      "objects of {}/{}, as {}", location.bucket, location.prefix, FormatName(format));
 }
+
+/// One bringing of data to this machine.
+struct Bringing {
+  const proto::DataConfig& config;
+  const std::string cache;
+  LoadProgress* const progress;
+  const StoredState state;
+  const Environment& environment;
+  const FetchOptions& options;
+
+  /// What the cache has, if that will do, because the store can't be asked; else `why`.
+  Result<FetchedData> Cached(const store::S3Location& location, const Status& why) const {
+    const std::optional<std::string> made = state == StoredState::kAsCached
+                                                ? FindMade(cache, SlotOf(location, config.format))
+                                                : std::nullopt;
+    if (!made) {
+      return why;
+    }
+    progress->SetTrouble("");
+    FetchedData data = In(*made);
+    data.note = fmt::format(
+        "data are those that this machine has of {}, as they were: {}",
+        config.directory,
+        why.message());
+    return data;
+  }
+
+  FetchedData In(const std::string& folder) const {
+    FetchedData data = {.config = config};
+    data.config.directory = folder + "/files";
+    return data;
+  }
+
+  Result<FetchedData> Bring() const {
+    PS_ASSIGN(const store::S3Location location, store::ParseS3Location(config.directory));
+    const Result<store::S3Access> access = store::FindS3Access(config.directory, environment);
+    if (!access.ok()) {
+      return Cached(
+          location,
+          state == StoredState::kNow
+              ? access.status()
+              : Status(
+                    access.status().code(),
+                    fmt::format(
+                        "{}; workers don't see the variables AWS_* of psctl: give their machine a "
+                        "role, or a file ~/.aws/credentials",
+                        access.status().message())));
+    }
+    const Result<std::vector<store::StoredObject>> objects =
+        ListData(*access, config.format, progress, options);
+    const StatusCode code = objects.status().code();
+    if (code == StatusCode::kUnavailable || code == StatusCode::kDeadlineExceeded) {
+      return Cached(location, objects.status());
+    }
+    PS_TRY(objects.status());
+    const CacheKey key = {.what = SlotOf(location, config.format), .state = StateOf(*objects)};
+    const auto fetch = [&](const std::string& folder) {
+      return FetchObjects(*access, *objects, key.state, folder, progress, options);
+    };
+    PS_ASSIGN(
+        const std::string folder, FindOrMake(cache, key, progress, [&](const std::string& draft) {
+          return FetchInto(draft, fetch);
+        }));
+    return In(folder);
+  }
+};
 
 }  // namespace
 
@@ -149,29 +188,41 @@ bool IsInStore(const std::string& directory) {
   return store::IsS3(directory);
 }
 
-Result<proto::DataConfig> DataHere(const proto::DataConfig& config, LoadProgress* progress) {
-  return DataHere(config, progress, ProcessEnvironment(), FetchOptions());
+Result<FetchedData> DataHere(
+    const proto::DataConfig& config, LoadProgress* progress, StoredState state) {
+  return DataHere(config, progress, state, ProcessEnvironment(), FetchOptions());
 }
 
-Result<proto::DataConfig> DataHere(
+Result<FetchedData> DataHere(
     const proto::DataConfig& config,
     LoadProgress* progress,
+    StoredState state,
     const Environment& environment,
     const FetchOptions& options) {
   if (!IsInStore(config.directory)) {
-    return config;
+    return FetchedData{.config = config};
+  }
+  const std::optional<std::string> cache = CacheOf(config, std::numeric_limits<uint64_t>::max());
+  if (!cache) {
+    return Status::InvalidArgument(fmt::format(
+        "data.directory: {} is fetched into a cache, and there is none ({}); give data.cache a "
+        "folder with room",
+        config.directory,
+        config.cache.empty() ? "the user has no home" : "data.cache is \"off\""));
   }
   LoadProgress unasked;
-  Result<std::string> folder =
-      Fetched(config, progress == nullptr ? &unasked : progress, environment, options);
-  if (!folder.ok()) {
-    return folder.status().code() == StatusCode::kCancelled
-               ? std::move(folder).status()
-               : std::move(folder).status().Annotate("data.directory");
-  }
-  proto::DataConfig here = config;
-  here.directory = std::move(folder).value();
-  return here;
+  Result<FetchedData> data =
+      Bringing{
+          .config = config,
+          .cache = *cache,
+          .progress = progress == nullptr ? &unasked : progress,
+          .state = state,
+          .environment = environment,
+          .options = options}
+          .Bring();
+  return data.ok() || data.status().code() == StatusCode::kCancelled
+             ? std::move(data)
+             : std::move(data).Annotate("data.directory");
 }
 
 }  // namespace ps::worker

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "ps/base/status.h"
@@ -13,6 +14,21 @@ namespace ps::worker {
 /// Whether a folder of data lies in an object store: "s3://BUCKET/PREFIX".
 bool IsInStore(const std::string& directory);
 
+/// What will do of data in a store.
+enum class StoredState : uint8_t {
+  /// As the store lists it now.
+  kNow,
+  /// Where the store can't be asked, because this machine has no keys or because it is away, what
+  /// the cache has of it: for workers, whose fingerprints are compared with that of the run. Those
+  /// on psctl's machine don't see its keys, and find what psctl has fetched.
+  kAsCached,
+};
+
+struct FetchedData {
+  proto::DataConfig config;
+  std::string note = {};  // for people; empty when there is nothing to say
+};
+
 /// The same config with its data on this machine: as it is, unless data.directory is in an object
 /// store. Then a folder of data.cache, or of the user's, that has the objects which could be data
 /// of the format: fetched by the first process of the machine that asks, waited for by the others,
@@ -21,12 +37,14 @@ bool IsInStore(const std::string& directory);
 /// Errors: kCancelled; all others begin with "data.directory: ". Those of store::FindS3Access,
 /// ObjectReader, FetchObjects and FindOrMake; kNotFound, nothing there could be data;
 /// kInvalidArgument, no cache (data.cache is "off", or there is no home).
-Result<proto::DataConfig> DataHere(const proto::DataConfig& config, LoadProgress* progress);
+Result<FetchedData> DataHere(
+    const proto::DataConfig& config, LoadProgress* progress, StoredState state = StoredState::kNow);
 
 /// The same, as tests want it.
-Result<proto::DataConfig> DataHere(
+Result<FetchedData> DataHere(
     const proto::DataConfig& config,
     LoadProgress* progress,
+    StoredState state,
     const Environment& environment,
     const FetchOptions& options);
 
