@@ -36,6 +36,20 @@ bool IsThere(const std::string& path) {
   return fs::is_regular_file(path, error);
 }
 
+/// Into the cache, when it is in an object store.
+Status BringTokenizer(const run::Console& console, worker::ModelCard* card) {
+  if (!worker::IsInStore(card->data.tokenizer)) {
+    return Status::Ok();
+  }
+  run::DataWatch watch(card->data.tokenizer, console.err);
+  proto::DataConfig wanted;
+  wanted.tokenizer = card->data.tokenizer;
+  wanted.cache = card->data.cache;
+  PS_ASSIGN(worker::FetchedData here, worker::DataHere(wanted, watch.progress()));
+  card->data.tokenizer = std::move(here.config.tokenizer);
+  return Status::Ok();
+}
+
 /// A folder that is removed with all that is in it.
 Result<std::shared_ptr<const std::string>> MakeFolder() {
   std::string path = (fs::temp_directory_path() / "spotps-model-XXXXXX").string();
@@ -187,6 +201,7 @@ Result<LoadedModel> LoadModel(const ModelChoice& choice, const Session& session)
   PS_ASSIGN(const proto::DeviceChoice device, proto::ParseDevice(choice.device));
   LoadedModel loaded;
   PS_ASSIGN(loaded.chosen, ChooseModel(choice, session));
+  PS_TRY(BringTokenizer(session.console, &loaded.chosen.card));
   PS_ASSIGN(loaded.device, worker::OpenDevice(device, WorkerId(0)));
   if (!loaded.device.note.empty()) {
     session.console.err(loaded.device.note + "\n");

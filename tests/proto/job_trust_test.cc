@@ -99,6 +99,8 @@ TEST(JobTrustTest, DataInAnObjectStoreIsAskedAboutAndInAFolderIsNot) {
   config.data.directory = "s3://bucket/data?endpoint=http://somewhere";
   EXPECT_THAT(
       SettingsToTrust(config), ElementsAre(JobSetting{"data.directory", config.data.directory}));
+  config.data.tokenizer = "s3://bucket/gpt2";
+  EXPECT_EQ(SettingsToTrust(config).size(), 2U);
 }
 
 TEST(JobTrustTest, ValuesAreWhole) {

@@ -28,7 +28,9 @@ bool IsTable(DatasetFormat format) {
 }
 
 std::string Absolute(const std::string& path) {
-  return path.empty() ? path : std::filesystem::absolute(path).lexically_normal().string();
+  return path.empty() || IsInStore(path)
+             ? path
+             : std::filesystem::absolute(path).lexically_normal().string();
 }
 
 /// Arrays of bytes become byte / 255.
@@ -125,15 +127,13 @@ Result<ModelCard> CardOfJob(
   const proto::DataConfig& data = fetched.config;
   PS_TRY(TakeData(data, proto::TaskOf(config.model), known, progress, &card));
   card.data = config.data;
-  if (!IsInStore(config.data.directory)) {
-    card.data.directory = Absolute(config.data.directory);
-  }
+  card.data.directory = Absolute(config.data.directory);
   card.data.tokenizer = Absolute(config.data.tokenizer);
   if (IsTable(config.data.format)) {
     PS_TRY(TakeColumns(data, &card));
   }
   if (!config.data.tokenizer.empty()) {
-    PS_TRY(TakeTokenizer(config.data.tokenizer, &card));
+    PS_TRY(TakeTokenizer(data.tokenizer, &card));
   }
   card.layers = config.model.layers;
   if (card.layers.empty()) {

@@ -106,7 +106,8 @@ class Collector {
         std::find(kHarmless.begin(), kHarmless.end(), WithoutIndices(path)) != kHarmless.end();
     // A folder is read; with a place in an object store go requests that are signed with keys of
     // this machine, to whatever host it names.
-    const bool is_place = path == "data.directory" && value.find("://") != std::string_view::npos;
+    const bool is_place = (path == "data.directory" || path == "data.tokenizer") &&
+                          value.find("://") != std::string_view::npos;
     if (!value.empty() && (!is_harmless || is_place)) {
       found_->push_back({.path = path, .value = std::string(value)});
     }

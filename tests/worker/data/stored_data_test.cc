@@ -210,6 +210,22 @@ TEST_F(StoredDataTest, SoIsThatOfPicturesInFolders) {
   EXPECT_EQ(data->fingerprint(), Dataset::Load(local)->fingerprint());
 }
 
+TEST_F(StoredDataTest, ATokenizerMayComeFromThereToo) {
+  const DataFolder texts;
+  config_.format = proto::DatasetFormat::kText;
+  config_.directory = texts.path();
+  config_.tokenizer = TestServer().PlaceOf("good", Prefix());
+  EXPECT_THAT(
+      BringingError(),
+      AllOf(StartsWith("data.tokenizer: nothing below"), HasSubstr("files of the kind tokenizer")));
+  Put("vocab.json", "{}");
+  Put("merges.txt", "#");
+  Put("tokenizer.json", "not asked for");
+  const FetchedData data = BringData(StoredState::kNow).value();
+  EXPECT_EQ(data.config.directory, texts.path());
+  EXPECT_THAT(NamesBelow(data.config.tokenizer), ElementsAre("merges.txt", "vocab.json"));
+}
+
 TEST_F(StoredDataTest, ProcessesOfAMachineFetchOnce) {
   Use("slow");
   Put("train.csv", Rows(4'500));
@@ -369,7 +385,7 @@ TEST_F(StoredDataTest, NamesThatAreNoFilesAreErrors) {
 }
 
 TEST_F(StoredDataTest, ErrorsSayWhatToDo) {
-  EXPECT_THAT(BringingError(), HasSubstr("is called like data of the format csv"));
+  EXPECT_THAT(BringingError(), HasSubstr("is called like files of the kind csv"));
   config_.cache = "off";
   EXPECT_THAT(BringingError(), HasSubstr("give data.cache a folder"));
   config_.cache = cache_.path();

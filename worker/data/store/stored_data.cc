@@ -5,10 +5,12 @@
 #include <sys/file.h>
 
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -52,10 +54,32 @@ std::string StateOf(const std::vector<store::StoredObject>& objects) {
       crypto::HexOf(crypto::Sha256Of(std::as_bytes(std::span(list)))));
 }
 
-/// Lists the objects that could be data. Waits and repetitions are those of a fetch.
-Result<std::vector<store::StoredObject>> ListData(
+/// What of a job is to be brought.
+struct Wanted {
+  std::string place;  // "s3://..."
+  std::string kind;   // "csv", "tokenizer"
+  std::function<bool(std::string_view name)> could_be_it;
+};
+
+Wanted DataOf(const proto::DataConfig& config) {
+  return {
+      .place = config.directory,
+      .kind = FormatName(config.format),
+      .could_be_it = [format = config.format](std::string_view name) {
+        return CouldBeData(format, name);
+      }};
+}
+
+Wanted TokenizerOf(const proto::DataConfig& config) {
+  return {.place = config.tokenizer, .kind = "tokenizer", .could_be_it = [](std::string_view name) {
+            return name == "vocab.json" || name == "merges.txt";
+          }};
+}
+
+/// Lists the objects that are wanted. Waits and repetitions are those of a fetch.
+Result<std::vector<store::StoredObject>> ListWanted(
     const store::S3Access& access,
-    proto::DatasetFormat format,
+    const Wanted& wanted,
     LoadProgress* progress,
     const FetchOptions& options) {
   store::S3Options asking;
@@ -68,17 +92,14 @@ Result<std::vector<store::StoredObject>> ListData(
   };
   store::ObjectReader reader(
       access, options.limits, [progress] { return progress->is_cancelled(); }, std::move(asking));
-  PS_ASSIGN(
-      std::vector<store::StoredObject> objects,
-      reader.List(
-          kObjectsMax, [format](std::string_view name) { return CouldBeData(format, name); }));
+  PS_ASSIGN(std::vector<store::StoredObject> objects, reader.List(kObjectsMax, wanted.could_be_it));
   progress->SetTrouble("");
   if (objects.empty()) {
     return Status::NotFound(fmt::format(
-        "nothing below {}/ is called like data of the format {}; put the files there, or correct "
+        "nothing below {}/ is called like files of the kind {}; put the files there, or correct "
         "the prefix",
         reader.name(),
-        FormatName(format)));
+        wanted.kind));
   }
   PS_TRY(CheckNames(objects).Annotate(reader.name()));
   uint64_t bytes = 0;
@@ -111,14 +132,18 @@ Status FetchInto(
 
 /// Where what is fetched of a place lies in the cache. Without the endpoint, which workers may not
 /// know from the environment: the list tells places apart.
-std::string SlotOf(const store::S3Location& location, proto::DatasetFormat format) {
-  return fmt::format(
-      "objects of {}/{}, as {}", location.bucket, location.prefix, FormatName(format));
+std::string SlotOf(const store::S3Location& location, const Wanted& wanted) {
+  return fmt::format("objects of {}/{}, as {}", location.bucket, location.prefix, wanted.kind);
 }
 
-/// One bringing of data to this machine.
+struct Found {
+  std::string folder;
+  std::string note = {};
+};
+
+/// One bringing of files to this machine.
 struct Bringing {
-  const proto::DataConfig& config;
+  const Wanted& wanted;
   const std::string cache;
   LoadProgress* const progress;
   const StoredState state;
@@ -126,31 +151,24 @@ struct Bringing {
   const FetchOptions& options;
 
   /// What the cache has, if that will do, because the store can't be asked; else `why`.
-  Result<FetchedData> Cached(const store::S3Location& location, const Status& why) const {
-    const std::optional<std::string> made = state == StoredState::kAsCached
-                                                ? FindMade(cache, SlotOf(location, config.format))
-                                                : std::nullopt;
+  Result<Found> Cached(const store::S3Location& location, const Status& why) const {
+    const std::optional<std::string> made =
+        state == StoredState::kAsCached ? FindMade(cache, SlotOf(location, wanted)) : std::nullopt;
     if (!made) {
       return why;
     }
     progress->SetTrouble("");
-    FetchedData data = In(*made);
-    data.note = fmt::format(
-        "data are those that this machine has of {}, as they were: {}",
-        config.directory,
-        why.message());
-    return data;
+    return Found{
+        .folder = *made + "/files",
+        .note = fmt::format(
+            "data are those that this machine has of {}, as they were: {}",
+            wanted.place,
+            why.message())};
   }
 
-  FetchedData In(const std::string& folder) const {
-    FetchedData data = {.config = config};
-    data.config.directory = folder + "/files";
-    return data;
-  }
-
-  Result<FetchedData> Bring() const {
-    PS_ASSIGN(const store::S3Location location, store::ParseS3Location(config.directory));
-    const Result<store::S3Access> access = store::FindS3Access(config.directory, environment);
+  Result<Found> Bring() const {
+    PS_ASSIGN(const store::S3Location location, store::ParseS3Location(wanted.place));
+    const Result<store::S3Access> access = store::FindS3Access(wanted.place, environment);
     if (!access.ok()) {
       return Cached(
           location,
@@ -164,13 +182,13 @@ struct Bringing {
                         access.status().message())));
     }
     const Result<std::vector<store::StoredObject>> objects =
-        ListData(*access, config.format, progress, options);
+        ListWanted(*access, wanted, progress, options);
     const StatusCode code = objects.status().code();
     if (code == StatusCode::kUnavailable || code == StatusCode::kDeadlineExceeded) {
       return Cached(location, objects.status());
     }
     PS_TRY(objects.status());
-    const CacheKey key = {.what = SlotOf(location, config.format), .state = StateOf(*objects)};
+    const CacheKey key = {.what = SlotOf(location, wanted), .state = StateOf(*objects)};
     const auto fetch = [&](const std::string& folder) {
       return FetchObjects(*access, *objects, key.state, folder, progress, options);
     };
@@ -178,7 +196,7 @@ struct Bringing {
         const std::string folder, FindOrMake(cache, key, progress, [&](const std::string& draft) {
           return FetchInto(draft, fetch);
         }));
-    return In(folder);
+    return Found{.folder = folder + "/files"};
   }
 };
 
@@ -199,30 +217,41 @@ Result<FetchedData> DataHere(
     StoredState state,
     const Environment& environment,
     const FetchOptions& options) {
-  if (!IsInStore(config.directory)) {
-    return FetchedData{.config = config};
-  }
-  const std::optional<std::string> cache = CacheOf(config, std::numeric_limits<uint64_t>::max());
-  if (!cache) {
-    return Status::InvalidArgument(fmt::format(
-        "data.directory: {} is fetched into a cache, and there is none ({}); give data.cache a "
-        "folder with room",
-        config.directory,
-        config.cache.empty() ? "the user has no home" : "data.cache is \"off\""));
-  }
+  FetchedData data = {.config = config};
   LoadProgress unasked;
-  Result<FetchedData> data =
-      Bringing{
-          .config = config,
-          .cache = *cache,
-          .progress = progress == nullptr ? &unasked : progress,
-          .state = state,
-          .environment = environment,
-          .options = options}
-          .Bring();
-  return data.ok() || data.status().code() == StatusCode::kCancelled
-             ? std::move(data)
-             : std::move(data).Annotate("data.directory");
+  const auto bring = [&](const char* field, const Wanted& wanted, std::string* folder) -> Status {
+    if (!IsInStore(wanted.place)) {
+      return Status::Ok();
+    }
+    const std::optional<std::string> cache = CacheOf(config, std::numeric_limits<uint64_t>::max());
+    if (!cache) {
+      return Status::InvalidArgument(fmt::format(
+          "{}: {} is fetched into a cache, and there is none ({}); give data.cache a folder with "
+          "room",
+          field,
+          wanted.place,
+          config.cache.empty() ? "the user has no home" : "data.cache is \"off\""));
+    }
+    const Bringing bringing = {
+        .wanted = wanted,
+        .cache = *cache,
+        .progress = progress == nullptr ? &unasked : progress,
+        .state = state,
+        .environment = environment,
+        .options = options};
+    Result<Found> found = bringing.Bring();
+    if (!found.ok()) {
+      return found.status().code() == StatusCode::kCancelled
+                 ? std::move(found).status()
+                 : std::move(found).status().Annotate(field);
+    }
+    *folder = found->folder;
+    data.note += (data.note.empty() || found->note.empty() ? "" : "; ") + found->note;
+    return Status::Ok();
+  };
+  PS_TRY(bring("data.tokenizer", TokenizerOf(config), &data.config.tokenizer));
+  PS_TRY(bring("data.directory", DataOf(config), &data.config.directory));
+  return data;
 }
 
 }  // namespace ps::worker

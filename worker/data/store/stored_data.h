@@ -29,14 +29,15 @@ struct FetchedData {
   std::string note = {};  // for people; empty when there is nothing to say
 };
 
-/// The same config with its data on this machine: as it is, unless data.directory is in an object
-/// store. Then a folder of data.cache, or of the user's, that has the objects which could be data
-/// of the format: fetched by the first process of the machine that asks, waited for by the others,
-/// and found until the list of the bucket differs. Names and bytes are those of the objects, so
-/// everything that is read from them is what it would be from a folder.
-/// Errors: kCancelled; all others begin with "data.directory: ". Those of store::FindS3Access,
-/// ObjectReader, FetchObjects and FindOrMake; kNotFound, nothing there could be data;
-/// kInvalidArgument, no cache (data.cache is "off", or there is no home).
+/// The same config with its data on this machine: as it is, unless data.directory or
+/// data.tokenizer is in an object store. Then each is a folder of data.cache, or of the user's,
+/// that has the objects which could be data of the format, or a tokenizer: fetched by the first
+/// process of the machine that asks, waited for by the others, and found until the list of the
+/// bucket differs. Names and bytes are those of the objects, so everything that is read from them
+/// is what it would be from a folder. Errors: kCancelled; all others begin with the field,
+/// "data.directory: ". Those of store::FindS3Access, ObjectReader, FetchObjects and FindOrMake;
+/// kNotFound, nothing there could be data; kInvalidArgument, no cache (data.cache is "off", or
+/// there is no home).
 Result<FetchedData> DataHere(
     const proto::DataConfig& config, LoadProgress* progress, StoredState state = StoredState::kNow);
 
