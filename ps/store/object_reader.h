@@ -18,8 +18,8 @@ namespace ps::store {
 struct StoredObject {
   std::string name;  // behind the prefix and its slash: any bytes
   uint64_t bytes = 0;
-  std::string etag;      // without quotes; empty: the store tells none
-  std::string modified;  // as the store writes it; empty: likewise
+  std::string etag = {};      // without quotes; empty: the store tells none
+  std::string modified = {};  // as the store writes it; empty: likewise
 
   friend bool operator==(const StoredObject&, const StoredObject&) = default;
 };

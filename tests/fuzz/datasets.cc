@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +12,8 @@
 #include "tests/fuzz/targets.h"
 #include "worker/data/image_files.h"
 #include "worker/data/npy/npy_file.h"
+#include "worker/data/store/fetch_journal.h"
+#include "worker/data/store/stored_names.h"
 #include "worker/data/table/table_file.h"
 #include "worker/data/text/bpe.h"
 #include "worker/data/text/text_files.h"
@@ -130,6 +134,33 @@ bool FuzzTable(std::span<const uint8_t> input) {
     PS_CHECK(std::ranges::all_of(rows.values, [](float value) { return std::isfinite(value); }));
     PS_CHECK(std::ranges::all_of(
         rows.labels, [&](uint32_t label) { return label < rows.label_names.size(); }));
+  }
+  return true;
+}
+
+bool FuzzStoredData(std::span<const uint8_t> input) {
+  const std::string text(input.begin(), input.end());
+  const std::vector<worker::FetchedRange> ranges = worker::ParseFetchJournal(text);
+  std::string written;
+  for (const worker::FetchedRange& range : ranges) {
+    written += worker::JournalLine(range);
+  }
+  PS_CHECK(worker::ParseFetchJournal(written) == ranges) << "what was read differs";
+  std::vector<store::StoredObject> objects;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    objects.push_back({.name = line});
+    static_cast<void>(worker::CouldBeData(proto::DatasetFormat::kPictures, line));
+  }
+  std::sort(
+      objects.begin(), objects.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  if (!worker::CheckNames(objects).ok()) {
+    return !ranges.empty();
+  }
+  for (const store::StoredObject& object : objects) {
+    const std::string path = "/root/" + object.name;
+    PS_CHECK(std::filesystem::path(path).lexically_normal().string() == path)
+        << "a name leads out of its folder";
   }
   return true;
 }

@@ -6,7 +6,7 @@
 namespace ps::fuzz {
 namespace {
 
-constexpr std::array<Target, 41> kTargets = {
+constexpr std::array<Target, 42> kTargets = {
     {{"frames", FuzzFrames},
      {"job", FuzzJob},
      {"overrides", FuzzOverrides},
@@ -35,6 +35,7 @@ constexpr std::array<Target, 41> kTargets = {
      {"bpe", FuzzBpe},
      {"npy", FuzzNpy},
      {"table", FuzzTable},
+     {"stored_data", FuzzStoredData},
      {"png", FuzzPng},
      {"jpeg", FuzzJpeg},
      {"safetensors", FuzzSafetensors},

@@ -66,6 +66,8 @@ bool FuzzPng(std::span<const uint8_t> input);
 bool FuzzJpeg(std::span<const uint8_t> input);
 /// A table, plain and gzip. The first byte says whether it has tabs, and a header.
 bool FuzzTable(std::span<const uint8_t> input);
+/// Lines: of the journal of a fetch, and as names of objects.
+bool FuzzStoredData(std::span<const uint8_t> input);
 
 /// Records of checkpoints, their checksums put right.
 bool FuzzManifest(std::span<const uint8_t> input);

@@ -28,6 +28,7 @@
 #include "tests/store/s3_under_test.h"
 #include "tests/worker/data/data_files.h"
 #include "worker/data/dataset.h"
+#include "worker/data/store/stored_names.h"
 
 namespace ps::worker::test {
 namespace {
@@ -382,6 +383,26 @@ TEST_F(StoredDataTest, NamesThatAreNoFilesAreErrors) {
       BringingError(),
       AllOf(HasSubstr("\"train/../../../escape.png\" can be no file"), HasSubstr("rename it")));
   EXPECT_THAT(NamesBelow(cache_.path()), IsEmpty());
+}
+
+TEST(StoredNamesTest, WhatCanNotBeAFileBesideTheOthersIsRefused) {
+  const auto check = [](const std::vector<std::string>& names) {
+    std::vector<store::StoredObject> objects;
+    for (const std::string& name : names) {
+      objects.push_back({.name = name});
+    }
+    return CheckNames(objects).ok();
+  };
+  EXPECT_TRUE(check({"a", "a.b/c", "b c/\xc3\xa9"}));
+  for (const std::string bad :
+       {"", "/a", "a/", "a//b", "..", "a/../b", "./a", "a/.", "a\nb", "a\x7f", "a\tb"}) {
+    EXPECT_FALSE(check({bad})) << bad;
+  }
+  EXPECT_FALSE(check({std::string("a\0b", 3)}));
+  EXPECT_TRUE(check({std::string(255, 'a')}));
+  EXPECT_FALSE(check({std::string(256, 'a')}));
+  EXPECT_FALSE(check({"a", "a.b", "a/b"})) << "a file and a folder";
+  EXPECT_FALSE(check({"a", "a"}));
 }
 
 TEST_F(StoredDataTest, ErrorsSayWhatToDo) {

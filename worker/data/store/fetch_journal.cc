@@ -57,6 +57,21 @@ Status RemoveAllIn(const std::string& folder) {
 
 }  // namespace
 
+std::vector<FetchedRange> ParseFetchJournal(std::string_view lines) {
+  std::vector<FetchedRange> ranges;
+  for (size_t end = lines.find('\n'); end != std::string_view::npos; end = lines.find('\n')) {
+    if (const std::optional<FetchedRange> range = ParseRange(lines.substr(0, end))) {
+      ranges.push_back(*range);
+    }
+    lines.remove_prefix(end + 1);
+  }
+  return ranges;
+}
+
+std::string JournalLine(const FetchedRange& range) {
+  return fmt::format("{} {} {} {}\n", range.object, range.offset, range.bytes, range.crc);
+}
+
 Result<std::unique_ptr<FetchJournal>> FetchJournal::Open(
     const std::string& folder, const std::string& state) {
   const std::string path = folder + "/journal";
@@ -73,7 +88,7 @@ Result<std::unique_ptr<FetchJournal>> FetchJournal::Open(
   }
   std::unique_ptr<FetchJournal> journal(new FetchJournal(path, std::move(fd)));
   if (is_same) {
-    journal->Read(std::string_view(*text).substr(head.size()));
+    journal->Take(ParseFetchJournal(std::string_view(*text).substr(head.size())));
     // A line that was cut off ends here, so that the next one is one.
     if (!text->ends_with('\n')) {
       PS_TRY(WriteAll(journal->fd_.get(), "\n", path));
@@ -82,14 +97,10 @@ Result<std::unique_ptr<FetchJournal>> FetchJournal::Open(
   return journal;
 }
 
-void FetchJournal::Read(std::string_view lines) {
-  for (size_t end = lines.find('\n'); end != std::string_view::npos; end = lines.find('\n')) {
-    if (const std::optional<FetchedRange> range = ParseRange(lines.substr(0, end))) {
-      const bool is_new =
-          done_.insert_or_assign(std::pair(range->object, range->offset), *range).second;
-      bytes_done_ += is_new ? range->bytes : 0;
-    }
-    lines.remove_prefix(end + 1);
+void FetchJournal::Take(const std::vector<FetchedRange>& ranges) {
+  for (const FetchedRange& range : ranges) {
+    const bool is_new = done_.insert_or_assign(std::pair(range.object, range.offset), range).second;
+    bytes_done_ += is_new ? range.bytes : 0;
   }
 }
 
@@ -99,8 +110,7 @@ std::optional<FetchedRange> FetchJournal::Find(size_t object, uint64_t offset, s
 }
 
 Status FetchJournal::Add(const FetchedRange& range) {
-  const std::string line =
-      fmt::format("{} {} {} {}\n", range.object, range.offset, range.bytes, range.crc);
+  const std::string line = JournalLine(range);
   const std::lock_guard lock(mutex_);
   return WriteAll(fd_.get(), line, path_);
 }

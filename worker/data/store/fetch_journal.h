@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "ps/base/status.h"
 #include "ps/base/unique_fd.h"
@@ -24,6 +25,13 @@ struct FetchedRange {
 
   friend bool operator==(const FetchedRange&, const FetchedRange&) = default;
 };
+
+/// The ranges of a journal's whole lines, in their order; other lines are passed over. Takes any
+/// bytes.
+std::vector<FetchedRange> ParseFetchJournal(std::string_view lines);
+
+/// As a line of a journal.
+std::string JournalLine(const FetchedRange& range);
 
 /// Which ranges of a fetch are in its files, as a text file that only grows:
 ///   <state>\n
@@ -52,7 +60,7 @@ class FetchJournal {
  private:
   FetchJournal(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 
-  void Read(std::string_view lines);
+  void Take(const std::vector<FetchedRange>& ranges);
 
   const std::string path_;
   std::map<std::pair<size_t, uint64_t>, FetchedRange> done_;  // by object and offset

@@ -98,7 +98,9 @@ Status CheckNames(const std::vector<store::StoredObject>& objects) {
             shown));
       }
     }
-    files.insert(object.name);
+    if (!files.insert(object.name).second) {
+      return Status::InvalidArgument(fmt::format("the store lists \"{}\" twice", shown));
+    }
   }
   return Status::Ok();
 }

@@ -16,7 +16,7 @@ bool CouldBeData(proto::DatasetFormat format, std::string_view name);
 
 /// Whether each can be a file below one folder, and beside the others. Objects are sorted by name.
 /// Errors: kInvalidArgument, a name with "." or ".." or nothing between its slashes, with control
-/// characters or longer than files' names are; one that is a file and a folder.
+/// characters or longer than files' names are; one that is a file and a folder, or there twice.
 Status CheckNames(const std::vector<store::StoredObject>& objects);
 
 }  // namespace ps::worker
