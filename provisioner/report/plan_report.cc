@@ -173,11 +173,15 @@ proto::Plan PlanOf(
     const FleetTraffic traffic = TrafficOf(problem, choice);
     plan.traffic = {traffic.bytes, traffic.bytes_across, choice.traffic_usd};
     const proto::Estimate trained = Interval(choice.seconds - start_s, residual, inside);
-    plan.seconds = {choice.seconds, trained.low + start_s, trained.high + start_s};
+    // Rounded, they still hold what they are of, where both ends are it.
+    plan.seconds = {
+        choice.seconds,
+        std::min(trained.low + start_s, choice.seconds),
+        std::max(trained.high + start_s, choice.seconds)};
     plan.usd = {
         choice.usd,
-        choice.usd * plan.seconds.low / choice.seconds,
-        choice.usd * plan.seconds.high / choice.seconds};
+        std::min(choice.usd * plan.seconds.low / choice.seconds, choice.usd),
+        std::max(choice.usd * plan.seconds.high / choice.seconds, choice.usd)};
   }
   plan.bottleneck = std::string(BottleneckName(choice.speed.bottleneck));
   plan.server_busy = choice.speed.server_busy;

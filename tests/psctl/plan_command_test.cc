@@ -105,6 +105,32 @@ TEST_F(PlanCommandTest, AsJsonItHasAllThatTheTableHas) {
   EXPECT_GE(plan->gains.size(), 8U);
 }
 
+// Where both ends of a range are its value, rounding had put one on the other side of it.
+TEST_F(PlanCommandTest, APlanAtLittleConfidenceCanBeRead) {
+  for (const char* const within : {"50m", "60m", "3h"}) {
+    for (const char* const confidence : {"0.1", "0.4", "0.5"}) {
+      ASSERT_EQ(
+          RunWith(
+              "plan",
+              {"--loss",
+               "0.8",
+               "--within",
+               within,
+               "--start-up",
+               "2m",
+               "--servers",
+               "m5.xlarge=1",
+               "--confidence",
+               confidence,
+               "--json"}),
+          0)
+          << err_;
+      const Result<proto::Plan> plan = proto::ParsePlan(out_, "plan.json");
+      EXPECT_TRUE(plan.ok()) << plan.status();
+    }
+  }
+}
+
 TEST_F(PlanCommandTest, WithoutAFeasibleFleetItNamesTheNearestGoals) {
   EXPECT_EQ(RunWith("plan", {"--loss", "0.8", "--within", "10m"}), run::kExitFailed);
   EXPECT_THAT(out_, IsEmpty());
