@@ -87,15 +87,25 @@ bool HasSeveralMinibatches(const SpeedModel& speed) {
   return std::ranges::adjacent_find(names) != names.end();
 }
 
-std::string FleetText(const std::vector<proto::PlanWorkers>& workers, bool names_minibatches) {
+std::string FleetText(
+    const std::vector<proto::PlanWorkers>& workers,
+    bool names_minibatches,
+    const std::vector<std::string>& zoned) {
   const auto is_on_demand = [](const proto::PlanWorkers& some) {
     return some.market == proto::Market::kOnDemand;
   };
   const bool is_all_on_demand = std::ranges::all_of(workers, is_on_demand);
+  const auto is_alike = [](const proto::PlanWorkers& a, const proto::PlanWorkers& b) {
+    return a.instance_type == b.instance_type && a.market == b.market && a.minibatch == b.minibatch;
+  };
   std::string text;
   for (const proto::PlanWorkers& some : workers) {
+    const auto alike = std::ranges::count_if(
+        workers, [&](const proto::PlanWorkers& other) { return is_alike(some, other); });
+    const bool is_zoned = alike > 1 || std::ranges::count(zoned, some.instance_type) > 0;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", some.count, some.instance_type);
     text += names_minibatches ? fmt::format(":{}", some.minibatch) : "";
+    text += is_zoned && !some.zone.empty() ? " in " + some.zone : "";
     text += is_on_demand(some) && !is_all_on_demand ? " (on demand)" : "";
   }
   return text + (is_all_on_demand ? ", on demand" : "");

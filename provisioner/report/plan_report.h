@@ -26,7 +26,10 @@ std::string OverpromiseText(
 
 /// "2 p3.2xlarge, 4 g3.8xlarge (on demand)", or "2 p3.2xlarge, on demand" when all are;
 /// `names_minibatches`: "2 p3.2xlarge:512".
-std::string FleetText(const std::vector<proto::PlanWorkers>& workers, bool names_minibatches);
+std::string FleetText(
+    const std::vector<proto::PlanWorkers>& workers,
+    bool names_minibatches,
+    const std::vector<std::string>& zoned = {});
 
 /// Whether a type is there with several minibatches, so that its name alone does not tell.
 bool HasSeveralMinibatches(const SpeedModel& speed);

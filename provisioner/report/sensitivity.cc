@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -40,7 +41,8 @@ void AddChanged(
   }
   JobModels changed = std::move(models).value();
   const Result<PlanProblem> problem = MakePlanProblem(catalog, changed, input.setup);
-  if (problem.ok()) {
+  // Where the zones of a type are offers of their own, as in no other problem, nothing is said.
+  if (problem.ok() && problem->offers.size() == choice.counts.size()) {
     FleetJudge judge(*problem);
     AddGain(change, judge.Judge(choice.counts, choice.server_offer, choice.server_hosts), gains);
   }
@@ -59,14 +61,19 @@ std::vector<proto::PlanGain> WhatMoreBuys(
     if (!judge.HasMemory(WorkersOf(counts), choice.server_offer, choice.server_hosts)) {
       continue;
     }
-    const bool is_second =
-        i > 0 && problem.offers[i - 1].worker_class == problem.offers[i].worker_class;
-    const auto k = static_cast<size_t>(problem.offers[i].worker_class);
+    const Offer& offer = problem.offers[i];
+    const bool is_second = i > 0 && offer.market == proto::Market::kOnDemand &&
+                           problem.offers[i - 1].worker_class == offer.worker_class;
+    const bool is_zoned =
+        std::ranges::count_if(problem.offers, [&](const Offer& other) {
+          return other.worker_class == offer.worker_class && other.market == offer.market;
+        }) > 1;
+    const auto k = static_cast<size_t>(offer.worker_class);
     const auto samples = static_cast<int>(problem.speed->classes()[k].samples);
     AddGain(
         "one more " + problem.speed->classes()[k].name +
             (names_minibatches ? fmt::format(":{}", samples) : "") +
-            (is_second ? ", on demand" : ""),
+            (is_zoned ? " in " + offer.zone : "") + (is_second ? ", on demand" : ""),
         judge.Judge(counts, choice.server_offer, choice.server_hosts),
         &gains);
   }

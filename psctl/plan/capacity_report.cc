@@ -9,122 +9,239 @@
 #include "ps/base/file.h"
 #include "ps/base/text.h"
 #include "psctl/traces/replay_command.h"
-#include "run/planning/spot_capacity.h"
+#include "run/planning/capacity_addition.h"
+#include "run/planning/spot_traces.h"
 
 namespace ps::psctl {
 namespace {
 
 constexpr size_t kCapacityBytesMax = size_t{64} << 20;
+constexpr size_t kTracesMax = 64;
 
-std::string TypeOf(const provisioner::PlanProblem& problem, size_t offer) {
+const std::string& TypeOf(const provisioner::PlanProblem& problem, size_t offer) {
   return problem.speed->classes()[static_cast<size_t>(problem.offers[offer].worker_class)].name;
 }
 
-/// The spot offer of the type that the fleet has, or else its first one; nothing when none is.
-Result<size_t> OfferOf(
-    const provisioner::PlanProblem& problem,
-    const provisioner::FleetChoice& choice,
-    const std::string& type) {
-  size_t found = problem.offers.size();
-  for (size_t i = problem.offers.size(); i-- > 0;) {
-    if (problem.offers[i].market == proto::Market::kSpot && TypeOf(problem, i) == type &&
-        (found == problem.offers.size() || choice.counts[found] == 0)) {
-      found = i;
-    }
+/// "TYPE@ZONE=TRACE", without what the trace says. Errors: kInvalidArgument.
+Result<std::pair<run::SpotTrace, std::string>> ParseCapacity(const std::string& text) {
+  const size_t equals = text.find('=');
+  const size_t at = text.substr(0, equals).find('@');
+  const bool has_zone = at != std::string::npos;
+  const std::string type = text.substr(0, has_zone ? at : equals);
+  const std::string zone =
+      has_zone && equals != std::string::npos ? text.substr(at + 1, equals - at - 1) : "";
+  if (equals == std::string::npos || equals + 1 == text.size() || type.empty() ||
+      (has_zone && zone.empty())) {
+    return Status::InvalidArgument(fmt::format(
+        "--capacity wants TYPE=TRACE or TYPE@ZONE=TRACE, as in p3.2xlarge=p3.csv; got '{}'",
+        Printable(text)));
   }
-  return found < problem.offers.size()
-             ? Result<size_t>(found)
-             : Status::InvalidArgument(fmt::format(
-                   "--capacity is of spot machines of {}, which are not on offer: the profile has "
-                   "no figures of it, the catalog no spot price, or --types leaves it out",
-                   Printable(type)));
+  return std::pair(run::SpotTrace{type, zone, {}}, text.substr(equals + 1));
 }
 
-proto::PlanCapacity CapacityOf(const run::CapacityOutlook& outlook, bool has_limit) {
+run::TraceProblem TracesOf(const run::Planning& planning, const run::SpotCapacity& capacity) {
   return {
-      .spare = {},
-      .in_time = has_limit ? outlook.in_time : outlook.reached,
-      .seconds = outlook.seconds,
-      .usd = outlook.usd,
-      .revoked = outlook.revocations};
+      .problem = planning.problem,
+      .capacity = capacity,
+      .objective = planning.objective,
+      .zoned = planning.zoned};
+}
+
+proto::PlanCapacity RowOf(
+    const run::Planning& planning,
+    const provisioner::FleetChoice& choice,
+    const run::CapacityOutlook& outlook,
+    const std::string& change) {
+  proto::PlanCapacity row;
+  row.change = change;
+  row.workers = run::AlternativeOf(planning.problem, planning.profile, choice, "").workers;
+  row.in_goal = outlook.in_goal;
+  row.reached = outlook.reached;
+  row.seconds = outlook.seconds;
+  row.usd = outlook.usd;
+  row.revoked = outlook.revocations;
+  return row;
+}
+
+void NameSpare(const run::Planning& planning, size_t pool, proto::PlanCapacity* row) {
+  row->spare = planning.spot_traces[pool].type;
+  row->zone = planning.spot_traces[pool].zone;
+}
+
+bool Uses(const provisioner::FleetChoice& choice, const run::SpotPool& pool) {
+  return std::ranges::any_of(pool.offers, [&](size_t offer) { return choice.counts[offer] > 0; });
+}
+
+bool IsSame(const provisioner::FleetChoice& a, const provisioner::FleetChoice& b) {
+  return a.counts == b.counts && a.server_offer == b.server_offer &&
+         a.server_hosts == b.server_hosts;
+}
+
+void AddPoints(
+    const run::Planning& planning,
+    const run::SpotCapacity& capacity,
+    const provisioner::FleetChoice& choice,
+    const run::CapacityOutlook& outlook,
+    proto::PlanCapacity* row) {
+  for (size_t p = 0; p < capacity.pools().size(); ++p) {
+    const run::SpotPool& pool = capacity.pools()[p];
+    if (!Uses(choice, pool)) {
+      continue;
+    }
+    const run::SpotTrace& trace = planning.spot_traces[p];
+    for (const run::PoolPoint& point : outlook.points) {
+      row->points.push_back({trace.type, trace.zone, point.at_s, point.working[p]});
+    }
+  }
+}
+
+/// "each run of 100 along the traces, in windows of 2h 00m; 412 fleets followed, ..."
+std::string HowText(const TracedPlan& traced) {
+  std::string text = fmt::format(
+      "capacity: {} along the traces, each followed for {}; types without a trace are taken to be "
+      "there, and the past to come again",
+      Plural(static_cast<uint64_t>(traced.capacity->windows()), "run"),
+      FormatDuration(traced.capacity->window_s()));
+  if (!traced.chosen) {
+    return text + "; the strategy chose without them";
+  }
+  const run::TraceAnswer& chosen = *traced.chosen;
+  return text + fmt::format(
+                    "; {} followed, {} judged by bounds{}",
+                    Plural(chosen.followed, "fleet"),
+                    FormatCount(chosen.seen - std::min(chosen.seen, chosen.followed)),
+                    chosen.certainty == proto::Certainty::kBestFound
+                        ? ", but not all that there are: a better one may exist"
+                        : ", all that there are");
 }
 
 }  // namespace
 
-Result<std::vector<CapacityTrace>> ReadCapacity(const run::PlanCommand& command) {
-  std::vector<CapacityTrace> traces;
+Result<std::vector<run::SpotTrace>> ReadCapacity(const run::PlanCommand& command) {
+  std::vector<run::SpotTrace> traces;
+  if (command.capacities.empty()) {
+    return traces;
+  }
+  if (!command.has_within && !command.has_budget) {
+    return Status::InvalidArgument(
+        "--capacity tells the chance to keep a goal, and there is none: give --within, --budget or "
+        "both");
+  }
+  if (command.capacities.size() > kTracesMax) {
+    return Status::InvalidArgument(
+        fmt::format("--capacity: at most {} traces can be followed", kTracesMax));
+  }
+  PS_ASSIGN(const double unit_s, SecondsOfUnit(command.unit));
+  PS_ASSIGN(const GapRule gaps, GapRuleOf(command.gaps));
   for (const std::string& text : command.capacities) {
-    const size_t equals = text.find('=');
-    if (equals == 0 || equals == std::string::npos || equals + 1 == text.size()) {
-      return Status::InvalidArgument(fmt::format(
-          "--capacity wants TYPE=TRACE, as in p3.2xlarge=p3.csv; got '{}'", Printable(text)));
-    }
-    CapacityTrace some = {text.substr(0, equals), {}};
-    if (std::ranges::count(traces, some.type, &CapacityTrace::type) > 0) {
-      return Status::InvalidArgument(
-          fmt::format("--capacity names {} twice", Printable(some.type)));
-    }
-    const std::string path = text.substr(equals + 1);
-    PS_ASSIGN(const double unit_s, SecondsOfUnit(command.unit));
-    PS_ASSIGN(const GapRule gaps, GapRuleOf(command.gaps));
-    PS_ASSIGN(const std::string lines, ReadFile(path, kCapacityBytesMax));
-    PS_ASSIGN(some.trace, ParseTrace(lines, path, unit_s, gaps));
+    PS_ASSIGN(auto parsed, ParseCapacity(text));
+    auto& [some, path] = parsed;
     traces.push_back(std::move(some));
+    PS_TRY(run::CheckSpotTraces(traces));
+    PS_ASSIGN(const std::string lines, ReadFile(path, kCapacityBytesMax));
+    PS_ASSIGN(const AvailabilityTrace trace, ParseTrace(lines, path, unit_s, gaps));
+    for (const TraceStep& step : trace.steps) {
+      traces.back().steps.push_back({step.at_s, step.nodes});
+    }
+    traces.back().end_s = trace.end_s;
   }
   return traces;
 }
 
-Status AddCapacity(
-    const std::vector<CapacityTrace>& traces,
+Result<TracedPlan> FollowTraces(
+    const run::PlanCommand& command,
     const run::Planning& planning,
+    provisioner::PlanAnswer* answer) {
+  TracedPlan traced;
+  if (command.spot_traces.empty()) {
+    return traced;
+  }
+  traced.without = answer->best.front();
+  const double within_s = planning.problem.goal.seconds_max;
+  PS_ASSIGN(
+      traced.capacity,
+      run::MakeSpotCapacity(planning, std::isfinite(within_s) ? within_s : traced.without.seconds));
+  if (!run::ChoosesByTraces(command)) {
+    return traced;
+  }
+  PS_ASSIGN(traced.chosen, run::SolveAlongTraces(TracesOf(planning, *traced.capacity)));
+  const run::TraceAnswer& chosen = *traced.chosen;
+  if (chosen.best.empty() && !chosen.is_stopped) {
+    return Status::InvalidArgument(
+        "--capacity: along the traces there never is a machine of any type on offer; offer other "
+        "types (--types), or machines on demand (--market both)");
+  }
+  if (chosen.best.empty()) {
+    traced.chosen.reset();  // stopped before the first one: what there is without the traces
+    answer->is_stopped = true;
+    return traced;
+  }
+  answer->best.clear();
+  for (const run::FollowedFleet& fleet : chosen.best) {
+    answer->best.push_back(fleet.choice);
+  }
+  answer->fleets_evaluated += chosen.seen;
+  answer->certainty = std::min(answer->certainty, chosen.certainty);
+  answer->usd_bound = 0;  // that of plans without the traces
+  answer->is_stopped = answer->is_stopped || chosen.is_stopped;
+  return traced;
+}
+
+void AddCapacity(
+    const run::Planning& planning,
+    const TracedPlan& traced,
     const provisioner::FleetChoice& choice,
     proto::Plan* plan) {
-  if (traces.empty()) {
-    return Status::Ok();
+  if (traced.capacity == nullptr) {
+    return;
   }
-  const provisioner::PlanProblem& problem = planning.problem;
-  std::vector<run::SpotPool> pools;
-  std::vector<run::SpotPool> spares;
-  for (const CapacityTrace& some : traces) {
-    PS_ASSIGN(const size_t offer, OfferOf(problem, choice, some.type));
-    if (some.trace.end_s < choice.seconds) {
-      return Status::InvalidArgument(fmt::format(
-          "--capacity: the trace of {} is of {}, and the plan takes {}: give a longer one",
-          Printable(some.type),
-          FormatDuration(some.trace.end_s),
-          FormatDuration(choice.seconds)));
-    }
-    run::SpotPool pool = {offer, {}, some.trace.end_s};
-    for (const TraceStep& step : some.trace.steps) {
-      pool.steps.push_back({step.at_s, step.nodes});
-    }
-    (choice.counts[offer] > 0 ? pools : spares).push_back(std::move(pool));
+  const run::SpotCapacity& capacity = *traced.capacity;
+  const auto add = [&](const provisioner::FleetChoice& fleet,
+                       const run::CapacityOutlook& outlook,
+                       const char* change) -> proto::PlanCapacity& {
+    return plan->capacity.emplace_back(RowOf(planning, fleet, outlook, change));
+  };
+  const run::CapacityOutlook outlook = capacity.Expect(choice);
+  AddPoints(planning, capacity, choice, outlook, &add(choice, outlook, ""));
+  if (!IsSame(choice, traced.without)) {
+    add(traced.without, capacity.Expect(traced.without), "without_traces");
   }
-  if (pools.empty()) {
+  if (const auto addition = run::BestAddition(TracesOf(planning, capacity), {choice, outlook})) {
+    proto::PlanCapacity& row = add(
+        addition->fleet.choice, addition->fleet.outlook, addition->taken > 0 ? "swapped" : "added");
+    NameSpare(planning, addition->pool, &row);
+    row.spares = addition->added;
+    row.taken = addition->taken;
+    row.taken_of = addition->taken > 0 ? TypeOf(planning.problem, addition->from) : "";
+  }
+  bool has_pools = false;
+  for (size_t p = 0; p < capacity.pools().size(); ++p) {
+    has_pools = has_pools || Uses(choice, capacity.pools()[p]);
+  }
+  for (size_t p = 0; p < capacity.pools().size() && has_pools; ++p) {
+    if (!Uses(choice, capacity.pools()[p])) {
+      proto::PlanCapacity& row = add(choice, capacity.Expect(choice, p), "stands_in");
+      NameSpare(planning, p, &row);
+    }
+  }
+  if (!has_pools) {
     plan->notes.push_back("the plan has no spot machines of the types that --capacity names");
-    return Status::Ok();
   }
-  const double limit_s = problem.goal.seconds_max;
-  const run::PoolTimes times = {choice.start_s, planning.outlook.detect_s};
-  run::SpotCapacity capacity(problem, pools, times);
-  const run::CapacityOutlook outlook = capacity.Expect(choice, limit_s);
-  plan->capacity.push_back(CapacityOf(outlook, std::isfinite(limit_s)));
-  for (const run::PoolPoint& point : outlook.points) {
-    for (const run::SpotPool& pool : pools) {
-      plan->capacity.back().points.push_back(
-          {TypeOf(problem, pool.offer), point.at_s, point.working[pool.offer]});
-    }
-  }
-  for (const run::SpotPool& spare : spares) {
-    plan->capacity.push_back(
-        CapacityOf(capacity.Expect(choice, limit_s, &spare), std::isfinite(limit_s)));
-    plan->capacity.back().spare = TypeOf(problem, spare.offer);
-  }
-  plan->notes.push_back(fmt::format(
-      "capacity: of {} along the traces; types without a trace are taken to be there, and the past "
-      "to come again",
-      Plural(static_cast<uint64_t>(outlook.beginnings), "beginning")));
-  return Status::Ok();
+  plan->notes.push_back(HowText(traced));
+  plan->traces = {
+      .windows = capacity.windows(),
+      .window_s = capacity.window_s(),
+      .is_chosen_by = traced.chosen.has_value(),
+      .is_kept = outlook.in_goal >= planning.problem.goal.confidence - 1e-9,
+      .fleets_seen = traced.chosen ? static_cast<int>(traced.chosen->seen) : 0,
+      .fleets_followed = traced.chosen ? static_cast<int>(traced.chosen->followed) : 0};
+}
+
+std::string MissedText(const TracedPlan& traced, double confidence) {
+  return fmt::format(
+      "no fleet keeps the goal along the traces at {}: this one most likely does, at {}",
+      FormatPercent(confidence, 0),
+      FormatPercent(traced.chosen->best.front().outlook.in_goal, 0));
 }
 
 }  // namespace ps::psctl

@@ -85,6 +85,9 @@ std::vector<proto::PlanAlternative> IfPricesDouble(
   }
   std::vector<proto::PlanAlternative> plans = {
       run::AlternativeOf(*problem, planning.profile, same, "the same fleet")};
+  if (run::ChoosesByTraces(command)) {
+    return plans;  // what would be chosen without the traces is another question
+  }
   const Result<provisioner::PlanAnswer> answer = run::SolveProblem(command, planning, *problem);
   if (answer.ok() && !answer->best.empty() && !answer->is_stopped) {
     const provisioner::FleetChoice& best = answer->best.front();
@@ -138,9 +141,14 @@ void AddCheaper(const run::PlanCommand& command, const run::Planning& planning, 
 
 /// The next best fleets, the one on demand, and what quotas cost.
 void AddDearer(
-    const run::Planning& planning, const provisioner::PlanAnswer& answer, proto::Plan* plan) {
+    const run::PlanCommand& command,
+    const run::Planning& planning,
+    const provisioner::PlanAnswer& answer,
+    proto::Plan* plan) {
   const provisioner::FleetChoice& choice = answer.best.front();
-  plan->quotas = provisioner::WhatQuotaBuys(planning.problem, choice);
+  if (!run::ChoosesByTraces(command)) {
+    plan->quotas = provisioner::WhatQuotaBuys(planning.problem, choice);
+  }
   plan->bottleneck = provisioner::BindingBottleneck(choice, plan->quotas);
   for (size_t i = 1; i < answer.best.size(); ++i) {
     plan->alternatives.push_back(
@@ -162,8 +170,8 @@ proto::Plan ComparedPlan(
   const provisioner::FleetChoice& choice = answer.best.front();
   proto::Plan plan = run::PlanOf(planning, choice, command.strategy);
   if (planning.objective == proto::Objective::kCost) {
-    AddDearer(planning, answer, &plan);
-  } else {
+    AddDearer(command, planning, answer, &plan);
+  } else if (!run::ChoosesByTraces(command)) {
     AddCheaper(command, planning, &plan);
   }
   plan.if_prices_double = IfPricesDouble(command, planning, choice);

@@ -127,6 +127,17 @@ int Refuse(const run::Console& console, const Status& why) {
                                                 : run::Misuse(console, why);
 }
 
+/// Types whose zones are told apart.
+std::vector<std::string> ZonedTypes(const run::PlanCommand& command) {
+  std::vector<std::string> types;
+  for (const run::SpotTrace& trace : command.spot_traces) {
+    if (!trace.zone.empty()) {
+      types.push_back(trace.type);
+    }
+  }
+  return types;
+}
+
 /// Writes the files that were asked for, then the plan as text or JSON.
 int Tell(
     const run::PlanCommand& command,
@@ -153,7 +164,8 @@ int Tell(
       {.has_held = !planning.input.setup.held.empty(),
        .dropped = DroppedText(planning.problem, choice),
        .names_minibatches = provisioner::HasSeveralMinibatches(*planning.problem.speed),
-       .width_max = console.out_width}));
+       .width_max = console.out_width,
+       .zoned = ZonedTypes(command)}));
   if (command.explains) {
     console.out(
         "\n" + RenderExplanation(planning.catalog, planning.problem, choice, console.out_width));
@@ -178,17 +190,20 @@ int RunPlan(const run::PlanCommand& given, const std::string& today, const run::
   if (!several.ok()) {
     return run::Misuse(console, several.status());
   }
-  const run::PlanCommand& command = *several;
+  run::PlanCommand command = *several;
   if (command.strategy == run::kDeepVmStrategy) {
     return RunDeepVmPlan(command, console);
   }
   if (command.strategy == run::kParcaeStrategy) {
     return RunParcaePlan(command, console);
   }
-  const Result<std::vector<CapacityTrace>> capacity = ReadCapacity(command);
-  if (!capacity.ok()) {
-    return run::Misuse(console, capacity.status());
+  Result<std::vector<run::SpotTrace>> traces = ReadCapacity(command);
+  if (!traces.ok()) {
+    return run::Misuse(console, traces.status());
   }
+  command.spot_traces = *std::move(traces);
+  // Traces tell who is revoked.
+  command.ignores_revocations = command.ignores_revocations || run::ChoosesByTraces(command);
   auto prepared = std::make_unique<run::Planning>(today);
   Duration effort{};
   if (const Status ready = run::PreparePlan(command, prepared.get(), &effort); !ready.ok()) {
@@ -202,7 +217,7 @@ int RunPlan(const run::PlanCommand& given, const std::string& today, const run::
     return Refuse(console, plans.status());
   }
   const run::Planning& planning = *plans->front().planning;
-  const provisioner::PlanAnswer& answer = plans->front().answer;
+  provisioner::PlanAnswer answer = plans->front().answer;
   if (answer.best.empty()) {
     watch.Finish();
     console.err("psctl: " + RenderInfeasible(answer.infeasible, planning.problem.goal));
@@ -211,25 +226,31 @@ int RunPlan(const run::PlanCommand& given, const std::string& today, const run::
     }
     return run::kExitFailed;
   }
+  const Result<TracedPlan> traced = FollowTraces(command, planning, &answer);
+  if (!traced.ok()) {
+    watch.Finish();
+    return run::Misuse(console, traced.status());
+  }
   const provisioner::FleetChoice& choice = answer.best.front();
   proto::Plan plan = ComparedPlan(command, planning, answer);
   AddOtherExchanges(command, *plans, &plan);
-  if (const run::NextProfile next = run::NextToProfile(command, planning, choice);
-      !next.instance_type.empty()) {
+  const run::NextProfile next = run::ChoosesByTraces(command)
+                                    ? run::NextProfile()
+                                    : run::NextToProfile(command, planning, choice);
+  if (!next.instance_type.empty()) {
     plan.notes.insert(plan.notes.begin(), NextText(next));
   }
-  if (const Status added = AddCapacity(*capacity, planning, choice, &plan); !added.ok()) {
-    watch.Finish();
-    return run::Misuse(console, added);
-  }
+  AddCapacity(planning, *traced, choice, &plan);
   watch.Finish();
   if (!watch.reason().empty()) {
     plan.notes.push_back(watch.reason() + ": what it is compared with may be incomplete");
   }
-  const bool is_met = planning.objective == proto::Objective::kThroughputPerHour ||
-                      MeetsGoal(planning.problem, choice);
+  const bool is_met = traced->chosen ? traced->chosen->is_kept
+                                     : planning.objective == proto::Objective::kThroughputPerHour ||
+                                           MeetsGoal(planning.problem, choice);
   if (!is_met) {
-    plan.notes.insert(plan.notes.begin(), MissText(plan));
+    plan.notes.insert(
+        plan.notes.begin(), traced->chosen ? MissedText(*traced, plan.confidence) : MissText(plan));
     console.err("psctl: " + plan.notes.front() + "\n");
   }
   const int exit_code = Tell(command, planning, choice, plan, console);

@@ -133,8 +133,10 @@ void AddAvailability(run::PlanCommand* command, Arguments* arguments) {
       ->Add(
           "--capacity",
           &command->capacities,
-          "Spot machines of a type that could be had, as recorded: chances to be in time")
-      .Value("TYPE=TRACE");
+          "Spot machines of a type, or of it in a zone, that could be had, as recorded: the plan "
+          "is "
+          "the cheapest that keeps its goal along them at --confidence")
+      .Value("TYPE[@ZONE]=TRACE");
   arguments->Add("--at", &command->at, "Now, in the trace, as in 5h30m; its end if absent");
   arguments
       ->Add("--history", &command->history, "Of parcae, instead of a trace: counts, as in 12,11,13")

@@ -8,6 +8,7 @@
 #include "provisioner/report/plan_report.h"
 #include "ps/base/text.h"
 #include "ps/json/json_writer.h"
+#include "psctl/view/capacity_view.h"
 #include "run/report/tables.h"
 
 namespace ps::psctl {
@@ -108,7 +109,7 @@ std::string RenderFleets(
   for (const proto::PlanAlternative& some : fleets) {
     std::vector<std::string> cells = {
         some.kind,
-        provisioner::FleetText(some.workers, options.names_minibatches),
+        provisioner::FleetText(some.workers, options.names_minibatches, options.zoned),
         provisioner::ServersText(some.servers),
         RateText(some.samples_per_s.value)};
     if (has_loss) {
@@ -180,29 +181,6 @@ std::string RenderHoursAhead(const proto::Plan& plan, const PlanViewOptions& opt
   return table.Render(options.width_max);
 }
 
-/// What it comes to along traces of spot machines.
-std::string RenderCapacity(const proto::Plan& plan, const PlanViewOptions& options) {
-  run::Table chances(
-      {{"by the spot machines that could be had", run::Align::kLeft},
-       {plan.seconds_max > 0 ? "in time" : "gets there"},
-       {"revoked"},
-       {"time"},
-       {"USD"}});
-  for (const proto::PlanCapacity& some : plan.capacity) {
-    chances.AddRow(
-        {some.spare.empty() ? "the fleet" : "with " + some.spare + " for what lacks",
-         PercentText(some.in_time),
-         FormatFixed(some.revoked, 1),
-         some.seconds > 0 ? FormatDuration(some.seconds) : "-",
-         some.seconds > 0 ? FormatUsd(some.usd) : "-"});
-  }
-  run::Table fleet({{"working, in the mean", run::Align::kLeft}, {"after"}, {"workers"}});
-  for (const proto::PlanCapacityPoint& point : plan.capacity.front().points) {
-    fleet.AddRow({point.instance_type, FormatDuration(point.at_s), FormatFixed(point.working, 2)});
-  }
-  return chances.Render(options.width_max) + "\n" + fleet.Render(options.width_max);
-}
-
 /// What the plan is compared with, and what would change it.
 std::string RenderTables(const proto::Plan& plan, const PlanViewOptions& options) {
   std::string text;
@@ -249,7 +227,8 @@ std::string PartText(const proto::Plan& plan, bool is_held, const PlanViewOption
     part.back().count = is_held ? workers.held : workers.count - workers.held;
   }
   std::erase_if(part, [](const proto::PlanWorkers& workers) { return workers.count <= 0; });
-  return part.empty() ? "none" : provisioner::FleetText(part, options.names_minibatches);
+  return part.empty() ? "none"
+                      : provisioner::FleetText(part, options.names_minibatches, options.zoned);
 }
 
 /// "as int8 to the servers, as bf16 back"; empty where the job's own are kept.
@@ -293,7 +272,7 @@ std::string TrafficText(const proto::PlanTraffic& traffic) {
 std::string RenderPlan(const proto::Plan& plan, const PlanViewOptions& options) {
   std::vector<std::pair<std::string, std::string>> pairs = {
       {"job", plan.job},
-      {"workers", provisioner::FleetText(plan.workers, options.names_minibatches)},
+      {"workers", provisioner::FleetText(plan.workers, options.names_minibatches, options.zoned)},
       {"zones", provisioner::ZonesText(plan.workers)},
       {"servers", provisioner::ServersText(plan.servers)},
       {"samples/s", Spread(plan.samples_per_s, RateText)}};

@@ -9,10 +9,11 @@
 namespace ps::psctl {
 
 struct PlanViewOptions {
-  bool has_held = false;           // tell which of the fleet runs already and what is new
-  std::string dropped = {};        // of what runs, with that; empty: nothing
-  bool names_minibatches = false;  // of all workers: some type may be used with several
-  size_t width_max = 0;            // 0: as wide as it is
+  bool has_held = false;                // tell which of the fleet runs already and what is new
+  std::string dropped = {};             // of what runs, with that; empty: nothing
+  bool names_minibatches = false;       // of all workers: some type may be used with several
+  size_t width_max = 0;                 // 0: as wide as it is
+  std::vector<std::string> zoned = {};  // types whose zones are named
 };
 
 /// A plan or a prediction for people.

@@ -5,6 +5,7 @@
 
 #include "run/planning/planning_files.h"
 #include "run/planning/run_facts.h"
+#include "run/planning/spot_traces.h"
 
 namespace ps::run {
 
@@ -49,7 +50,8 @@ struct PlanCommand {
   std::string gaps;         // hold, none, cut: of times in which nobody polled; empty: an error
   std::string at;           // now, in the trace; empty: its end
   std::string interval = "60s";         // from one count to the next
-  std::vector<std::string> capacities;  // TYPE=TRACE: spot machines that could be had
+  std::vector<std::string> capacities;  // TYPE[@ZONE]=TRACE: spot machines that could be had
+  std::vector<SpotTrace> spot_traces;   // these, as they were read
   std::vector<std::string> types;       // empty: all
   std::vector<std::string> without;     // workers and servers that are not used
   std::vector<std::string> quotas;

@@ -252,6 +252,10 @@ bool CountsRevocations(const PlanCommand& command) {
   return command.strategy == "exact" && !command.ignores_revocations;
 }
 
+bool ChoosesByTraces(const PlanCommand& command) {
+  return command.strategy == "exact" && !command.spot_traces.empty();
+}
+
 Status PreparePlan(const PlanCommand& command, Planning* planning, Duration* effort) {
   PS_TRY(CheckStrategy(command.strategy));
   if (!command.trace_path.empty() || !command.history.empty() || !command.at.empty()) {
@@ -264,6 +268,7 @@ Status PreparePlan(const PlanCommand& command, Planning* planning, Duration* eff
   PS_TRY(ChooseMarket(command, &planning->input.setup));
   PS_TRY(ParseGoal(command, planning));
   planning->measured = command.measured;
+  planning->spot_traces = command.spot_traces;
   PS_TRY(PreparePlanning(command.common, planning));
   if (planning->problem.loss == nullptr && command.common.loss > 0) {
     return Status::InvalidArgument(fmt::format(

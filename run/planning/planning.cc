@@ -414,6 +414,7 @@ Status MakeProblem(const PlanningCommand& command, Planning* planning) {
     PS_TRY(MeasurePace(planning));
   }
   CountStart(planning);
+  PS_TRY(NarrowToTracedZones(planning->spot_traces, &planning->catalog, &planning->notes));
   PS_ASSIGN(
       planning->models,
       provisioner::BuildJobModels(planning->catalog, planning->profile, input.models));
@@ -425,6 +426,8 @@ Status MakeProblem(const PlanningCommand& command, Planning* planning) {
         "nothing is on offer: none of the types that the profile knows is sold as spot; "
         "try --market both");
   }
+  PS_ASSIGN(
+      planning->zoned, SplitByZones(planning->spot_traces, planning->catalog, &planning->problem));
   planning->problem.answers_max = kAnswers;
   return Status::Ok();
 }

@@ -16,6 +16,8 @@
 #include "ps/proto/files/plan.h"
 #include "ps/proto/files/profile.h"
 #include "run/planning/plan_request.h"
+#include "run/planning/spot_traces.h"
+#include "run/planning/trace_problem.h"
 
 namespace ps::run {
 
@@ -51,6 +53,8 @@ struct Planning {
   std::string mode = "async";          // of the job
   double held_bytes_max = kHeldBytes;  // of a server host, as the job says (servers.held_mib)
   // For a plan.
+  std::vector<SpotTrace> spot_traces;  // of spot machines that could be had; the caller's to fill
+  std::vector<ZonedType> zoned;        // types of `problem` whose zones are told apart for these
   proto::Objective objective = proto::Objective::kCost;
   provisioner::OutlookSetup outlook;
 };
@@ -77,6 +81,10 @@ double ComputingShare(
 
 /// Whether fleets are compared by what they cost with revocations.
 bool CountsRevocations(const PlanCommand& command);
+
+/// Whether the fleet is chosen by the command's traces (SolveAlongTraces), beside what is chosen
+/// without them.
+bool ChoosesByTraces(const PlanCommand& command);
 
 /// As SolveProblem, by another objective.
 Result<provisioner::PlanAnswer> SolveFor(

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <queue>
-#include <utility>
 
 #include "provisioner/model/prediction_interval.h"
 #include "provisioner/planner/fleet_judge.h"
 #include "provisioner/planner/zone_prices.h"
+#include "ps/base/check.h"
+#include "run/planning/held_pool.h"
 
 namespace ps::run {
 namespace {
@@ -18,255 +17,272 @@ using provisioner::FleetChoice;
 using provisioner::PlanProblem;
 using provisioner::SpotMachine;
 
-constexpr double kForever = std::numeric_limits<double>::infinity();
-constexpr double kSecondsPerHour = 3600;
-constexpr uint64_t kSeed = 1;  // draws who goes when a count falls
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kHourSeconds = 3600;
+constexpr uint64_t kVictimSeed = 1;  // draws who goes when a count falls
 constexpr int kPoints = 6;
-// A run is followed for so many times the goal's time, or else the plan's.
-constexpr double kFollowed = 2;
+constexpr double kFollowed = 2;  // times the limit, where the trace is long enough
+// Bounds are sums in another order than what they bound.
+constexpr double kBoundSlack = 1e-9;
 
-/// What is left of a pool's steps from `begin_s` on.
-std::vector<CapacityStep> StepsFrom(const SpotPool& pool, double begin_s) {
-  std::vector<CapacityStep> steps;
-  for (const CapacityStep& step : pool.steps) {
-    if (step.at_s <= begin_s) {
-      steps = {{0, step.nodes}};
-    } else {
-      steps.push_back({step.at_s - begin_s, step.nodes});
+/// The machines that could be had in a window, in times since its beginning.
+std::vector<SpotMachine> MachinesIn(
+    std::span<const SpotMachine> all, double begin_s, double window_s) {
+  std::vector<SpotMachine> some;
+  for (const SpotMachine& one : all) {
+    if (one.end_s > begin_s && one.begin_s < begin_s + window_s) {
+      some.push_back({std::max(one.begin_s - begin_s, 0.0), one.end_s - begin_s});
     }
   }
-  return steps;
+  return some;
 }
-
-/// The machines of one pool while a run goes on.
-class HeldPool {
- public:
-  HeldPool(const SpotPool& pool, double begin_s)
-      : offer_(pool.offer),
-        machines_(provisioner::MachinesOf(StepsFrom(pool, begin_s), pool.end_s - begin_s, kSeed)) {}
-
-  size_t offer() const { return offer_; }
-
-  int held() const { return static_cast<int>(held_.size()); }
-
-  int WorkingAt(double now_s) const {
-    return static_cast<int>(
-        std::ranges::count_if(held_, [&](const Held& one) { return one.ready_s <= now_s; }));
-  }
-
-  /// Machines that are there and not held.
-  double NextChange(double now_s) const {
-    double next_s = begun_ < machines_.size() ? machines_[begun_].begin_s : kForever;
-    for (const size_t machine : free_) {
-      next_s = std::min(next_s, machines_[machine].end_s);
-    }
-    for (const Held& one : held_) {
-      next_s = std::min(next_s, machines_[one.machine].end_s);
-      next_s = one.ready_s > now_s ? std::min(next_s, one.ready_s) : next_s;
-    }
-    return next_s;
-  }
-
-  /// Lets those go that are gone by now, and finds those that have come. Returns how many of the
-  /// held ones that worked went, and how many that had yet to start.
-  std::pair<int, int> Pass(double now_s) {
-    std::erase_if(free_, [&](size_t machine) { return machines_[machine].end_s <= now_s; });
-    int worked = 0;
-    int started = 0;
-    std::erase_if(held_, [&](const Held& one) {
-      const bool is_gone = machines_[one.machine].end_s <= now_s;
-      worked += is_gone && one.ready_s < now_s ? 1 : 0;
-      started += is_gone && one.ready_s >= now_s ? 1 : 0;
-      return is_gone;
-    });
-    for (; begun_ < machines_.size() && machines_[begun_].begin_s <= now_s; ++begun_) {
-      if (machines_[begun_].end_s > now_s) {
-        free_.push_back(begun_);
-      }
-    }
-    return {worked, started};
-  }
-
-  /// Takes what is free until so many are held.
-  void Fill(int wanted, double ready_s) {
-    while (held() < wanted && !free_.empty()) {
-      held_.push_back({free_.front(), ready_s});
-      free_.erase(free_.begin());
-    }
-  }
-
-  /// Gives the newest back until so many are held.
-  void Shrink(int wanted) {
-    while (held() > std::max(wanted, 0)) {
-      free_.push_back(held_.back().machine);
-      held_.pop_back();
-    }
-  }
-
- private:
-  struct Held {
-    size_t machine = 0;
-    double ready_s = 0;
-  };
-
-  size_t offer_;
-  std::vector<SpotMachine> machines_;  // by begin
-  size_t begun_ = 0;
-  std::vector<size_t> free_;
-  std::vector<Held> held_;
-};
 
 }  // namespace
 
-SpotCapacity::SpotCapacity(const PlanProblem& problem, std::vector<SpotPool> pools, PoolTimes times)
-    : problem_(problem), pools_(std::move(pools)), times_(times) {}
+struct SpotCapacity::Fleet {
+  const FleetChoice& choice;
+  std::optional<size_t> spare;
+  std::vector<int> wanted;                        // per pool
+  int spare_most = 0;                             // of the spare pool
+  std::vector<double> usd_per_s;                  // of a machine, per pool
+  double usd_always_per_s = 0;                    // of what has no pool, servers among it
+  double usd_billed_s_min = 0;                    // of that: what it costs at least
+  std::vector<int> counts;                        // per class, of what has no pool
+  double deviation = 0;                           // of the time that the models say
+  std::map<std::vector<int>, double> rates = {};  // steps/s by what works of each pool
+};
 
-double SpotCapacity::StepsPerSecond(
-    const FleetChoice& choice, const std::vector<int>& working) const {
-  if (provisioner::WorkersOf(working) == 0) {
-    return 0;
+struct SpotCapacity::Run {
+  double seconds = 0;
+  double usd = 0;
+  double revocations = 0;
+  bool is_reached = false;
+  std::vector<std::vector<int>> points;  // what works of each pool
+};
+
+SpotCapacity::SpotCapacity(
+    const PlanProblem& problem,
+    std::vector<SpotPool> pools,
+    PoolTimes times,
+    double limit_s,
+    int windows_most)
+    : problem_(problem), pools_(std::move(pools)), times_(std::move(times)), limit_s_(limit_s) {
+  PS_CHECK(!pools_.empty() && times_.start_s.size() == problem_.offers.size());
+  double end_s = kNever;
+  for (const SpotPool& pool : pools_) {
+    end_s = std::min(end_s, pool.end_s);
   }
-  std::vector<int> counts(problem_.speed->classes().size(), 0);
-  for (size_t i = 0; i < working.size(); ++i) {
-    counts[static_cast<size_t>(problem_.offers[i].worker_class)] += working[i];
+  window_s_ = std::min({kFollowed * limit_s, (end_s + limit_s) / 2, end_s});
+  const double room_s = end_s - window_s_;
+  const int windows = room_s > 0 ? windows_most : 1;
+  for (int i = 0; i < windows; ++i) {
+    windows_.push_back({windows > 1 ? room_s * i / (windows - 1) : 0, {}});
   }
-  const provisioner::ServerOffer& server =
-      problem_.servers[static_cast<size_t>(choice.server_offer)];
-  return problem_.speed->Predict(counts, {choice.server_hosts, server.link_bytes_per_s})
-      .steps_per_s;
+  for (const SpotPool& pool : pools_) {
+    const std::vector<SpotMachine> all =
+        provisioner::MachinesOf(pool.steps, pool.end_s, kVictimSeed);
+    for (Window& window : windows_) {
+      window.machines.push_back(MachinesIn(all, window.begin_s, window_s_));
+    }
+  }
 }
 
-SpotCapacity::Run SpotCapacity::RunFrom(
-    const FleetChoice& choice,
-    std::span<const SpotPool> pools,
-    double begin_s,
-    double grid_s) const {
-  double end_s = kForever;
-  std::vector<HeldPool> held;
-  std::vector<bool> is_pool(choice.counts.size(), false);
-  int wanted_of_pools = 0;
-  for (size_t p = 0; p < pools.size(); ++p) {
-    end_s = std::min(end_s, pools[p].end_s - begin_s);
-    held.emplace_back(pools[p], begin_s);
-    is_pool[pools[p].offer] = true;
-    wanted_of_pools += p < pools_.size() ? choice.counts[pools[p].offer] : 0;
+SpotCapacity::Fleet SpotCapacity::FleetOf(
+    const FleetChoice& choice, std::optional<size_t> spare) const {
+  const provisioner::ServerOffer& server =
+      problem_.servers[static_cast<size_t>(choice.server_offer)];
+  const double server_usd_per_s = server.usd_per_hour * choice.server_hosts / kHourSeconds;
+  Fleet fleet = {
+      .choice = choice,
+      .spare = spare,
+      .wanted = {},
+      .usd_per_s = {},
+      .usd_always_per_s = server_usd_per_s,
+      .usd_billed_s_min = server_usd_per_s * server.billed_s_min,
+      .counts = std::vector<int>(problem_.speed->classes().size(), 0)};
+  std::vector<bool> has_pool(choice.counts.size(), false);
+  for (const SpotPool& pool : pools_) {
+    int wanted = 0;
+    size_t used = pool.offers.front();
+    for (const size_t offer : pool.offers) {
+      has_pool[offer] = true;
+      wanted += choice.counts[offer];
+      used = choice.counts[offer] > 0 ? offer : used;
+    }
+    fleet.wanted.push_back(wanted);
+    fleet.usd_per_s.push_back(
+        provisioner::TermsOf(problem_, choice, used).usd_per_hour / kHourSeconds);
+  }
+  if (spare) {
+    fleet.spare_most = problem_.offers[pools_[*spare].offers.front()].quota;
+  }
+  for (size_t i = 0; i < choice.counts.size(); ++i) {
+    if (!has_pool[i] && choice.counts[i] > 0) {
+      const provisioner::Offer& offer = problem_.offers[i];
+      const double usd_per_s =
+          choice.counts[i] * provisioner::TermsOf(problem_, choice, i).usd_per_hour / kHourSeconds;
+      fleet.counts[static_cast<size_t>(offer.worker_class)] += choice.counts[i];
+      fleet.usd_always_per_s += usd_per_s;
+      fleet.usd_billed_s_min += usd_per_s * offer.billed_s_min;
+    }
+  }
+  fleet.deviation = provisioner::TimeDeviation(
+      problem_,
+      provisioner::TraitsOf(choice.speed, provisioner::WorkersOf(choice.counts)),
+      choice.server_hosts);
+  return fleet;
+}
+
+double SpotCapacity::StepsPerSecond(const std::vector<int>& working, Fleet* fleet) const {
+  const auto known = fleet->rates.find(working);
+  if (known != fleet->rates.end()) {
+    return known->second;
+  }
+  std::vector<int> counts = fleet->counts;
+  const FleetChoice& choice = fleet->choice;
+  for (size_t p = 0; p < pools_.size(); ++p) {
+    int left = working[p];
+    for (const size_t offer : pools_[p].offers) {
+      const bool is_spare = p == fleet->spare;
+      const int some = is_spare ? left : std::min(left, choice.counts[offer]);
+      counts[static_cast<size_t>(problem_.offers[offer].worker_class)] += some;
+      left -= some;
+    }
   }
   const provisioner::ServerOffer& server =
       problem_.servers[static_cast<size_t>(choice.server_offer)];
+  double rate = 0;
+  if (provisioner::WorkersOf(counts) > 0) {
+    rate =
+        problem_.speed->Predict(counts, {choice.server_hosts, server.link_bytes_per_s}).steps_per_s;
+  }
+  if (!fleet->spare) {
+    rate = std::min(rate, choice.speed.steps_per_s);
+  }
+  fleet->rates.emplace(working, rate);
+  return rate;
+}
+
+SpotCapacity::Run SpotCapacity::Follow(const Window& window, Fleet* fleet) const {
+  const FleetChoice& choice = fleet->choice;
+  std::vector<HeldPool> held;
+  for (size_t p = 0; p < pools_.size(); ++p) {
+    held.emplace_back(window.machines[p], problem_.offers[pools_[p].offers.front()].billed_s_min);
+  }
+  int wanted_of_all = 0;
+  for (const int wanted : fleet->wanted) {
+    wanted_of_all += wanted;
+  }
+  const double grid_s = limit_s_ / kPoints;
   Run run;
-  double now_s = 0;
   double steps = 0;
   double blocked_s = 0;  // a seat that was lost is given away from here on
-  std::map<std::vector<int>, double> speeds;
-  while (now_s < end_s) {
-    int held_of_pools = 0;
-    for (size_t p = 0; p < held.size(); ++p) {
-      const auto [worked, started] = held[p].Pass(now_s);
-      run.revocations += worked + started;
-      steps = std::max(steps - worked * provisioner::MinibatchesLost(problem_), 0.0);
-      if (worked + started > 0) {
+  std::vector<int> working(pools_.size(), 0);
+  double now_s = 0;
+  while (now_s < window_s_) {
+    for (HeldPool& pool : held) {
+      const HeldPool::Gone gone = pool.Pass(now_s);
+      run.revocations += gone.working + gone.starting;
+      steps = std::max(steps - gone.working * provisioner::MinibatchesLost(problem_), 0.0);
+      if (gone.working + gone.starting > 0) {
         blocked_s = now_s + times_.detect_s;
       }
-      if (p < pools_.size()) {
-        held[p].Fill(choice.counts[held[p].offer()], std::max(now_s, blocked_s) + times_.start_s);
-        held_of_pools += held[p].held();
-      } else {
-        const int lacking =
-            std::min(wanted_of_pools - held_of_pools, problem_.offers[held[p].offer()].quota);
-        held[p].Shrink(lacking);
-        held[p].Fill(lacking, std::max(now_s, blocked_s) + times_.start_s);
-      }
     }
-    std::vector<int> working(choice.counts.size(), 0);
-    double usd_per_s = server.usd_per_hour * choice.server_hosts / kSecondsPerHour;
-    double next_s = end_s;
-    for (size_t i = 0; i < choice.counts.size(); ++i) {
-      if (!is_pool[i]) {
-        working[i] = now_s >= times_.start_s ? choice.counts[i] : 0;
-        usd_per_s += choice.counts[i] * provisioner::TermsOf(problem_, choice, i).usd_per_hour /
-                     kSecondsPerHour;
-      }
+    const auto fill = [&](size_t p, int wanted) {
+      const double start_s = now_s == 0 ? choice.start_s : times_.start_s[pools_[p].offers.front()];
+      held[p].Fill(wanted, now_s, std::max(now_s, blocked_s) + start_s);
+    };
+    int lacking = wanted_of_all;
+    for (size_t p = 0; p < pools_.size(); ++p) {
+      fill(p, fleet->wanted[p]);
+      lacking -= fleet->wanted[p] > 0 ? held[p].held() : 0;
     }
-    if (now_s < times_.start_s) {
-      next_s = std::min(next_s, times_.start_s);
+    if (fleet->spare) {
+      const int stand_in = std::min(lacking, fleet->spare_most);
+      held[*fleet->spare].Shrink(stand_in, now_s);
+      fill(*fleet->spare, stand_in);
     }
-    for (const HeldPool& pool : held) {
-      working[pool.offer()] += pool.WorkingAt(now_s);
-      usd_per_s += pool.held() * provisioner::TermsOf(problem_, choice, pool.offer()).usd_per_hour /
-                   kSecondsPerHour;
-      next_s = std::min(next_s, pool.NextChange(now_s));
+    double usd_per_s = fleet->usd_always_per_s;
+    double next_s = now_s < choice.start_s ? std::min(choice.start_s, window_s_) : window_s_;
+    for (size_t p = 0; p < pools_.size(); ++p) {
+      working[p] = held[p].WorkingAt(now_s);
+      usd_per_s += held[p].held() * fleet->usd_per_s[p];
+      next_s = std::min(next_s, held[p].NextChange(now_s));
     }
-    const auto [known, is_new] = speeds.try_emplace(working, 0);
-    if (is_new) {
-      known->second = StepsPerSecond(choice, working);
-    }
-    const double rate = known->second;
-    const double done_s = rate > 0 ? now_s + (choice.steps - steps) / rate : kForever;
+    const double rate = now_s < choice.start_s ? 0 : StepsPerSecond(working, fleet);
+    const double done_s = rate > 0 ? now_s + (choice.steps - steps) / rate : kNever;
+    run.is_reached = done_s <= next_s;
     const double until_s = std::min(next_s, done_s);
     while (run.points.size() <= kPoints &&
            static_cast<double>(run.points.size()) * grid_s < until_s) {
-      run.points.push_back(
-          {static_cast<double>(run.points.size()) * grid_s,
-           std::vector<double>(working.begin(), working.end())});
+      run.points.push_back(working);
     }
     run.usd += usd_per_s * (until_s - now_s);
     steps += rate * (until_s - now_s);
     now_s = until_s;
-    if (done_s <= next_s) {
-      run.is_reached = true;
+    if (run.is_reached) {
       break;
     }
   }
   run.seconds = now_s;
-  run.usd += choice.steps > 0 ? choice.traffic_usd * steps / choice.steps : 0;
+  run.usd += choice.traffic_usd * std::min(steps / choice.steps, 1.0);
+  run.usd += std::max(fleet->usd_billed_s_min - fleet->usd_always_per_s * now_s, 0.0);
+  for (size_t p = 0; p < pools_.size(); ++p) {
+    run.usd += held[p].UnbilledUntil(now_s) * fleet->usd_per_s[p];
+  }
   return run;
 }
 
+double SpotCapacity::InGoal(const Run& run, const Fleet& fleet) const {
+  if (!run.is_reached) {
+    return 0;
+  }
+  // A run that takes longer costs more in proportion; nothing is in doubt of the start.
+  const provisioner::Goal& goal = problem_.goal;
+  const double start_s = fleet.choice.start_s;
+  const double in_budget_s = run.usd > 0 ? goal.usd_max * run.seconds / run.usd : kNever;
+  const double longest_s = std::min(goal.seconds_max, in_budget_s);
+  if (!std::isfinite(longest_s)) {
+    return 1;
+  }
+  const double spread = std::log(std::max(longest_s - start_s, 0.0) / (run.seconds - start_s));
+  return fleet.deviation > 0 ? provisioner::ErrorProbability(spread / fleet.deviation)
+                             : (spread >= -kBoundSlack ? 1 : 0);
+}
+
 CapacityOutlook SpotCapacity::Expect(
-    const FleetChoice& choice, double seconds_max, const SpotPool* spare) {
-  std::vector<SpotPool> pools = pools_;
-  if (spare != nullptr) {
-    pools.push_back(*spare);
-  }
-  double end_s = kForever;
-  for (const SpotPool& pool : pools) {
-    end_s = std::min(end_s, pool.end_s);
-  }
-  const double limit_s = std::isfinite(seconds_max) ? seconds_max : choice.seconds;
-  const double room_s = std::max(end_s - kFollowed * limit_s, 0.0);
-  const double grid_s = limit_s / kPoints;
-  const double deviation = provisioner::TimeDeviation(
-      problem_,
-      provisioner::TraitsOf(choice.speed, provisioner::WorkersOf(choice.counts)),
-      choice.server_hosts);
+    const FleetChoice& choice, std::optional<size_t> spare, const OutlookLimits& limits) const {
+  Fleet fleet = FleetOf(choice, spare);
+  const auto windows = static_cast<double>(windows_.size());
   CapacityOutlook outlook;
-  outlook.beginnings = room_s > 0 ? kBeginningsMax : 1;
   std::vector<int> seen;  // by point, how many runs get that far
-  for (int i = 0; i < outlook.beginnings; ++i) {
-    const double begin_s = outlook.beginnings > 1 ? room_s * i / (outlook.beginnings - 1) : 0;
-    const Run run = RunFrom(choice, pools, begin_s, grid_s);
+  double hope = windows;  // of in_goal, beside what is known
+  for (const Window& window : windows_) {
+    const Run run = Follow(window, &fleet);
+    outlook.usd += run.usd / windows;
+    const double in_goal = InGoal(run, fleet);
+    outlook.in_goal += in_goal / windows;
+    hope -= 1;
     if (run.is_reached) {
       outlook.reached += 1;
       outlook.seconds += run.seconds;
-      outlook.usd += run.usd;
       outlook.revocations += run.revocations;
-      // Nothing is in doubt of the start.
-      const double spread =
-          std::log(std::max(limit_s - choice.start_s, 0.0) / (run.seconds - choice.start_s));
-      outlook.in_time +=
-          !std::isfinite(seconds_max)
-              ? 1
-              : (deviation > 0 ? provisioner::ErrorProbability(spread / deviation) : spread >= 0);
     }
     for (size_t k = 0; k < run.points.size(); ++k) {
       if (k == outlook.points.size()) {
-        outlook.points.push_back({run.points[k].at_s, std::vector<double>(choice.counts.size())});
+        outlook.points.push_back(
+            {static_cast<double>(k) * limit_s_ / kPoints, std::vector<double>(pools_.size())});
         seen.push_back(0);
       }
       ++seen[k];
-      for (size_t offer = 0; offer < choice.counts.size(); ++offer) {
-        outlook.points[k].working[offer] += run.points[k].working[offer];
+      for (size_t p = 0; p < pools_.size(); ++p) {
+        outlook.points[k].working[p] += run.points[k][p];
       }
+    }
+    if (outlook.in_goal + hope / windows < limits.in_goal_least - kBoundSlack ||
+        outlook.usd > limits.usd_most * (1 + kBoundSlack)) {
+      outlook.is_cut = true;
+      return outlook;
     }
   }
   for (size_t k = 0; k < outlook.points.size(); ++k) {
@@ -276,12 +292,81 @@ CapacityOutlook SpotCapacity::Expect(
   }
   if (outlook.reached > 0) {
     outlook.seconds /= outlook.reached;
-    outlook.usd /= outlook.reached;
     outlook.revocations /= outlook.reached;
   }
-  outlook.in_time /= outlook.beginnings;
-  outlook.reached /= outlook.beginnings;
+  outlook.reached /= windows;
   return outlook;
+}
+
+double SpotCapacity::MachineSeconds(size_t pool, int wanted, double until_s) const {
+  const std::vector<CapacityStep>& steps = pools_[pool].steps;
+  const auto at_most = [&](const CapacityStep& step) {
+    return std::min(static_cast<double>(step.nodes), static_cast<double>(wanted));
+  };
+  std::vector<double>& sums = machine_s_[{pool, wanted}];
+  if (sums.empty()) {
+    sums.push_back(0);
+    for (size_t i = 1; i < steps.size(); ++i) {
+      sums.push_back(sums.back() + at_most(steps[i - 1]) * (steps[i].at_s - steps[i - 1].at_s));
+    }
+  }
+  const auto after = std::ranges::upper_bound(steps, until_s, {}, &CapacityStep::at_s);
+  if (after == steps.begin()) {
+    return 0;
+  }
+  const auto last = static_cast<size_t>(after - steps.begin()) - 1;
+  return sums[last] + at_most(steps[last]) * (until_s - steps[last].at_s);
+}
+
+double SpotCapacity::UsdAtLeast(const FleetChoice& choice) const {
+  const Fleet fleet = FleetOf(choice, {});
+  const double seconds = std::min(choice.seconds, window_s_);
+  double usd = 0;
+  for (size_t p = 0; p < pools_.size(); ++p) {
+    if (fleet.wanted[p] == 0) {
+      continue;
+    }
+    double machine_s = 0;
+    for (const Window& window : windows_) {
+      machine_s += MachineSeconds(p, fleet.wanted[p], window.begin_s + seconds) -
+                   MachineSeconds(p, fleet.wanted[p], window.begin_s);
+    }
+    usd += machine_s / static_cast<double>(windows_.size()) * fleet.usd_per_s[p];
+  }
+  return (usd + fleet.usd_always_per_s * seconds) * (1 - kBoundSlack);
+}
+
+double SpotCapacity::InGoalAtMost(const FleetChoice& choice) const {
+  if (!std::isfinite(choice.seconds) || choice.seconds > window_s_ * (1 + kBoundSlack)) {
+    return 0;
+  }
+  const Fleet fleet = FleetOf(choice, {});
+  const Run soonest = {
+      .seconds = choice.seconds, .usd = 0, .revocations = 0, .is_reached = true, .points = {}};
+  return std::min(InGoal(soonest, fleet) + kBoundSlack, 1.0);
+}
+
+int SpotCapacity::MostOf(size_t pool) const {
+  return CountWithin(pool, 0);
+}
+
+int SpotCapacity::CountWithin(size_t pool, double share) const {
+  // How long each count could be had within the windows.
+  std::map<uint32_t, double> seconds;
+  const std::vector<CapacityStep>& steps = pools_[pool].steps;
+  const double end_s = windows_.back().begin_s + window_s_;
+  for (size_t i = 0; i < steps.size() && steps[i].at_s < end_s; ++i) {
+    const double until_s = i + 1 < steps.size() ? std::min(steps[i + 1].at_s, end_s) : end_s;
+    seconds[steps[i].nodes] += until_s - steps[i].at_s;
+  }
+  double sum_s = 0;
+  for (auto it = seconds.rbegin(); it != seconds.rend(); ++it) {
+    sum_s += it->second;
+    if (sum_s > 0 && sum_s >= share * end_s * (1 - kBoundSlack)) {
+      return static_cast<int>(it->first);
+    }
+  }
+  return 0;
 }
 
 }  // namespace ps::run

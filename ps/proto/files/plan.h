@@ -120,6 +120,7 @@ struct PlanRevocations {
 /// Spot machines of a type that work at a moment, in the mean.
 struct PlanCapacityPoint {
   std::string instance_type;
+  std::string zone = {};  // of its trace; empty: wherever
   double at_s = 0;
   double working = 0;
 
@@ -128,14 +129,36 @@ struct PlanCapacityPoint {
 
 /// What a fleet comes to along traces of how many spot machines could be had.
 struct PlanCapacity {
-  std::string spare;   // the type that stands in for what lacks; empty: none
-  double in_time = 0;  // chance
-  double seconds = 0;  // mean of runs that get there, as are those below
-  double usd = 0;
-  double revoked = 0;
+  // Empty: the plan's fleet. "without_traces": the one that is chosen without them. "added": the
+  // plan's with `spares` more of a further type; "swapped": these for `taken` of `taken_of`.
+  // "stands_in": the plan's, with that type in the place of whatever lacks.
+  std::string change = {};
+  std::vector<PlanWorkers> workers = {};
+  std::string spare = {};  // the further type
+  std::string zone = {};   // of its trace; empty: wherever
+  int spares = 0;
+  int taken = 0;
+  std::string taken_of = {};
+  double in_goal = 0;  // chance to keep time and budget
+  double reached = 0;  // share of runs that get to the loss while they are followed
+  double seconds = 0;  // mean of these
+  double revoked = 0;  // likewise
+  double usd = 0;      // mean of all runs, each until its loss or until it is followed no more
   std::vector<PlanCapacityPoint> points = {};
 
   friend bool operator==(const PlanCapacity&, const PlanCapacity&) = default;
+};
+
+/// How those were reckoned.
+struct PlanTraces {
+  int windows = 0;            // runs along the traces; 0: there are no traces
+  double window_s = 0;        // for which each is followed
+  bool is_chosen_by = false;  // the plan's fleet is: the cheapest, or soonest, that keeps the goal
+  bool is_kept = false;       // at the plan's confidence
+  int fleets_seen = 0;        // that came into question
+  int fleets_followed = 0;
+
+  friend bool operator==(const PlanTraces&, const PlanTraces&) = default;
 };
 
 struct Plan {
@@ -174,7 +197,8 @@ struct Plan {
   std::vector<PlanGain> gains;
   std::vector<PlanQuota> quotas;
   PlanRevocations revocations;
-  std::vector<PlanCapacity> capacity = {};  // of the fleet, then with a spare type each
+  std::vector<PlanCapacity> capacity = {};  // of the fleet, then of others to compare with
+  PlanTraces traces = {};
   std::vector<PlanAlternative> if_prices_double;
   std::vector<std::string> notes;  // a line each
 

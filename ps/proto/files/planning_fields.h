@@ -258,18 +258,36 @@ void VisitFields(C& c, V&& visit) {
 template <MaybeConst<PlanCapacityPoint> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("instance_type", c.instance_type);
+  visit("zone", c.zone);
   visit("at_s", c.at_s);
   visit("working", c.working);
 }
 
 template <MaybeConst<PlanCapacity> C, typename V>
 void VisitFields(C& c, V&& visit) {
+  visit("change", c.change);
+  visit("workers", c.workers);
   visit("spare", c.spare);
-  visit("in_time", c.in_time);
+  visit("zone", c.zone);
+  visit("spares", c.spares);
+  visit("taken", c.taken);
+  visit("taken_of", c.taken_of);
+  visit("in_goal", c.in_goal);
+  visit("reached", c.reached);
   visit("seconds", c.seconds);
-  visit("usd", c.usd);
   visit("revoked", c.revoked);
+  visit("usd", c.usd);
   visit("points", c.points);
+}
+
+template <MaybeConst<PlanTraces> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("windows", c.windows);
+  visit("window_s", c.window_s);
+  visit("is_chosen_by", c.is_chosen_by);
+  visit("is_kept", c.is_kept);
+  visit("fleets_seen", c.fleets_seen);
+  visit("fleets_followed", c.fleets_followed);
 }
 
 template <MaybeConst<PlanRevocations> C, typename V>
@@ -327,6 +345,7 @@ void VisitFields(C& c, V&& visit) {
   visit("quotas", c.quotas);
   visit("revocations", c.revocations);
   visit("capacity", c.capacity);
+  visit("traces", c.traces);
   visit("if_prices_double", c.if_prices_double);
   visit("notes", c.notes);
 }

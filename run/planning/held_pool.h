@@ -1,0 +1,110 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "provisioner/simulator/simulation_input.h"
+
+namespace ps::run {
+
+/// The machines of one pool while a run goes on.
+class HeldPool {
+ public:
+  HeldPool(std::span<const provisioner::SpotMachine> machines, double billed_s_min)
+      : machines_(machines), billed_s_min_(billed_s_min) {}
+
+  int held() const { return static_cast<int>(held_.size()); }
+
+  int WorkingAt(double now_s) const {
+    return static_cast<int>(
+        std::ranges::count_if(held_, [&](const Held& one) { return one.ready_s <= now_s; }));
+  }
+
+  /// When a machine comes, goes or is ready next.
+  double NextChange(double now_s) const {
+    double next_s = begun_ < machines_.size() ? machines_[begun_].begin_s
+                                              : std::numeric_limits<double>::infinity();
+    for (const size_t machine : free_) {
+      next_s = std::min(next_s, machines_[machine].end_s);
+    }
+    for (const Held& one : held_) {
+      next_s = std::min(next_s, machines_[one.machine].end_s);
+      next_s = one.ready_s > now_s ? std::min(next_s, one.ready_s) : next_s;
+    }
+    return next_s;
+  }
+
+  struct Gone {
+    int working = 0;
+    int starting = 0;
+  };
+
+  /// Lets those go that are gone by now, and finds those that have come.
+  Gone Pass(double now_s) {
+    std::erase_if(free_, [&](size_t machine) { return machines_[machine].end_s <= now_s; });
+    Gone gone;
+    std::erase_if(held_, [&](const Held& one) {
+      const bool is_gone = machines_[one.machine].end_s <= now_s;
+      gone.working += is_gone && one.ready_s < now_s ? 1 : 0;
+      gone.starting += is_gone && one.ready_s >= now_s ? 1 : 0;
+      unbilled_s_ += is_gone ? UnbilledOf(one, now_s) : 0;
+      return is_gone;
+    });
+    for (; begun_ < machines_.size() && machines_[begun_].begin_s <= now_s; ++begun_) {
+      if (machines_[begun_].end_s > now_s) {
+        free_.push_back(begun_);
+      }
+    }
+    return gone;
+  }
+
+  /// Takes what is free until so many are held.
+  void Fill(int wanted, double now_s, double ready_s) {
+    while (held() < wanted && !free_.empty()) {
+      held_.push_back({free_.front(), now_s, ready_s});
+      free_.erase(free_.begin());
+    }
+  }
+
+  /// Gives the newest back until so many are held.
+  void Shrink(int wanted, double now_s) {
+    while (held() > std::max(wanted, 0)) {
+      unbilled_s_ += UnbilledOf(held_.back(), now_s);
+      free_.push_back(held_.back().machine);
+      held_.pop_back();
+    }
+  }
+
+  /// Machine-seconds that are paid for beside those held: of machines that went before the least
+  /// that one is paid for.
+  double UnbilledUntil(double now_s) const {
+    double seconds = unbilled_s_;
+    for (const Held& one : held_) {
+      seconds += UnbilledOf(one, now_s);
+    }
+    return seconds;
+  }
+
+ private:
+  struct Held {
+    size_t machine = 0;
+    double since_s = 0;
+    double ready_s = 0;
+  };
+
+  double UnbilledOf(const Held& one, double now_s) const {
+    return std::max(billed_s_min_ - (now_s - one.since_s), 0.0);
+  }
+
+  std::span<const provisioner::SpotMachine> machines_;
+  double billed_s_min_;
+  size_t begun_ = 0;
+  std::vector<size_t> free_;
+  std::vector<Held> held_;
+  double unbilled_s_ = 0;
+};
+
+}  // namespace ps::run
