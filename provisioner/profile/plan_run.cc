@@ -18,7 +18,14 @@ proto::Estimate Trained(const proto::Estimate& seconds, double before_s) {
   return {less(seconds.value), less(seconds.low), less(seconds.high)};
 }
 
-/// Machines and links of this machine that are as fast as those of the plan.
+/// Whether the launcher can place workers in the zone.
+bool KnowsZone(const proto::LaunchConfig& launch, const std::string& zone) {
+  return std::ranges::find(launch.zones, zone, &proto::ZoneConfig::name) != launch.zones.end() ||
+         std::ranges::find(launch.hosts, zone, &proto::HostConfig::zone) != launch.hosts.end();
+}
+
+/// Machines and links of this machine that are as fast as those of the plan, in its zones where the
+/// job has zones of such names.
 void EmulatePlan(const proto::Plan& plan, proto::JobConfig* config) {
   config->workers.clear();
   for (const proto::PlanWorkers& planned : plan.workers) {
@@ -31,6 +38,9 @@ void EmulatePlan(const proto::Plan& plan, proto::JobConfig* config) {
     group.step_ms = static_cast<float>(1000 * planned.compute_s);
     group.link_mbit_per_s = MbitPerS(planned.link_bytes_per_s);
     group.type = planned.instance_type;
+    if (!planned.zone.empty() && KnowsZone(config->launch, planned.zone)) {
+      group.zones = {planned.zone};
+    }
     config->workers.push_back(std::move(group));
   }
   config->servers.link_mbit_per_s = MbitPerS(plan.servers.link_bytes_per_s);

@@ -47,7 +47,10 @@ const ObjectiveCase kObjectiveCases[] = {
     {40'000, 25, {.classes = 3, .quota_max = 3, .has_two_markets = true}},
     {50'000, 25, {.classes = 4, .quota_max = 4, .has_held = true}},
     {60'000, 25, {.classes = 4, .quota_max = 3, .server_offers = 2, .has_pools = true}},
-    {70'000, 25, {.classes = 3, .quota_max = 3, .is_queue = true, .has_curves = true}}};
+    {70'000, 25, {.classes = 3, .quota_max = 3, .is_queue = true, .has_curves = true}},
+    {80'000, 25, {.classes = 3, .quota_max = 3, .server_offers = 2, .has_memory = true}},
+    {90'000, 25, {.classes = 3, .quota_max = 3, .has_start_up = true, .has_vcpus = true}},
+    {100'000, 25, {.classes = 3, .quota_max = 3, .has_memory = true, .has_zones = true}}};
 
 TEST(ObjectiveTest, TheFastestFleetIsTheOneOfAllFleets) {
   int feasible = 0;
@@ -99,9 +102,18 @@ TEST(ObjectiveTest, TheMostSamplesForAPriceOfAnHourAreThoseOfAllFleets) {
       PlanningSample sample = RandomSample(seed, some.shape);
       PlanProblem& problem = sample.problem;
       FleetJudge judge(problem);
+      problem.goal.usd_per_hour_max = 1e9;  // any, as it is no part of a price
+      const Result<PlanProblem> samples = SamplesProblem(problem);
+      ASSERT_TRUE(samples.ok()) << samples.status();
+      FleetJudge hour(*samples);
       std::vector<double> prices;
+      // With the traffic of an hour.
+      const auto price_of = [&](const std::vector<int>& counts, int server, int hosts) {
+        const FleetChoice choice = hour.Choose(counts, server, hosts);
+        return choice.usd / choice.seconds * 3600;
+      };
       ForEachLadder(problem, judge, [&](const auto& counts, int server, int hosts) {
-        prices.push_back(judge.UsdPerSecond(counts, server, hosts) * 3600);
+        prices.push_back(price_of(counts, server, hosts));
       });
       ASSERT_FALSE(prices.empty());
       std::ranges::sort(prices);
@@ -110,7 +122,7 @@ TEST(ObjectiveTest, TheMostSamplesForAPriceOfAnHourAreThoseOfAllFleets) {
           i % 5 == 0 ? prices.front() * 0.99 : prices[seed % prices.size()] * 1.0001;
       double most = 0;
       ForEachLadder(problem, judge, [&](const auto& counts, int server, int hosts) {
-        if (judge.UsdPerSecond(counts, server, hosts) * 3600 <= problem.goal.usd_per_hour_max) {
+        if (price_of(counts, server, hosts) <= problem.goal.usd_per_hour_max) {
           most = std::max(most, judge.Judge(counts, server, hosts).speed.samples_per_s);
         }
       });

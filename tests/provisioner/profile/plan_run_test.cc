@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "provisioner/profile/fingerprint.h"
 
 namespace ps::provisioner {
@@ -79,6 +82,33 @@ TEST(PlanRunTest, AJobThatRentsGetsThePlansTypesAndZonesInsteadOfTheirSpeeds) {
   EXPECT_THAT(planned->launch.rent.zones, testing::ElementsAre("zone-a", "zone-b"));
   EXPECT_EQ(planned->servers.count, 2U);
   EXPECT_EQ(planned->servers.link_mbit_per_s, 0);
+}
+
+TEST(PlanRunTest, ZonesOfOneTypeAreGroupsOfTheirOwn) {
+  proto::Plan plan = MakePlan();
+  plan.workers[0].zone = "zone-a";
+  plan.workers[2] = plan.workers[0];
+  plan.workers[2].zone = "zone-b";
+  plan.workers[2].count = 3;
+  proto::JobConfig rents = JobOf("job");
+  rents.launch.launcher = proto::LauncherKind::kEc2;
+  const auto rented = ApplyPlan(rents, plan, "0000abcd");
+  ASSERT_TRUE(rented.ok()) << rented.status();
+  ASSERT_EQ(rented->workers.size(), 2U);
+  EXPECT_EQ(rented->workers[0].zones, std::vector<std::string>{"zone-a"});
+  EXPECT_EQ(rented->workers[0].count, 2U);
+  EXPECT_EQ(rented->workers[1].zones, std::vector<std::string>{"zone-b"});
+  EXPECT_EQ(rented->workers[1].count, 3U);
+  EXPECT_EQ(rented->launch.rent.zones, (std::vector<std::string>{"zone-a", "zone-b"}));
+
+  proto::JobConfig hosts = JobOf("job");
+  hosts.launch.launcher = proto::LauncherKind::kSsh;
+  hosts.launch.hosts.resize(2);
+  hosts.launch.hosts[1].zone = "zone-b";
+  const auto placed = ApplyPlan(hosts, plan, "0000abcd");
+  ASSERT_TRUE(placed.ok()) << placed.status();
+  EXPECT_TRUE(placed->workers[0].zones.empty()) << "no host is in that zone";
+  EXPECT_EQ(placed->workers[1].zones, std::vector<std::string>{"zone-b"});
 }
 
 TEST(PlanRunTest, AJobRunsWithThePlansLocalSteps) {
