@@ -232,6 +232,40 @@ TEST(CapacityChoiceTest, WhereNotAllAreLookedAtItIsSeldomBeaten) {
   EXPECT_LT(some.whole, some.kept);
 }
 
+// Thousands of fleets, which are all looked at in one of the answers.
+TEST(CapacityChoiceTest, OfThousandsItFindsOneThatIsAboutAsGood) {
+  int kept = 0;
+  int worse = 0;
+  for (uint64_t seed = 1; seed <= 14; ++seed) {
+    const TracedSample some = RandomTraces(seed, {.classes = 5, .quota_max = 5}, false);
+    BruteTraces& traces = *some.traces;
+    traces.objective = proto::Objective::kCost;
+    const SpotCapacity capacity = CapacityOf(traces);
+    const auto solve = [&](double all_most) {
+      return SolveAlongTraces(
+          {.problem = traces.problem,
+           .capacity = capacity,
+           .all_most = all_most,
+           .followed_most = 1'000'000});
+    };
+    const Result<TraceAnswer> all = solve(1e9);
+    ASSERT_TRUE(all.ok()) << all.status();
+    const Result<TraceAnswer> part = solve(0);
+    ASSERT_TRUE(part.ok()) << part.status();
+    if (!all->is_kept) {
+      continue;
+    }
+    ++kept;
+    ASSERT_TRUE(part->is_kept) << "seed " << seed;
+    const double best = all->best.front().outlook.usd;
+    EXPECT_LE(part->best.front().outlook.usd, best * 1.05) << "seed " << seed;
+    worse += part->best.front().outlook.usd > best * (1 + kAlike) ? 1 : 0;
+  }
+  EXPECT_GT(kept, 5);
+  EXPECT_LE(worse, kept / 3);
+  RecordProperty("worse", worse);
+}
+
 TEST(SpotCapacityTest, FollowsFleetsAsALookAtEveryMomentDoes) {
   int revoked = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
