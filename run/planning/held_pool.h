@@ -23,13 +23,10 @@ class HeldPool {
         std::ranges::count_if(held_, [&](const Held& one) { return one.ready_s <= now_s; }));
   }
 
-  /// When a machine comes, goes or is ready next.
+  /// When the fleet changes next: a machine that it lacks comes, one of its own goes or is ready.
   double NextChange(double now_s) const {
-    double next_s = begun_ < machines_.size() ? machines_[begun_].begin_s
-                                              : std::numeric_limits<double>::infinity();
-    for (const size_t machine : free_) {
-      next_s = std::min(next_s, machines_[machine].end_s);
-    }
+    const bool may_take = held() < wanted_ && begun_ < machines_.size();
+    double next_s = may_take ? machines_[begun_].begin_s : std::numeric_limits<double>::infinity();
     for (const Held& one : held_) {
       next_s = std::min(next_s, machines_[one.machine].end_s);
       next_s = one.ready_s > now_s ? std::min(next_s, one.ready_s) : next_s;
@@ -63,6 +60,7 @@ class HeldPool {
 
   /// Takes what is free until so many are held.
   void Fill(int wanted, double now_s, double ready_s) {
+    wanted_ = wanted;
     while (held() < wanted && !free_.empty()) {
       held_.push_back({free_.front(), now_s, ready_s});
       free_.erase(free_.begin());
@@ -102,6 +100,7 @@ class HeldPool {
   std::span<const provisioner::SpotMachine> machines_;
   double billed_s_min_;
   size_t begun_ = 0;
+  int wanted_ = 0;
   std::vector<size_t> free_;
   std::vector<Held> held_;
   double unbilled_s_ = 0;
