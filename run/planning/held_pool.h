@@ -25,8 +25,8 @@ class HeldPool {
 
   /// When the fleet changes next: a machine that it lacks comes, one of its own goes or is ready.
   double NextChange(double now_s) const {
-    const bool may_take = held() < wanted_ && begun_ < machines_.size();
-    double next_s = may_take ? machines_[begun_].begin_s : std::numeric_limits<double>::infinity();
+    const bool may_take = held() < wanted_ && next_ < machines_.size();
+    double next_s = may_take ? machines_[next_].begin_s : std::numeric_limits<double>::infinity();
     for (const Held& one : held_) {
       next_s = std::min(next_s, machines_[one.machine].end_s);
       next_s = one.ready_s > now_s ? std::min(next_s, one.ready_s) : next_s;
@@ -39,9 +39,8 @@ class HeldPool {
     int starting = 0;
   };
 
-  /// Lets those go that are gone by now, and finds those that have come.
+  /// Lets those go that are gone by now.
   Gone Pass(double now_s) {
-    std::erase_if(free_, [&](size_t machine) { return machines_[machine].end_s <= now_s; });
     Gone gone;
     std::erase_if(held_, [&](const Held& one) {
       const bool is_gone = machines_[one.machine].end_s <= now_s;
@@ -50,20 +49,22 @@ class HeldPool {
       unbilled_s_ += is_gone ? UnbilledOf(one, now_s) : 0;
       return is_gone;
     });
-    for (; begun_ < machines_.size() && machines_[begun_].begin_s <= now_s; ++begun_) {
-      if (machines_[begun_].end_s > now_s) {
-        free_.push_back(begun_);
-      }
-    }
     return gone;
   }
 
-  /// Takes what is free until so many are held.
+  /// Takes what is free until so many are held: machines by their begin, then those given back.
   void Fill(int wanted, double now_s, double ready_s) {
     wanted_ = wanted;
-    while (held() < wanted && !free_.empty()) {
-      held_.push_back({free_.front(), now_s, ready_s});
-      free_.erase(free_.begin());
+    const auto take = [&](size_t machine) {
+      if (machines_[machine].end_s > now_s) {
+        held_.push_back({machine, now_s, ready_s});
+      }
+    };
+    while (held() < wanted && next_ < machines_.size() && machines_[next_].begin_s <= now_s) {
+      take(next_++);
+    }
+    for (; held() < wanted && !returned_.empty(); returned_.erase(returned_.begin())) {
+      take(returned_.front());
     }
   }
 
@@ -71,7 +72,7 @@ class HeldPool {
   void Shrink(int wanted, double now_s) {
     while (held() > std::max(wanted, 0)) {
       unbilled_s_ += UnbilledOf(held_.back(), now_s);
-      free_.push_back(held_.back().machine);
+      returned_.push_back(held_.back().machine);
       held_.pop_back();
     }
   }
@@ -99,9 +100,9 @@ class HeldPool {
 
   std::span<const provisioner::SpotMachine> machines_;
   double billed_s_min_;
-  size_t begun_ = 0;
+  size_t next_ = 0;  // of the machines, that was not taken yet
   int wanted_ = 0;
-  std::vector<size_t> free_;
+  std::vector<size_t> returned_;
   std::vector<Held> held_;
   double unbilled_s_ = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "provisioner/model/prediction_interval.h"
 #include "provisioner/planner/fleet_judge.h"
@@ -12,6 +13,7 @@
 namespace ps::run {
 namespace {
 
+using CountTimes = std::map<uint32_t, double, std::greater<>>;
 using provisioner::CapacityStep;
 using provisioner::FleetChoice;
 using provisioner::PlanProblem;
@@ -25,16 +27,25 @@ constexpr double kFollowed = 2;  // times the limit, where the trace is long eno
 // Bounds are sums in another order than what they bound.
 constexpr double kBoundSlack = 1e-9;
 
-/// The machines that could be had in a window, in times since its beginning.
-std::vector<SpotMachine> MachinesIn(
-    std::span<const SpotMachine> all, double begin_s, double window_s) {
-  std::vector<SpotMachine> some;
-  for (const SpotMachine& one : all) {
-    if (one.end_s > begin_s && one.begin_s < begin_s + window_s) {
-      some.push_back({std::max(one.begin_s - begin_s, 0.0), one.end_s - begin_s});
+/// For how long each count could be had until `end_s`, the largest count first.
+CountTimes CountSeconds(std::span<const CapacityStep> steps, double end_s) {
+  CountTimes seconds;
+  for (size_t i = 0; i < steps.size() && steps[i].at_s < end_s; ++i) {
+    const double until_s = i + 1 < steps.size() ? std::min(steps[i + 1].at_s, end_s) : end_s;
+    if (until_s > steps[i].at_s) {
+      seconds[steps[i].nodes] += until_s - steps[i].at_s;
     }
   }
-  return some;
+  return seconds;
+}
+
+/// Machines in times since another moment.
+std::vector<SpotMachine> Since(double begin_s, const std::vector<SpotMachine>& machines) {
+  std::vector<SpotMachine> since;
+  for (const SpotMachine& one : machines) {
+    since.push_back({std::max(one.begin_s - begin_s, 0.0), one.end_s - begin_s});
+  }
+  return since;
 }
 
 }  // namespace
@@ -81,8 +92,16 @@ SpotCapacity::SpotCapacity(
   for (const SpotPool& pool : pools_) {
     const std::vector<SpotMachine> all =
         provisioner::MachinesOf(pool.steps, pool.end_s, kVictimSeed);
+    count_s_.push_back(CountSeconds(pool.steps, end_s));
+    most_.push_back(static_cast<int>(count_s_.back().begin()->first));
+    std::vector<SpotMachine> near;  // that could be had in a window
+    size_t next = 0;
     for (Window& window : windows_) {
-      window.machines.push_back(MachinesIn(all, window.begin_s, window_s_));
+      for (; next < all.size() && all[next].begin_s < window.begin_s + window_s_; ++next) {
+        near.push_back(all[next]);
+      }
+      std::erase_if(near, [&](const SpotMachine& one) { return one.end_s <= window.begin_s; });
+      window.machines.push_back(Since(window.begin_s, near));
     }
   }
 }
@@ -346,24 +365,16 @@ double SpotCapacity::InGoalAtMost(const FleetChoice& choice) const {
   return std::min(InGoal(soonest, fleet) + kBoundSlack, 1.0);
 }
 
-int SpotCapacity::MostOf(size_t pool) const {
-  return CountWithin(pool, 0);
-}
-
 int SpotCapacity::CountWithin(size_t pool, double share) const {
-  // How long each count could be had within the windows.
-  std::map<uint32_t, double> seconds;
-  const std::vector<CapacityStep>& steps = pools_[pool].steps;
-  const double end_s = windows_.back().begin_s + window_s_;
-  for (size_t i = 0; i < steps.size() && steps[i].at_s < end_s; ++i) {
-    const double until_s = i + 1 < steps.size() ? std::min(steps[i + 1].at_s, end_s) : end_s;
-    seconds[steps[i].nodes] += until_s - steps[i].at_s;
+  double all_s = 0;
+  for (const auto& [count, seconds] : count_s_[pool]) {
+    all_s += seconds;
   }
   double sum_s = 0;
-  for (auto it = seconds.rbegin(); it != seconds.rend(); ++it) {
-    sum_s += it->second;
-    if (sum_s > 0 && sum_s >= share * end_s * (1 - kBoundSlack)) {
-      return static_cast<int>(it->first);
+  for (const auto& [count, seconds] : count_s_[pool]) {
+    sum_s += seconds;
+    if (sum_s >= share * all_s * (1 - kBoundSlack)) {
+      return static_cast<int>(count);
     }
   }
   return 0;

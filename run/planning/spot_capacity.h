@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -86,7 +87,7 @@ class SpotCapacity {
   const std::vector<SpotPool>& pools() const { return pools_; }
 
   /// The most machines of a pool that could ever be had.
-  int MostOf(size_t pool) const;
+  int MostOf(size_t pool) const { return most_[pool]; }
 
   /// The most of a pool that could be had in such a share of the time.
   int CountWithin(size_t pool, double share) const;
@@ -118,6 +119,9 @@ class SpotCapacity {
   double limit_s_;
   double window_s_ = 0;
   std::vector<Window> windows_;
+  // Per pool: for how long each count could be had, the largest first; and that one.
+  std::vector<std::map<uint32_t, double, std::greater<>>> count_s_;
+  std::vector<int> most_;
   // By pool and number of machines: machine-seconds from 0 to each of the pool's steps.
   mutable std::map<std::pair<size_t, int>, std::vector<double>> machine_s_;
 };
