@@ -86,7 +86,7 @@ Result<std::vector<std::byte>> ObjectReader::Read(
       .query = {},
       .body = {},
       .reply_bytes_max = bytes};
-  if (!object.etag.empty()) {
+  if (!object.etag.empty() && !object.etag.starts_with("W/")) {  // a weak one never matches
     request.headers.push_back(fmt::format("if-match: \"{}\"", object.etag));
   }
   const std::string range = fmt::format("{}-{}", offset, offset + bytes - 1);

@@ -104,7 +104,7 @@ Status Apply(const ApplyCommand& command, const Session& session) {
         "to; psctl evaluate says how well it does");
   }
   PS_ASSIGN(Predictions predictions, Predictions::Of(card, loaded.model->model(), command.top));
-  PS_ASSIGN(const std::string path, DataOf(command.data, card, session.console));
+  PS_ASSIGN(const std::string path, DataOf(command.data, loaded.chosen, session.console));
   PS_ASSIGN(
       const worker::Inputs inputs, worker::OpenInputs(card, path, worker::LabelUse::kIgnored));
   PS_ASSIGN(Output output, Output::Open(command.output, session.console));

@@ -36,15 +36,29 @@ bool IsThere(const std::string& path) {
   return fs::is_regular_file(path, error);
 }
 
+/// Of a place in an object store that the file of somebody else names.
+Status NotNamedHere(const ChosenModel& model, const std::string& place, const char* how) {
+  return Status::InvalidArgument(fmt::format(
+      "{} names {}, and whoever made the file has chosen that place; to have it asked with your "
+      "keys, name it yourself: {}",
+      Printable(model.file),
+      Printable(place),
+      how));
+}
+
 /// Into the cache, when it is in an object store.
-Status BringTokenizer(const run::Console& console, worker::ModelCard* card) {
+Status BringTokenizer(bool is_typed, const run::Console& console, ChosenModel* model) {
+  worker::ModelCard* const card = &model->card;
   if (!worker::IsInStore(card->data.tokenizer)) {
     return Status::Ok();
+  }
+  if (!is_typed && !model->is_own) {
+    return NotNamedHere(*model, card->data.tokenizer, "--tokenizer PLACE");
   }
   run::DataWatch watch(card->data.tokenizer, console.err);
   proto::DataConfig wanted;
   wanted.tokenizer = card->data.tokenizer;
-  wanted.cache = card->data.cache;
+  wanted.cache = model->is_own ? card->data.cache : "";
   PS_ASSIGN(worker::FetchedData here, worker::DataHere(wanted, watch.progress()));
   card->data.tokenizer = std::move(here.config.tokenizer);
   return Status::Ok();
@@ -92,6 +106,11 @@ Status TakeCheckpoint(const run::RunPaths& run, const Session& session, ChosenMo
 /// The description that a job gives, of which people are told.
 Status TakeCardOf(const std::string& job_path, const Session& session, ChosenModel* chosen) {
   PS_ASSIGN(const proto::JobConfig config, proto::LoadJobConfig(job_path));
+  for (const std::string& place : {config.data.directory, config.data.tokenizer}) {
+    if (worker::IsInStore(place) && !chosen->is_own) {
+      return NotNamedHere(*chosen, place, "--job JOB.json");
+    }
+  }
   Result<worker::ModelCard> card = worker::CardOfJob(config);
   if (!card.ok()) {
     return proto::AtItsField(card.status(), job_path, {});
@@ -118,6 +137,7 @@ Status TakeCard(const ModelChoice& choice, const Session& session, ChosenModel* 
     chosen->name = job->second;
   }
   if (!choice.job_path.empty()) {
+    chosen->is_own = true;
     return TakeCardOf(choice.job_path, session, chosen);
   }
   PS_ASSIGN(std::optional<worker::ModelCard> card, worker::CardIn(metadata).Annotate(chosen->file));
@@ -174,12 +194,15 @@ Result<ChosenModel> ChooseModel(const ModelChoice& choice, const Session& sessio
   ModelChoice beside = choice;
   if (IsThere(choice.model) && !choice.model.ends_with(".json")) {
     chosen.file = choice.model;
+    const fs::path folder = fs::path(run::AbsolutePath(choice.model)).parent_path();
+    chosen.is_own = session.registry.IsHere({folder.string()});
   } else if (choice.model.ends_with(".safetensors")) {
     return Status::NotFound(
         choice.model + " is not there; a model is a safetensors file, or a run by its name");
   } else {
     PS_ASSIGN(const run::RunPaths run, ChooseAnyRun(choice.model, session.registry));
     chosen.file = run.model();
+    chosen.is_own = true;
     beside.model = run.model();
     if (!IsThere(chosen.file) && run::IsElsewhere(run)) {
       return Status::Unavailable(fmt::format(
@@ -201,7 +224,7 @@ Result<LoadedModel> LoadModel(const ModelChoice& choice, const Session& session)
   PS_ASSIGN(const proto::DeviceChoice device, proto::ParseDevice(choice.device));
   LoadedModel loaded;
   PS_ASSIGN(loaded.chosen, ChooseModel(choice, session));
-  PS_TRY(BringTokenizer(session.console, &loaded.chosen.card));
+  PS_TRY(BringTokenizer(!choice.tokenizer.empty(), session.console, &loaded.chosen));
   PS_ASSIGN(loaded.device, worker::OpenDevice(device, WorkerId(0)));
   if (!loaded.device.note.empty()) {
     session.console.err(loaded.device.note + "\n");
@@ -216,12 +239,18 @@ Result<LoadedModel> LoadModel(const ModelChoice& choice, const Session& session)
 }
 
 Result<std::string> DataOf(
-    const std::string& typed, const worker::ModelCard& card, const run::Console& console) {
-  const std::string& path = typed.empty() ? card.data.directory : typed;
+    const std::string& typed, const ChosenModel& model, const run::Console& console) {
+  const proto::DataConfig& data = model.card.data;
+  const std::string& path = typed.empty() ? data.directory : typed;
   if (worker::IsInStore(path)) {
+    if (typed.empty() && !model.is_own) {
+      return NotNamedHere(model, path, "as the data behind the model");
+    }
     run::DataWatch watch(path, console.err);
-    proto::DataConfig wanted = card.data;
+    proto::DataConfig wanted = data;
     wanted.directory = path;
+    wanted.tokenizer.clear();
+    wanted.cache = model.is_own ? data.cache : "";
     PS_ASSIGN(const worker::FetchedData here, worker::DataHere(wanted, watch.progress()));
     return here.config.directory;
   }

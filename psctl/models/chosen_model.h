@@ -33,6 +33,9 @@ struct ChosenModel {
   std::string name;  // of its job, for people
   worker::ModelCard card;
   std::shared_ptr<const void> folder;  // of a file that goes with it; null: the file stays
+  /// Of a run of this folder's, or of one or a job that was typed. Else whoever made the file has
+  /// chosen the places that it names, which are not asked with this user's keys.
+  bool is_own = false;
 };
 
 /// Finds them. Says on stderr what is not as one would think: a model of a checkpoint, a
@@ -52,8 +55,9 @@ struct LoadedModel {
 Result<LoadedModel> LoadModel(const ModelChoice& choice, const Session& session);
 
 /// Where a model's data are: the path that was typed, or that of its job; what is in an object
-/// store, by then, in the cache of the model's job. Errors: kNotFound; those of DataHere.
+/// store, by then, in a cache. Errors: kNotFound; kInvalidArgument, a place in a store that nobody
+/// here has named; those of DataHere.
 Result<std::string> DataOf(
-    const std::string& typed, const worker::ModelCard& card, const run::Console& console);
+    const std::string& typed, const ChosenModel& model, const run::Console& console);
 
 }  // namespace ps::psctl

@@ -145,7 +145,7 @@ Result<std::string> Evaluate(const EvaluateCommand& command, const Session& sess
   PS_ASSIGN(const LoadedModel loaded, LoadModel(command.choice, session));
   const worker::ModelCard& card = loaded.chosen.card;
   PS_ASSIGN(std::optional<ConfusionMatrix> confusion, ConfusionOf(command, card));
-  PS_ASSIGN(const std::string path, DataOf(command.data, card, session.console));
+  PS_ASSIGN(const std::string path, DataOf(command.data, loaded.chosen, session.console));
   PS_ASSIGN(worker::Inputs inputs, worker::OpenInputs(card, path, worker::LabelUse::kNeeded));
   if (command.data.empty() && card.data.test_samples > 0) {
     inputs.count = std::min(inputs.count, card.data.test_samples);  // as the run has it

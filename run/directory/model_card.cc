@@ -3,9 +3,11 @@
 #include <utility>
 
 #include "ps/base/file.h"
+#include "ps/base/text.h"
 #include "ps/json/json_reader.h"
 #include "ps/json/json_writer.h"
 #include "ps/proto/job/job_config.h"
+#include "worker/data/store/stored_data.h"
 #include "worker/use/card_of_job.h"
 
 namespace ps::run {
@@ -46,6 +48,13 @@ Result<std::map<std::string, std::string>> CardOfCheckpoint(
     return kept;
   }
   PS_ASSIGN(const proto::JobConfig config, proto::ParsePrintedJobConfig(config_json));
+  // Whoever wrote the checkpoint has chosen them, and they may be much.
+  for (const std::string& place : {config.data.directory, config.data.tokenizer}) {
+    if (worker::IsInStore(place)) {
+      return Status::Unavailable(
+          "the data of its job are in " + Printable(place) + ", and nobody has named them here");
+    }
+  }
   PS_ASSIGN(const worker::ModelCard card, worker::CardOfJob(config));
   return worker::MetadataOf(card);
 }

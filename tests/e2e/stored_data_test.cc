@@ -83,7 +83,7 @@ TEST_F(StoredDataE2eTest, ARunTrainsOnABucketsObjectsAndFetchesThemOnce) {
       .Set("optimizer", R"({"kind": "adam", "lr": 0.001})")
       .Set("workers", R"([{"count": 2}])")
       .Set("train", R"({"epochs": 1, "minibatch": 50})");
-  std::string fetched_model;
+  std::string root;
   {
     TrainRun run(job_);
     ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
@@ -93,13 +93,12 @@ TEST_F(StoredDataE2eTest, ARunTrainsOnABucketsObjectsAndFetchesThemOnce) {
     run.ExpectExactLedger();
     EXPECT_EQ(TestServer().RequestsWith("GET /good/fashion/"), ranges)
         << "psctl, coordinator and two workers of one machine";
-    fetched_model = run.Root() + "/model.safetensors";
+    root = run.Root();
   }
-  const Output evaluated = Psctl({"evaluate", fetched_model, "--json"});
+  const Output evaluated = Psctl({"evaluate", root, "--json"});
   ASSERT_EQ(evaluated.end, ProcessEnd{}) << evaluated.err;
   EXPECT_EQ(Json::Parse(evaluated.out).value()["samples"].number(), 1000);
-  const Output typed =
-      Psctl({"evaluate", fetched_model, TestServer().PlaceOf("good", "fashion"), "--json"});
+  const Output typed = Psctl({"evaluate", root, TestServer().PlaceOf("good", "fashion"), "--json"});
   EXPECT_EQ(typed.end, ProcessEnd{}) << typed.err;
   EXPECT_EQ(TestServer().RequestsWith("GET /good/fashion/"), ranges) << "the cache has them";
 }

@@ -195,8 +195,8 @@ Result<Dataset> Dataset::Load(
 }
 
 Result<DatasetInfo> Dataset::Inspect(
-    const proto::DataConfig& config, proto::Task task, LoadProgress* progress) {
-  PS_ASSIGN(const FetchedData here, DataHere(config, progress));
+    const proto::DataConfig& config, proto::Task task, LoadProgress* progress, StoredState stored) {
+  PS_ASSIGN(const FetchedData here, DataHere(config, progress, stored));
   PS_ASSIGN(DatasetInfo info, InspectFiles(here.config, task, progress));
   PS_TRY(CheckAugment(config.augment, info.shape));
   PS_TRY(KeepForValidation(config, &info));
@@ -206,7 +206,7 @@ Result<DatasetInfo> Dataset::Inspect(
 Result<DatasetInfo> Dataset::InspectKnown(
     const proto::DataConfig& config, const proto::DatasetFingerprint& known, proto::Task task) {
   if (!IsReadInFull(config.format)) {
-    return Inspect(config, task);
+    return Inspect(config, task, nullptr, StoredState::kCachedFirst);
   }
   DatasetInfo info;
   info.shape = {known.channels, known.height, known.width};

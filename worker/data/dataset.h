@@ -91,7 +91,8 @@ class Dataset {
   static Result<DatasetInfo> Inspect(
       const proto::DataConfig& config,
       proto::Task task = proto::Task::kClasses,
-      LoadProgress* progress = nullptr);
+      LoadProgress* progress = nullptr,
+      StoredState stored = StoredState::kNow);
 
   /// The same for data whose fingerprint is known, and without reading what Inspect reads in full:
   /// text and tables, then without the names of classes and of files.

@@ -136,14 +136,17 @@ Result<bool> AwaitOther(
   const TimePoint begin = SystemTime().Now();
   while (lock->IsTaken()) {
     if (IsThere(folder, key)) {
+      progress->SetTrouble("");
       return true;
     }
+    progress->SetTrouble("another process of this machine makes it ready");
     if (SystemTime().Now() - begin > patience && !IsBeingMade(slot, patience)) {
       break;
     }
     PS_TRY(progress->Advance(0));
     std::promise<void>().get_future().wait_for(kPoll);
   }
+  progress->SetTrouble("");
   return IsThere(folder, key);
 }
 
@@ -153,11 +156,16 @@ bool IsSlotName(const std::string& name) {
          name.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
-/// What nobody will ask for: other states than `kept`, drafts of processes that were killed, and
-/// slots that are not used.
-void RemoveOld(const std::string& cache, const fs::path& slot, const fs::path& kept) {
+/// What nobody will ask for: other states than `kept` that nobody has asked for lately, drafts of
+/// processes that were killed, and slots that are not used.
+void RemoveOld(
+    const std::string& cache,
+    const fs::path& slot,
+    const fs::path& kept,
+    std::chrono::seconds others_stay) {
   for (const fs::path& folder : FoldersIn(slot)) {
-    if (folder != kept && (!IsDraft(folder) || IdleOf(folder) > kDraftAge)) {
+    if (folder != kept &&
+        (IsDraft(folder) ? IdleOf(folder) > kDraftAge : AgeOf(folder) >= others_stay)) {
       Remove(folder);
     }
   }
@@ -266,13 +274,14 @@ Result<std::string> FindOrMake(
     return Unusable(cache, made);
   }
   SlotLock lock(slot);
+  (void)::utimensat(AT_FDCWD, (slot + "/lock").c_str(), nullptr, 0);  // it is in use
   bool is_there = IsThere(folder, key);
   if (!is_there) {
     PS_ASSIGN(is_there, AwaitOther(slot, folder, key, &lock, progress, patience));
   }
   if (is_there) {
-    (void)::utimensat(AT_FDCWD, (slot + "/lock").c_str(), nullptr, 0);  // it is in use
-    RemoveOld(cache, slot, folder);
+    (void)::utimensat(AT_FDCWD, folder.c_str(), nullptr, 0);
+    RemoveOld(cache, slot, folder, key.others_stay);
     return folder;
   }
   static std::atomic<uint64_t> next = 0;
@@ -284,15 +293,17 @@ Result<std::string> FindOrMake(
   if (made.ok()) {
     made = WriteFileAtomically(draft + "/key", TextOf(key));
     if (made.ok()) {
-      Remove(folder);  // one that is not whole
-      made = MoveIntoPlace(draft, folder);
+      if (!IsThere(folder, key)) {
+        Remove(folder);  // one that is not whole
+        made = MoveIntoPlace(draft, folder);
+      }
       made = IsThere(folder, key) ? Status::Ok() : made;
     }
     made = made.ok() ? made : Unusable(cache, made);
   }
   Remove(draft);
   PS_TRY(std::move(made));
-  RemoveOld(cache, slot, folder);
+  RemoveOld(cache, slot, folder, key.others_stay);
   return folder;
 }
 

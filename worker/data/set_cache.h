@@ -24,6 +24,8 @@ namespace ps::worker {
 struct CacheKey {
   std::string what;   // "tokens of /data with ...": what and how, but for the state of the files
   std::string state;  // names, with that of their folder, sizes and times of the files
+  /// For so long after it was asked for another state stays: of files that are read by name.
+  std::chrono::seconds others_stay{0};
 };
 
 /// `what` and how the files are now. Errors: kIo.

@@ -44,6 +44,22 @@ class RoundRoomTest : public MovingTest {
 
   void JoinByHand() { workers_.push_back(harness_.Join()); }
 
+  /// A worker joins while all chunks are to go to one server: not all have room there.
+  void MoveUntilStuck() {
+    Begin();
+    harness_.Work(&workers_[0], grants_[0]);
+    AskForOneServer();
+    JoinByHand();
+    harness_.Work(&workers_[1], grants_[1]);
+    harness_.Work(&workers_[2], grants_[2]);
+    for (int i = 0; i < 10; ++i) {
+      Tick();
+      if (move()) {
+        Given();
+      }
+    }
+  }
+
   std::string RefusalText() {
     const auto refusal = harness_.Take<proto::Refusal>(control_);
     return refusal ? refusal->message : "";
@@ -111,18 +127,7 @@ TEST_F(RoundRoomTest, NobodyJoinsWhomTheChunksOnTheirWayLeaveNoRoomFor) {
 }
 
 TEST_F(RoundRoomTest, ChunksWaitForTheRoomOfWorkersThatHaveJoinedMeanwhile) {
-  Begin();
-  harness_.Work(&workers_[0], grants_[0]);
-  AskForOneServer();
-  JoinByHand();
-  harness_.Work(&workers_[1], grants_[1]);
-  harness_.Work(&workers_[2], grants_[2]);
-  for (int i = 0; i < 10; ++i) {
-    Tick();
-    if (move()) {
-      Given();
-    }
-  }
+  MoveUntilStuck();
   EXPECT_TRUE(status().is_moving);
   EXPECT_FALSE(move().has_value());
   EXPECT_EQ(BytesOf(1), 4U << 16U) << "for four workers a shard may have so much";
@@ -142,18 +147,7 @@ TEST_F(RoundRoomTest, ChunksWaitForTheRoomOfWorkersThatHaveJoinedMeanwhile) {
 
 /// What keeps the change from happening is something else, and goes on without checkpoints else.
 TEST_F(PatientRoomTest, OneSlowCheckpointMakesWayForChunksThatAreStuckAndTheNextDoesNot) {
-  Begin();
-  harness_.Work(&workers_[0], grants_[0]);
-  AskForOneServer();
-  JoinByHand();
-  harness_.Work(&workers_[1], grants_[1]);
-  harness_.Work(&workers_[2], grants_[2]);
-  for (int i = 0; i < 10; ++i) {
-    Tick();
-    if (move()) {
-      Given();
-    }
-  }
+  MoveUntilStuck();
   ASSERT_THAT(status().trouble, HasSubstr("server 1 has no room for more"));
   harness_.shards[1].checkpoint_code.reset();  // a slow disk
   grants_ = harness_.AskAll(&workers_);

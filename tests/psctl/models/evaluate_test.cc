@@ -82,6 +82,18 @@ TEST_F(EvaluateTest, OfItsOwnDataTheRunsTestSamplesAreTaken) {
   EXPECT_THAT(out_, HasSubstr("1 of 3 samples\n"));
 }
 
+/// Whoever made the file has chosen them, and they would be asked with the keys of who uses it.
+TEST_F(EvaluateTest, PlacesInABucketThatTheFileNamesAreNotAsked) {
+  worker::ModelCard card = TableCard();
+  card.data.directory = "s3://theirs/data?endpoint=http://127.0.0.1:1";
+  card.data.cache = root_ / "theirs";
+  WriteModel("table.safetensors", card, table_values_);
+  EXPECT_EQ(Run({"evaluate", root_ / "table.safetensors"}), 1);
+  EXPECT_THAT(err_, HasSubstr("names s3://theirs/data"));
+  EXPECT_THAT(err_, HasSubstr("whoever made the file has chosen that place"));
+  EXPECT_FALSE(std::filesystem::exists(root_ / "theirs"));
+}
+
 TEST_F(EvaluateTest, LabelsAreNeededAndKnown) {
   WriteModel("table.safetensors", TableCard(), table_values_);
   WriteFile("data/test.csv", "a,b\n1,2\n");

@@ -170,6 +170,10 @@ TEST_F(StoredDataTest, WhatChangedIsFetchedAndTheOldGoes) {
   const std::string after = Bring().value();
   EXPECT_NE(after, before);
   EXPECT_EQ(*ReadFile(after + "/train.csv"), Rows(2'500, 7));
+  EXPECT_TRUE(fs::exists(before)) << "somebody may be reading it";
+  fs::last_write_time(
+      fs::path(before).parent_path(), fs::file_time_type::clock::now() - std::chrono::hours(25));
+  ASSERT_TRUE(Bring().ok());
   EXPECT_FALSE(fs::exists(before));
 }
 
@@ -357,9 +361,17 @@ TEST_F(StoredDataTest, WhatChangesMeanwhileIsAnErrorThatNamesIt) {
 }
 
 TEST_F(StoredDataTest, AWorkerWithoutKeysOrStoreHasWhatItsMachineHas) {
+  // As where the environment says where the store is, and workers do not see that.
+  const std::string query = config_.directory.substr(config_.directory.find('?') + 1);
+  const std::string endpoint =
+      query.substr(query.find("endpoint=") + std::string("endpoint=").size());
+  variables_["AWS_ENDPOINT_URL"] = endpoint.substr(0, endpoint.find('&'));
+  variables_["AWS_REGION"] = query.substr(query.find("region=") + std::string("region=").size());
+  config_.directory = "s3://good/" + Prefix();
   Put("train.csv", Rows(2'500));
   const std::string folder = Bring().value();
-  variables_ = {{"AWS_ACCESS_KEY_ID", "half"}};
+  variables_["AWS_ACCESS_KEY_ID"] = "half";
+  variables_.erase("AWS_SECRET_ACCESS_KEY");
   EXPECT_FALSE(Bring().ok()) << "who reads first is to know";
   const FetchedData without_keys = BringData(StoredState::kAsCached).value();
   EXPECT_EQ(without_keys.config.directory, folder);
@@ -368,12 +380,37 @@ TEST_F(StoredDataTest, AWorkerWithoutKeysOrStoreHasWhatItsMachineHas) {
     variables_[name] = value;
   }
   EXPECT_EQ(BringData(StoredState::kAsCached)->note, "");
-  config_.directory = "s3://good/" + Prefix() + "?endpoint=http://127.0.0.1:1";
+  variables_["AWS_ENDPOINT_URL"] = "http://127.0.0.1:1";
   options_.attempts_max = 1;
   EXPECT_FALSE(Bring().ok());
   EXPECT_EQ(BringData(StoredState::kAsCached)->config.directory, folder);
-  config_.directory = "s3://good/other?endpoint=http://127.0.0.1:1";
+  EXPECT_EQ(BringData(StoredState::kCachedFirst)->config.directory, folder);
+  config_.directory = "s3://good/other";
   EXPECT_FALSE(BringData(StoredState::kAsCached).ok()) << "it has nothing of that";
+  config_.directory = "s3://good/" + Prefix() + "?endpoint=http://127.0.0.1:1";
+  EXPECT_FALSE(BringData(StoredState::kAsCached).ok()) << "nor of another store's";
+}
+
+/// psctl's machine may have others for workers than psctl has, or a region or an endpoint.
+TEST_F(StoredDataTest, AWorkerWhoseKeysAreRefusedHasWhatItsMachineHas) {
+  Put("train.csv", Rows(2'500));
+  const std::string folder = Bring().value();
+  variables_["AWS_ACCESS_KEY_ID"] = "WRONG";
+  EXPECT_FALSE(Bring().ok());
+  const FetchedData data = BringData(StoredState::kAsCached).value();
+  EXPECT_EQ(data.config.directory, folder);
+  EXPECT_THAT(data.note, HasSubstr("workers don't see the variables AWS_*"));
+}
+
+/// A coordinator goes on with a run while others wait for it.
+TEST_F(StoredDataTest, WhoGoesOnTakesWhatIsThereWithoutAskingAndKeepsIt) {
+  Put("train.csv", Rows(2'500));
+  const std::string before = Bring().value();
+  Put("train.csv", Rows(2'600));
+  EXPECT_EQ(BringData(StoredState::kCachedFirst)->config.directory, before);
+  const std::string after = Bring().value();
+  EXPECT_NE(after, before);
+  EXPECT_TRUE(std::filesystem::exists(before + "/train.csv")) << "somebody may read it";
 }
 
 TEST_F(StoredDataTest, NamesThatAreNoFilesAreErrors) {

@@ -45,6 +45,39 @@ bool IsMd5(std::string_view etag) {
   return etag.size() == 32 && etag.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
+/// Shows those who wait for this process that it lives, also while the disk or a digest takes long.
+class SignOfLife {
+ public:
+  explicit SignOfLife(std::string folder)
+      : folder_(std::move(folder)), thread_([this] { Run(); }) {}
+
+  ~SignOfLife() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_over_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  SignOfLife(const SignOfLife&) = delete;
+  SignOfLife& operator=(const SignOfLife&) = delete;
+
+ private:
+  void Run() {
+    std::unique_lock lock(mutex_);
+    do {
+      (void)::utimensat(AT_FDCWD, folder_.c_str(), nullptr, 0);
+    } while (!changed_.wait_for(lock, std::chrono::seconds(1), [this] { return is_over_; }));
+  }
+
+  const std::string folder_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_over_ = false;
+  std::thread thread_;
+};
+
 /// The whole fetch, on several threads.
 class ObjectFetch {
  public:
@@ -62,6 +95,8 @@ class ObjectFetch {
         ranges_left_(objects.size()) {}
 
   Status Run(const std::string& state) {
+    PS_TRY(CreateDirectories(folder_));
+    const SignOfLife sign(folder_);
     PS_ASSIGN(journal_, FetchJournal::Open(folder_, state));
     PS_TRY(CreateDirectories(folder_ + "/files"));
     PS_TRY(MakeFolders());
@@ -317,16 +352,7 @@ class ObjectFetch {
                                                    : OnDisk(IoError("cannot sync", folder_), errno);
   }
 
-  /// Asked all the time, so this also shows those who wait for this process that it lives.
-  bool GoesOn() {
-    const auto second =
-        std::chrono::duration_cast<std::chrono::seconds>(SystemTime().Now().time_since_epoch())
-            .count();
-    if (shown_.exchange(second) != second) {
-      (void)::utimensat(AT_FDCWD, folder_.c_str(), nullptr, 0);
-    }
-    return !progress_->is_cancelled() && !is_over_;
-  }
+  bool GoesOn() const { return !progress_->is_cancelled() && !is_over_; }
 
   bool Pause(Duration wait) {
     constexpr auto kLook = std::chrono::milliseconds(100);
@@ -354,7 +380,6 @@ class ObjectFetch {
   std::atomic<bool> is_over_ = false;
   std::atomic<bool> is_in_trouble_ = false;
   std::atomic<bool> are_tags_other_ = false;
-  std::atomic<int64_t> shown_ = 0;
 
   // Guarded by mutex_.
   std::mutex mutex_;

@@ -29,6 +29,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kObjectsMax = size_t{1} << 22;
+/// A process that has begun to read the files before is done with it then.
+constexpr std::chrono::hours kOthersStay{24};
+/// Where the cache has something that will do.
+constexpr int kAttemptsMax = 3;
 constexpr uint64_t kStoredBytesMax = uint64_t{1} << 50;
 
 /// For the names of drafts: so it is taken for one, and goes when nobody works in it.
@@ -130,10 +134,16 @@ Status FetchInto(
   return MoveIntoPlace(parts, draft);
 }
 
-/// Where what is fetched of a place lies in the cache. Without the endpoint, which workers may not
-/// know from the environment: the list tells places apart.
+/// Where what is fetched of a place lies in the cache. Of the endpoint what the place itself says:
+/// workers may not know that of the environment.
 std::string SlotOf(const store::S3Location& location, const Wanted& wanted) {
-  return fmt::format("objects of {}/{}, as {}", location.bucket, location.prefix, wanted.kind);
+  const size_t query = wanted.place.find('?');
+  return fmt::format(
+      "objects of {}/{}{}, as {}",
+      location.bucket,
+      location.prefix,
+      query == std::string::npos ? "" : " at " + wanted.place.substr(query + 1),
+      wanted.kind);
 }
 
 struct Found {
@@ -151,10 +161,8 @@ struct Bringing {
   const FetchOptions& options;
 
   /// What the cache has, if that will do, because the store can't be asked; else `why`.
-  Result<Found> Cached(const store::S3Location& location, const Status& why) const {
-    const std::optional<std::string> made =
-        state == StoredState::kAsCached ? FindMade(cache, SlotOf(location, wanted)) : std::nullopt;
-    if (!made) {
+  Result<Found> Cached(const std::optional<std::string>& made, const Status& why) const {
+    if (!made || state != StoredState::kAsCached) {
       return why;
     }
     progress->SetTrouble("");
@@ -166,29 +174,45 @@ struct Bringing {
             why.message())};
   }
 
+  Status ForWorkers(const Status& why) const {
+    return state != StoredState::kAsCached
+               ? why
+               : Status(
+                     why.code(),
+                     fmt::format(
+                         "{}; workers don't see the variables AWS_* of psctl: give their machine a "
+                         "role, or a file ~/.aws/credentials, and the place its region and "
+                         "endpoint",
+                         why.message()));
+  }
+
   Result<Found> Bring() const {
     PS_ASSIGN(const store::S3Location location, store::ParseS3Location(wanted.place));
+    const std::optional<std::string> made =
+        state == StoredState::kNow ? std::nullopt : FindMade(cache, SlotOf(location, wanted));
+    if (made && state == StoredState::kCachedFirst) {
+      return Found{.folder = *made + "/files"};
+    }
     const Result<store::S3Access> access = store::FindS3Access(wanted.place, environment);
     if (!access.ok()) {
-      return Cached(
-          location,
-          state == StoredState::kNow
-              ? access.status()
-              : Status(
-                    access.status().code(),
-                    fmt::format(
-                        "{}; workers don't see the variables AWS_* of psctl: give their machine a "
-                        "role, or a file ~/.aws/credentials",
-                        access.status().message())));
+      return Cached(made, ForWorkers(access.status()));
+    }
+    FetchOptions asking = options;
+    if (made) {
+      asking.attempts_max = std::min(asking.attempts_max, kAttemptsMax);
     }
     const Result<std::vector<store::StoredObject>> objects =
-        ListWanted(*access, wanted, progress, options);
-    const StatusCode code = objects.status().code();
-    if (code == StatusCode::kUnavailable || code == StatusCode::kDeadlineExceeded) {
-      return Cached(location, objects.status());
+        ListWanted(*access, wanted, progress, asking);
+    if (!objects.ok()) {
+      const StatusCode code = objects.status().code();
+      const bool is_away =
+          code == StatusCode::kUnavailable || code == StatusCode::kDeadlineExceeded;
+      return code == StatusCode::kCancelled
+                 ? Result<Found>(objects.status())
+                 : Cached(made, is_away ? objects.status() : ForWorkers(objects.status()));
     }
-    PS_TRY(objects.status());
-    const CacheKey key = {.what = SlotOf(location, wanted), .state = StateOf(*objects)};
+    const CacheKey key = {
+        .what = SlotOf(location, wanted), .state = StateOf(*objects), .others_stay = kOthersStay};
     const auto fetch = [&](const std::string& folder) {
       return FetchObjects(*access, *objects, key.state, folder, progress, options);
     };

@@ -22,6 +22,9 @@ enum class StoredState : uint8_t {
   /// the cache has of it: for workers, whose fingerprints are compared with that of the run. Those
   /// on psctl's machine don't see its keys, and find what psctl has fetched.
   kAsCached,
+  /// What the cache has, without asking the store; as kNow where it has nothing: for a coordinator
+  /// that goes on with a run whose others wait for it.
+  kCachedFirst,
 };
 
 struct FetchedData {
