@@ -18,9 +18,29 @@ namespace {
 using provisioner::Offer;
 using provisioner::PlanProblem;
 
+/// Whether `zone` is the region or a zone of it: us-east-1a of us-east-1, but not zone-10 of
+/// zone-1.
+bool IsZoneOf(const std::string& zone, const std::string& region) {
+  if (!zone.starts_with(region) || region.empty() || zone.size() == region.size()) {
+    return zone.starts_with(region);
+  }
+  const char next = zone[region.size()];
+  const bool is_letter = next >= 'a' && next <= 'z';
+  const bool ends_in_digit = region.back() >= '0' && region.back() <= '9';
+  return next == '-' || (is_letter && ends_in_digit);
+}
+
 /// Whether one is the other, or a zone of it.
 bool IsWithin(const std::string& zone, const std::string& other) {
-  return zone.starts_with(other) || other.starts_with(zone);
+  return IsZoneOf(zone, other) || IsZoneOf(other, zone);
+}
+
+std::string JoinPrintable(const std::vector<std::string>& names) {
+  std::vector<std::string> printable;
+  for (const std::string& name : names) {
+    printable.push_back(Printable(name));
+  }
+  return Join(printable);
 }
 
 bool IsSpotOf(const PlanProblem& problem, const Offer& offer, const std::string& type) {
@@ -49,8 +69,8 @@ Result<proto::SpotPrice> PriceIn(
       return price;
     }
     zones.insert(price.zone);
-    of_region =
-        price.zone == catalog.region && zone.starts_with(catalog.region) ? &price : of_region;
+    const bool is_of_it = price.zone == catalog.region && IsZoneOf(zone, catalog.region);
+    of_region = is_of_it ? &price : of_region;
   }
   if (of_region == nullptr) {
     return Status::InvalidArgument(fmt::format(
@@ -58,7 +78,7 @@ Result<proto::SpotPrice> PriceIn(
         Printable(type.name),
         Printable(zone),
         zones.empty() ? std::string(" or elsewhere")
-                      : ", but in " + Join(std::vector<std::string>(zones.begin(), zones.end()))));
+                      : ", but in " + JoinPrintable({zones.begin(), zones.end()})));
   }
   proto::SpotPrice price = *of_region;
   price.zone = zone;
@@ -153,8 +173,10 @@ Status NarrowToTracedZones(
       prices.push_back(std::move(price));
     }
     type->spot = std::move(prices);
-    notes->push_back(
-        fmt::format("{} is taken in the zones that --capacity names alone: {}", name, Join(zones)));
+    notes->push_back(fmt::format(
+        "{} is taken in the zones that --capacity names alone: {}",
+        Printable(name),
+        JoinPrintable(zones)));
   }
   return Status::Ok();
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ps/json/json_value.h"
+#include "ps/proto/files/catalog.h"
 #include "ps/proto/files/plan.h"
 #include "tests/psctl/plan_fixture.h"
 
@@ -33,7 +34,7 @@ class PlanCapacityTest : public PlanFixture {
         "--profile",
         kProfilePath,
         "--catalog",
-        kCatalogPath,
+        catalog_path_,
         "--loss",
         "0.8",
         "--servers",
@@ -107,6 +108,7 @@ class PlanCapacityTest : public PlanFixture {
     return sum;
   }
 
+  std::string catalog_path_ = kCatalogPath;
   std::string within_ = "60m";
   std::string types_ = "g3.8xlarge";
 };
@@ -286,6 +288,24 @@ TEST_F(PlanCapacityTest, ZonesOfATypeAreTakenApart) {
     count += workers.count;
   }
   EXPECT_LE(count, 5) << "the quota is of all zones together";
+}
+
+TEST_F(PlanCapacityTest, ZonesAreToldApartByTheirWholeNames) {
+  Result<proto::Catalog> catalog = proto::ParseCatalog(ReadAll(kCatalogPath), kCatalogPath);
+  ASSERT_TRUE(catalog.ok()) << catalog.status();
+  const auto type =
+      std::ranges::find(catalog->types, std::string("g3.8xlarge"), &proto::InstanceType::name);
+  type->spot = {{"zone-1", 0.684, "2023-06-19"}, {"zone-10", 0.684, "2023-06-19"}};
+  catalog_path_ = Trace("zones.json", proto::PrintCatalog(*catalog));
+  const std::string rest = Trace("rest.csv", "0,9\n40000,8\n");
+  const proto::Plan plan = PlanOf(
+      {"--capacity",
+       "g3.8xlarge@zone-1=" + rest,
+       "--capacity",
+       "g3.8xlarge@zone-10=" + rest,
+       "--unit",
+       "s"});
+  EXPECT_EQ(plan.traces.windows, 100);
 }
 
 TEST_F(PlanCapacityTest, EnoughMachinesChangeNothing) {
