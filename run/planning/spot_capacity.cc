@@ -48,6 +48,12 @@ std::vector<SpotMachine> Since(double begin_s, const std::vector<SpotMachine>& m
   return since;
 }
 
+/// What is paid for longer than it is there.
+struct LeastBill {
+  double usd_per_s = 0;
+  double billed_s_min = 0;
+};
+
 }  // namespace
 
 struct SpotCapacity::Fleet {
@@ -57,7 +63,7 @@ struct SpotCapacity::Fleet {
   int spare_most = 0;                             // of the spare pool
   std::vector<double> usd_per_s;                  // of a machine, per pool
   double usd_always_per_s = 0;                    // of what has no pool, servers among it
-  double usd_billed_s_min = 0;                    // of that: what it costs at least
+  std::vector<LeastBill> least = {};              // of that, by item
   std::vector<int> counts;                        // per class, of what has no pool
   double deviation = 0;                           // of the time that the models say
   std::map<std::vector<int>, double> rates = {};  // steps/s by what works of each pool
@@ -117,7 +123,7 @@ SpotCapacity::Fleet SpotCapacity::FleetOf(
       .wanted = {},
       .usd_per_s = {},
       .usd_always_per_s = server_usd_per_s,
-      .usd_billed_s_min = server_usd_per_s * server.billed_s_min,
+      .least = {{server_usd_per_s, server.billed_s_min}},
       .counts = std::vector<int>(problem_.speed->classes().size(), 0)};
   std::vector<bool> has_pool(choice.counts.size(), false);
   for (const SpotPool& pool : pools_) {
@@ -142,7 +148,7 @@ SpotCapacity::Fleet SpotCapacity::FleetOf(
           choice.counts[i] * provisioner::TermsOf(problem_, choice, i).usd_per_hour / kHourSeconds;
       fleet.counts[static_cast<size_t>(offer.worker_class)] += choice.counts[i];
       fleet.usd_always_per_s += usd_per_s;
-      fleet.usd_billed_s_min += usd_per_s * offer.billed_s_min;
+      fleet.least.push_back({usd_per_s, offer.billed_s_min});
     }
   }
   fleet.deviation = provisioner::TimeDeviation(
@@ -245,7 +251,9 @@ SpotCapacity::Run SpotCapacity::Follow(const Window& window, Fleet* fleet) const
   }
   run.seconds = now_s;
   run.usd += choice.traffic_usd * std::min(steps / choice.steps, 1.0);
-  run.usd += std::max(fleet->usd_billed_s_min - fleet->usd_always_per_s * now_s, 0.0);
+  for (const LeastBill& one : fleet->least) {
+    run.usd += one.usd_per_s * std::max(one.billed_s_min - now_s, 0.0);
+  }
   for (size_t p = 0; p < pools_.size(); ++p) {
     run.usd += held[p].UnbilledUntil(now_s) * fleet->usd_per_s[p];
   }

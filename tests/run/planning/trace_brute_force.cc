@@ -195,18 +195,18 @@ class BruteRun {
     for (const SpotPool& pool : traces_.pools) {
       traced.insert(pool.offers.begin(), pool.offers.end());
     }
+    const auto pay = [&](double usd_per_hour, int count, double billed_s_min) {
+      run_.usd += usd_per_hour / 3600 * count * std::max(now_s, billed_s_min);
+    };
     const auto& server = traces_.problem.servers[static_cast<size_t>(choice_.server_offer)];
-    double usd = server.usd_per_hour * choice_.server_hosts / 3600 * now_s;
-    double least = server.usd_per_hour * choice_.server_hosts / 3600 * server.billed_s_min;
+    pay(server.usd_per_hour, choice_.server_hosts, server.billed_s_min);
     for (size_t i = 0; i < choice_.counts.size(); ++i) {
       if (!traced.contains(i)) {
-        const double usd_per_s =
-            provisioner::TermsOf(traces_.problem, choice_, i).usd_per_hour / 3600;
-        usd += choice_.counts[i] * usd_per_s * now_s;
-        least += choice_.counts[i] * usd_per_s * traces_.problem.offers[i].billed_s_min;
+        pay(provisioner::TermsOf(traces_.problem, choice_, i).usd_per_hour,
+            choice_.counts[i],
+            traces_.problem.offers[i].billed_s_min);
       }
     }
-    run_.usd += std::max(usd, least);
   }
 
   const BruteTraces& traces_;
