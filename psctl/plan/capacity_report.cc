@@ -122,6 +122,11 @@ Result<std::vector<run::SpotTrace>> ReadCapacity(const run::PlanCommand& command
   if (command.capacities.empty()) {
     return traces;
   }
+  if (command.objective == "throughput-per-hour") {
+    return Status::InvalidArgument(
+        "--capacity is followed to a loss, which --objective throughput-per-hour does not plan: "
+        "leave it out, or take --objective cost or time");
+  }
   if (!command.has_within && !command.has_budget) {
     return Status::InvalidArgument(
         "--capacity tells the chance to keep a goal, and there is none: give --within, --budget or "

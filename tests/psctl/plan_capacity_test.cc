@@ -388,6 +388,22 @@ TEST_F(PlanCapacityTest, WhatMakesNoSenseIsRefusedByName) {
            "g3.8xlarge=" + plenty}),
       2);
   EXPECT_THAT(err_, HasSubstr("there is none: give --within, --budget or both"));
+  EXPECT_EQ(
+      Run(
+          {"plan",
+           "--profile",
+           kProfilePath,
+           "--catalog",
+           kCatalogPath,
+           "--objective",
+           "throughput-per-hour",
+           "--price-per-hour",
+           "3",
+           "--capacity",
+           "g3.8xlarge=" + plenty}),
+      2);
+  EXPECT_THAT(err_, HasSubstr("leave it out, or take --objective cost or time"))
+      << "--within would be refused next";
   for (const char* const strategy : {"parcae", "deepvm"}) {
     EXPECT_EQ(
         Run(
