@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <utility>
 
 #include "ps/base/file.h"
@@ -17,6 +18,8 @@ namespace {
 
 constexpr size_t kCapacityBytesMax = size_t{64} << 20;
 constexpr size_t kTracesMax = 64;
+// Of all traces: each run along them may keep a copy of every machine.
+constexpr uint64_t kMachinesMax = 2'000'000;
 
 const std::string& TypeOf(const provisioner::PlanProblem& problem, size_t offer) {
   return problem.speed->classes()[static_cast<size_t>(problem.offers[offer].worker_class)].name;
@@ -37,6 +40,17 @@ Result<std::pair<run::SpotTrace, std::string>> ParseCapacity(const std::string& 
         Printable(text)));
   }
   return std::pair(run::SpotTrace{type, zone, {}}, text.substr(equals + 1));
+}
+
+/// Machines that come while the trace goes on.
+uint64_t MachinesIn(const AvailabilityTrace& trace) {
+  uint64_t machines = 0;
+  uint32_t before = 0;
+  for (const TraceStep& step : trace.steps) {
+    machines += step.nodes > before ? step.nodes - before : 0;
+    before = step.nodes;
+  }
+  return machines;
 }
 
 run::TraceProblem TracesOf(const run::Planning& planning, const run::SpotCapacity& capacity) {
@@ -138,6 +152,7 @@ Result<std::vector<run::SpotTrace>> ReadCapacity(const run::PlanCommand& command
   }
   PS_ASSIGN(const double unit_s, SecondsOfUnit(command.unit));
   PS_ASSIGN(const GapRule gaps, GapRuleOf(command.gaps));
+  uint64_t machines = 0;
   for (const std::string& text : command.capacities) {
     PS_ASSIGN(auto parsed, ParseCapacity(text));
     auto& [some, path] = parsed;
@@ -145,6 +160,15 @@ Result<std::vector<run::SpotTrace>> ReadCapacity(const run::PlanCommand& command
     PS_TRY(run::CheckSpotTraces(traces));
     PS_ASSIGN(const std::string lines, ReadFile(path, kCapacityBytesMax));
     PS_ASSIGN(const AvailabilityTrace trace, ParseTrace(lines, path, unit_s, gaps));
+    machines += MachinesIn(trace);
+    if (machines > kMachinesMax) {
+      return Status::InvalidArgument(fmt::format(
+          "{}: with it the traces have {} machines that come, and {} can be followed: give a "
+          "shorter or coarser one",
+          Printable(path),
+          FormatCount(machines),
+          FormatCount(kMachinesMax)));
+    }
     for (const TraceStep& step : trace.steps) {
       traces.back().steps.push_back({step.at_s, step.nodes});
     }

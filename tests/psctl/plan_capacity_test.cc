@@ -360,6 +360,14 @@ TEST_F(PlanCapacityTest, WhatMakesNoSenseIsRefusedByName) {
   EXPECT_THAT(
       why({"g3.8xlarge=" + brief}),
       HasSubstr("the trace of g3.8xlarge is of 1m 40s, and a run may take 1h 00m"));
+  std::string many_lines;
+  for (int i = 0; i < 1000; ++i) {
+    many_lines += std::to_string(100 * i) + (i % 2 == 0 ? ",0\n" : ",14000\n");
+  }
+  EXPECT_THAT(
+      why({"g3.8xlarge=" + Trace("many.csv", many_lines)}),
+      HasSubstr(
+          "many.csv: with it the traces have 7,000,000 machines that come, and 2,000,000 can"));
   EXPECT_THAT(why({"g3.8xlarge=" + none}), HasSubstr("there never is a machine of any type"));
   EXPECT_THAT(
       why({"g3.8xlarge=" + plenty, "g3.8xlarge=" + plenty}), HasSubstr("names g3.8xlarge twice"));
