@@ -77,6 +77,20 @@ proto::PlanCapacity RowOf(
   return row;
 }
 
+/// Until when a run has to be through: runs are followed for twice that. Without a time in the goal
+/// for half of the shortest trace, so that slow fleets get to the loss as well.
+double LimitSeconds(const run::Planning& planning, double least_s) {
+  const double within_s = planning.problem.goal.seconds_max;
+  if (std::isfinite(within_s)) {
+    return within_s;
+  }
+  double shortest_s = within_s;
+  for (const run::SpotTrace& trace : planning.spot_traces) {
+    shortest_s = std::min(shortest_s, trace.end_s);
+  }
+  return std::max(least_s, shortest_s / 4);
+}
+
 void NameSpare(const run::Planning& planning, size_t pool, proto::PlanCapacity* row) {
   row->spare = planning.spot_traces[pool].type;
   row->zone = planning.spot_traces[pool].zone;
@@ -186,10 +200,9 @@ Result<TracedPlan> FollowTraces(
     return traced;
   }
   traced.without = answer->best.front();
-  const double within_s = planning.problem.goal.seconds_max;
   PS_ASSIGN(
       traced.capacity,
-      run::MakeSpotCapacity(planning, std::isfinite(within_s) ? within_s : traced.without.seconds));
+      run::MakeSpotCapacity(planning, LimitSeconds(planning, traced.without.seconds)));
   if (!run::ChoosesByTraces(command)) {
     return traced;
   }

@@ -188,6 +188,11 @@ double SpotCapacity::StepsPerSecond(const std::vector<int>& working, Fleet* flee
   return rate;
 }
 
+double SpotCapacity::PointSeconds(const FleetChoice& choice) const {
+  const bool has_time = std::isfinite(problem_.goal.seconds_max);
+  return (has_time ? limit_s_ : std::min(limit_s_, choice.seconds)) / kPoints;
+}
+
 SpotCapacity::Run SpotCapacity::Follow(const Window& window, Fleet* fleet) const {
   const FleetChoice& choice = fleet->choice;
   std::vector<HeldPool> held;
@@ -198,7 +203,7 @@ SpotCapacity::Run SpotCapacity::Follow(const Window& window, Fleet* fleet) const
   for (const int wanted : fleet->wanted) {
     wanted_of_all += wanted;
   }
-  const double grid_s = limit_s_ / kPoints;
+  const double grid_s = PointSeconds(choice);
   Run run;
   double steps = 0;
   double blocked_s = 0;  // a seat that was lost is given away from here on
@@ -298,7 +303,7 @@ CapacityOutlook SpotCapacity::Expect(
     for (size_t k = 0; k < run.points.size(); ++k) {
       if (k == outlook.points.size()) {
         outlook.points.push_back(
-            {static_cast<double>(k) * limit_s_ / kPoints, std::vector<double>(pools_.size())});
+            {static_cast<double>(k) * PointSeconds(choice), std::vector<double>(pools_.size())});
         seen.push_back(0);
       }
       ++seen[k];

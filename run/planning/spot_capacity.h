@@ -107,6 +107,8 @@ class SpotCapacity {
   struct Run;
 
   Run Follow(const Window& window, Fleet* fleet) const;
+  /// From one point of the outlook to the next.
+  double PointSeconds(const provisioner::FleetChoice& choice) const;
   double StepsPerSecond(const std::vector<int>& working, Fleet* fleet) const;
   double InGoal(const Run& run, const Fleet& fleet) const;
   Fleet FleetOf(const provisioner::FleetChoice& choice, std::optional<size_t> spare) const;

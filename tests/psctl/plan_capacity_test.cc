@@ -41,10 +41,11 @@ class PlanCapacityTest : public PlanFixture {
         "m5.xlarge=1",
         "--start-up",
         "2m",
-        "--within",
-        within_,
         "--types",
         types_};
+    if (!within_.empty()) {
+      all.insert(all.end(), {"--within", within_});
+    }
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -109,7 +110,7 @@ class PlanCapacityTest : public PlanFixture {
   }
 
   std::string catalog_path_ = kCatalogPath;
-  std::string within_ = "60m";
+  std::string within_ = "60m";  // empty: --within is left out
   std::string types_ = "g3.8xlarge";
 };
 
@@ -288,6 +289,35 @@ TEST_F(PlanCapacityTest, ZonesOfATypeAreTakenApart) {
     count += workers.count;
   }
   EXPECT_LE(count, 5) << "the quota is of all zones together";
+}
+
+TEST_F(PlanCapacityTest, WithoutATimeAFleetMayTakeLongIfItKeepsTheBudget) {
+  types_ = "g3.8xlarge,p3.2xlarge";
+  within_ = "";
+  const std::vector<std::string> budget = {"--budget", "100"};
+  const proto::Plan plain = PlanOf(budget);
+  ASSERT_EQ(plain.workers.size(), 1U);
+  ASSERT_EQ(plain.workers.front().instance_type, "p3.2xlarge");
+  // The other type is there for half of the time only, and starts again each time.
+  std::string now_and_then;
+  for (int i = 0; i <= 160; ++i) {
+    now_and_then += std::to_string(600 * i) + (i % 2 == 0 ? ",1\n" : ",0\n");
+  }
+  const proto::Plan plan = PlanOf(
+      {"--budget",
+       "100",
+       "--capacity",
+       "p3.2xlarge=" + Trace("scarce.csv", "0,1\n600,0\n96000,1\n"),
+       "--capacity",
+       "g3.8xlarge=" + Trace("half.csv", now_and_then),
+       "--unit",
+       "s"});
+  EXPECT_TRUE(plan.traces.is_kept);
+  EXPECT_NEAR(plan.traces.window_s, 48000, 1);
+  ASSERT_EQ(plan.workers.size(), 1U);
+  EXPECT_EQ(plan.workers.front().instance_type, "g3.8xlarge");
+  EXPECT_GT(plan.capacity.front().seconds, 2 * plain.seconds.value);
+  EXPECT_GT(plan.capacity.front().points.size(), 3U);
 }
 
 TEST_F(PlanCapacityTest, ZonesAreToldApartByTheirWholeNames) {
