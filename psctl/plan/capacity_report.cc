@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "provisioner/planner/fleet_judge.h"
 #include "ps/base/file.h"
 #include "ps/base/text.h"
 #include "psctl/traces/replay_command.h"
@@ -143,6 +144,15 @@ std::string HowText(const TracedPlan& traced) {
                         : ", all that there are");
 }
 
+Status NothingToFollow(const run::Planning& planning, const run::SpotCapacity& capacity) {
+  const bool is_any_ever =
+      provisioner::MostWorkers(run::Narrowed(TracesOf(planning, capacity))) > 0;
+  return Status::InvalidArgument(fmt::format(
+      "--capacity: along the traces there never {} on offer; offer other types (--types), or "
+      "machines on demand (--market both)",
+      is_any_ever ? "are enough machines for any fleet" : "is a machine of any type"));
+}
+
 }  // namespace
 
 Result<std::vector<run::SpotTrace>> ReadCapacity(const run::PlanCommand& command) {
@@ -209,9 +219,7 @@ Result<TracedPlan> FollowTraces(
   PS_ASSIGN(traced.chosen, run::SolveAlongTraces(TracesOf(planning, *traced.capacity)));
   const run::TraceAnswer& chosen = *traced.chosen;
   if (chosen.best.empty() && !chosen.is_stopped) {
-    return Status::InvalidArgument(
-        "--capacity: along the traces there never is a machine of any type on offer; offer other "
-        "types (--types), or machines on demand (--market both)");
+    return NothingToFollow(planning, *traced.capacity);
   }
   if (chosen.best.empty()) {
     traced.chosen.reset();  // stopped before the first one: what there is without the traces

@@ -89,11 +89,19 @@ class TraceSearch {
     SeeAnswer(first);
     are_all_ = first.best.size() < kAskedFirst && !first.is_stopped && HasOneOfferPerClass() &&
                first.certainty != proto::Certainty::kBestFound;
-    if (are_all_ || first.best.empty()) {
-      return Status::Ok();
+    if (!are_all_ && !first.best.empty()) {
+      SeeMore(asked, *exact, first.best.front().seconds);
     }
-    const double within_s = std::isfinite(asked.goal.seconds_max) ? asked.goal.seconds_max
-                                                                  : 2 * first.best.front().seconds;
+    if (bounded_.empty() && !is_stopped_) {
+      SeeSoonest(asked);
+    }
+    return Status::Ok();
+  }
+
+  /// With other quotas and less time. `seconds`: of the best fleet so far.
+  void SeeMore(PlanProblem asked, const provisioner::Strategy& exact, double seconds) {
+    const double within_s =
+        std::isfinite(asked.goal.seconds_max) ? asked.goal.seconds_max : 2 * seconds;
     asked.answers_max = kAskedElse;
     asked.effort_max = std::min(asked.effort_max, kAskedEffort);
     for (const std::vector<int>& quotas : QuotasToTry()) {
@@ -102,13 +110,13 @@ class TraceSearch {
       }
       for (const double tighter : kTighter) {
         asked.goal.seconds_max = within_s * tighter;
-        const Result<PlanAnswer> some = exact->Solve(asked);
+        const Result<PlanAnswer> some = exact.Solve(asked);
         if (!some.ok() || some->best.empty()) {
           break;  // nothing is left on offer, or nothing is so fast
         }
         SeeAnswer(*some);
         if (some->is_stopped) {
-          return Status::Ok();
+          return;
         }
       }
       if (traces_.objective == proto::Objective::kTime) {
@@ -118,7 +126,40 @@ class TraceSearch {
         }
       }
     }
-    return Status::Ok();
+  }
+
+  /// Where none that was found is in time: the soonest with all machines, of those that share well.
+  void SeeSoonest(PlanProblem asked) {
+    asked.goal.seconds_max = provisioner::kInfinity;
+    asked.answers_max = kAskedElse;
+    for (const bool is_one_each : {false, true}) {
+      if (is_one_each) {
+        LeaveOneEach(&asked);
+      }
+      const Result<PlanAnswer> soonest = provisioner::SolveForTime(asked);
+      if (soonest.ok()) {
+        SeeAnswer(*soonest);
+      }
+      if (!bounded_.empty() || is_stopped_) {
+        return;
+      }
+    }
+  }
+
+  /// Takes of offers that share machines or a quota the first alone, beside what runs.
+  void LeaveOneEach(PlanProblem* asked) const {
+    std::vector<std::vector<size_t>> shared;
+    for (const SpotPool& pool : traces_.capacity.pools()) {
+      shared.push_back(pool.offers);
+    }
+    for (const ZonedType& type : traces_.zoned) {
+      shared.push_back(type.offers);
+    }
+    for (const std::vector<size_t>& offers : shared) {
+      for (size_t i = 1; i < offers.size(); ++i) {
+        asked->offers[offers[i]].quota = provisioner::RunningOf(problem_, offers[i]);
+      }
+    }
   }
 
   /// Follows whoever may be among the best.

@@ -226,6 +226,20 @@ TEST_F(PlanCapacityTest, WhereNoFleetKeepsTheGoalTheMostLikelyIsTold) {
   EXPECT_TRUE(sure.traces.is_kept) << "less is asked for";
 }
 
+// More fleets than are all looked at, and none in time even with all its machines.
+TEST_F(PlanCapacityTest, OfManyFleetsTheMostLikelyIsToldToo) {
+  types_ = "g3.8xlarge,p3.2xlarge,g4dn.4xlarge,p2.8xlarge,g3.16xlarge";
+  within_ = "24m";
+  const std::string none = Trace("none.csv", "0,0\n40000,1\n");
+  const proto::Plan plan = PlanOf({"--capacity", "p3.2xlarge=" + none, "--unit", "s"}, 1);
+  ASSERT_FALSE(plan.capacity.empty());
+  EXPECT_FALSE(plan.traces.is_kept);
+  EXPECT_GT(plan.capacity.front().in_goal, 0);
+  EXPECT_LT(plan.capacity.front().in_goal, 0.9);
+  EXPECT_EQ(plan.certainty, proto::Certainty::kBestFound);
+  EXPECT_THAT(err_, HasSubstr("no fleet keeps the goal along the traces at 90 %"));
+}
+
 TEST_F(PlanCapacityTest, AFurtherTypeIsAddedSwappedOrStandsIn) {
   types_ = "g3.8xlarge,p3.2xlarge";
   const proto::Plan plain = PlanOf({});
