@@ -251,10 +251,25 @@ void AddCapacity(
                        const char* change) -> proto::PlanCapacity& {
     return plan->capacity.emplace_back(RowOf(planning, fleet, outlook, change));
   };
-  const run::CapacityOutlook outlook = capacity.Expect(choice);
+  run::OutlookLimits waited_for;
+  waited_for.goes_on = [&] {
+    return planning.problem.watch == nullptr || planning.problem.watch->GoesOn({});
+  };
+  const run::CapacityOutlook outlook =
+      traced.chosen ? traced.chosen->best.front().outlook : capacity.Expect(choice, {}, waited_for);
+  if (outlook.is_cut) {
+    plan->notes.push_back("the search ended before the plan was followed along the traces");
+    return;
+  }
   AddPoints(planning, capacity, choice, outlook, &add(choice, outlook, ""));
+  const auto add_waited_for = [&](const provisioner::FleetChoice& fleet,
+                                  std::optional<size_t> spare,
+                                  const char* change) -> proto::PlanCapacity* {
+    const run::CapacityOutlook some = capacity.Expect(fleet, spare, waited_for);
+    return some.is_cut ? nullptr : &add(fleet, some, change);
+  };
   if (!IsSame(choice, traced.without)) {
-    add(traced.without, capacity.Expect(traced.without), "without_traces");
+    add_waited_for(traced.without, {}, "without_traces");
   }
   if (const auto addition = run::BestAddition(TracesOf(planning, capacity), {choice, outlook})) {
     proto::PlanCapacity& row = add(
@@ -270,8 +285,10 @@ void AddCapacity(
   }
   for (size_t p = 0; p < capacity.pools().size() && has_pools; ++p) {
     if (!Uses(choice, capacity.pools()[p])) {
-      proto::PlanCapacity& row = add(choice, capacity.Expect(choice, p), "stands_in");
-      NameSpare(planning, p, &row);
+      proto::PlanCapacity* const row = add_waited_for(choice, p, "stands_in");
+      if (row != nullptr) {
+        NameSpare(planning, p, row);
+      }
     }
   }
   if (!has_pools) {

@@ -30,7 +30,7 @@ class AdditionSearch {
       const size_t offer = pools[pool].offers.front();
       const bool is_used = SumOf(pools[pool].offers, from_.counts) > 0;
       const int most = is_used ? 0 : std::min(problem_.offers[offer].quota, kAddedMost);
-      for (int added = 1; added <= most; ++added) {
+      for (int added = 1; added <= most && GoesOn(); ++added) {
         std::vector<int> counts = from_.counts;
         counts[offer] = added;
         Consider({.pool = pool, .added = added, .fleet = {}}, counts);
@@ -60,8 +60,14 @@ class AdditionSearch {
     }
   }
 
+  /// Whether the problem's watch still waits.
+  bool GoesOn() {
+    is_ended_ = is_ended_ || (problem_.watch != nullptr && !problem_.watch->GoesOn({}));
+    return !is_ended_;
+  }
+
   void Consider(Addition some, const std::vector<int>& counts) {
-    if (!judge_.IsSizeAllowed(counts) || !SharesWell(traces_, counts) ||
+    if (!GoesOn() || !judge_.IsSizeAllowed(counts) || !SharesWell(traces_, counts) ||
         !judge_.Fits(counts, from_.server_offer, from_.server_hosts)) {
       return;
     }
@@ -70,6 +76,7 @@ class AdditionSearch {
       return;
     }
     OutlookLimits limits;
+    limits.goes_on = [this] { return GoesOn(); };
     if (best_) {
       const double in_goal = best_->fleet.outlook.in_goal;
       limits.in_goal_least = std::min(in_goal - kThousandth, wanted_);
@@ -95,6 +102,7 @@ class AdditionSearch {
   provisioner::FleetJudge judge_;
   const double wanted_;  // chance
   std::optional<Addition> best_;
+  bool is_ended_ = false;  // by the watch
 };
 
 }  // namespace

@@ -20,7 +20,6 @@ using provisioner::PlanAnswer;
 using provisioner::PlanProblem;
 
 constexpr double kChanceSlack = 1e-9;
-constexpr uint64_t kFollowedPerQuestion = 16;  // of the watch
 // Fleets that searches without the traces answer, and their effort.
 constexpr int kAskedFirst = 256;
 constexpr int kAskedElse = 24;
@@ -347,18 +346,22 @@ class TraceSearch {
                               fleet.score_least <= ScoreOf(kept_.back()) * (1 + kChanceSlack));
   }
 
-  void Follow(const FleetChoice& choice) {
-    const bool asks = problem_.watch != nullptr && followed_ % kFollowedPerQuestion == 0;
+  bool GoesOn() {
     const provisioner::SearchProgress progress = {
         .fleets = followed_,
         .usd_best = kept_.empty() ? provisioner::kInfinity : kept_.front().outlook.usd};
-    is_stopped_ = is_stopped_ || (asks && !problem_.watch->GoesOn(progress));
-    if (is_stopped_ || followed_ >= traces_.followed_most) {
+    is_stopped_ = is_stopped_ || (problem_.watch != nullptr && !problem_.watch->GoesOn(progress));
+    return !is_stopped_;
+  }
+
+  void Follow(const FleetChoice& choice) {
+    if (!GoesOn() || followed_ >= traces_.followed_most) {
       is_ended_ = true;
       return;
     }
     ++followed_;
     OutlookLimits limits;
+    limits.goes_on = [this] { return GoesOn(); };
     if (!kept_.empty()) {
       limits.in_goal_least = Confidence();
     } else if (others_.size() == kept_most_) {
@@ -369,6 +372,7 @@ class TraceSearch {
     }
     FollowedFleet fleet = {choice, traces_.capacity.Expect(choice, {}, limits)};
     if (fleet.outlook.is_cut) {
+      is_ended_ = is_stopped_;
       return;
     }
     const bool keeps = fleet.outlook.in_goal >= Confidence();

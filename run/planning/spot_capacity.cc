@@ -23,7 +23,8 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kHourSeconds = 3600;
 constexpr uint64_t kVictimSeed = 1;  // draws who goes when a count falls
 constexpr int kPoints = 6;
-constexpr double kFollowed = 2;  // times the limit, where the trace is long enough
+constexpr uint64_t kEventsPerQuestion = 4096;  // of whether it goes on
+constexpr double kFollowed = 2;                // times the limit, where the trace is long enough
 // Bounds are sums in another order than what they bound.
 constexpr double kBoundSlack = 1e-9;
 
@@ -67,6 +68,17 @@ struct SpotCapacity::Fleet {
   std::vector<int> counts;                        // per class, of what has no pool
   double deviation = 0;                           // of the time that the models say
   std::map<std::vector<int>, double> rates = {};  // steps/s by what works of each pool
+  const std::function<bool()>* goes_on = nullptr;
+  uint64_t events = 0;    // in all windows so far
+  bool is_ended = false;  // nobody waits any more
+
+  /// To be asked at each event.
+  bool GoesOn() {
+    ++events;
+    const bool asks = events % kEventsPerQuestion == 0 && goes_on != nullptr && *goes_on;
+    is_ended = is_ended || (asks && !(*goes_on)());
+    return !is_ended;
+  }
 };
 
 struct SpotCapacity::Run {
@@ -209,7 +221,7 @@ SpotCapacity::Run SpotCapacity::Follow(const Window& window, Fleet* fleet) const
   double blocked_s = 0;  // a seat that was lost is given away from here on
   std::vector<int> working(pools_.size(), 0);
   double now_s = 0;
-  while (now_s < window_s_) {
+  while (now_s < window_s_ && fleet->GoesOn()) {
     for (HeldPool& pool : held) {
       const HeldPool::Gone gone = pool.Pass(now_s);
       run.revocations += gone.working + gone.starting;
@@ -285,12 +297,17 @@ double SpotCapacity::InGoal(const Run& run, const Fleet& fleet) const {
 CapacityOutlook SpotCapacity::Expect(
     const FleetChoice& choice, std::optional<size_t> spare, const OutlookLimits& limits) const {
   Fleet fleet = FleetOf(choice, spare);
+  fleet.goes_on = &limits.goes_on;
   const auto windows = static_cast<double>(windows_.size());
   CapacityOutlook outlook;
   std::vector<int> seen;  // by point, how many runs get that far
   double hope = windows;  // of in_goal, beside what is known
   for (const Window& window : windows_) {
     const Run run = Follow(window, &fleet);
+    if (fleet.is_ended) {
+      outlook.is_cut = true;
+      return outlook;
+    }
     outlook.usd += run.usd / windows;
     const double in_goal = InGoal(run, fleet);
     outlook.in_goal += in_goal / windows;

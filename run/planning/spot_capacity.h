@@ -45,13 +45,15 @@ struct CapacityOutlook {
   double revocations = 0;  // likewise
   double usd = 0;          // in the mean of all windows: what a run costs until its loss or the end
   std::vector<PoolPoint> points;
-  bool is_cut = false;  // it is worse than what was asked for: the figures above are not whole
+  // It is worse than what was asked for, or nobody waits: the figures above are not whole.
+  bool is_cut = false;
 };
 
 /// Where a fleet is of no interest any more.
 struct OutlookLimits {
   double in_goal_least = 0;
   double usd_most = std::numeric_limits<double>::infinity();
+  std::function<bool()> goes_on = {};  // asked now and then; false: nobody waits for the outlook
 };
 
 /// Follows fleets of a problem along the traces of its pools. For one thread.

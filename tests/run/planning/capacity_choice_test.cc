@@ -267,6 +267,59 @@ TEST(CapacityChoiceTest, OfThousandsItFindsOneThatIsAboutAsGood) {
   RecordProperty("worse", worse);
 }
 
+class CountingWatch final : public provisioner::SearchWatch {
+ public:
+  explicit CountingWatch(int most) : most_(most) {}
+
+  bool GoesOn(const provisioner::SearchProgress& /*progress*/) override {
+    return ++asked_ <= most_;
+  }
+
+  int asked() const { return asked_; }
+
+ private:
+  const int most_;
+  int asked_ = 0;
+};
+
+TEST(CapacityChoiceTest, IsAskedByFleetWhetherItGoesOnAndByEventsToo) {
+  uint64_t followed = 0;
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const TracedSample some = RandomTraces(seed, {.classes = 3, .quota_max = 3}, false);
+    PlanProblem& problem = some.sample->problem;
+    const SpotCapacity capacity = CapacityOf(*some.traces);
+    const TraceProblem traces = {.problem = problem, .capacity = capacity};
+    const Result<TraceAnswer> whole = SolveAlongTraces(traces);
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    followed += whole->followed;
+    CountingWatch watch(3);
+    problem.watch = &watch;
+    const Result<TraceAnswer> part = SolveAlongTraces(traces);
+    ASSERT_TRUE(part.ok()) << part.status();
+    EXPECT_LE(part->followed, 3U) << "seed " << seed;
+    EXPECT_EQ(part->is_stopped, whole->followed > 3) << "seed " << seed;
+  }
+  EXPECT_GT(followed, 100U);
+
+  // A trace of which one fleet takes long.
+  const TracedSample some = RandomTraces(1, {.classes = 1, .quota_max = 2}, false);
+  BruteTraces& traces = *some.traces;
+  ASSERT_EQ(traces.pools.size(), 1U);
+  SpotPool& pool = traces.pools.front();
+  pool.steps.clear();
+  for (int i = 0; i < 100'000; ++i) {
+    pool.steps.push_back({pool.end_s * i / 100'000, static_cast<uint32_t>(i % 2)});
+  }
+  const SpotCapacity capacity = CapacityOf(traces);
+  CountingWatch watch(5);
+  some.sample->problem.watch = &watch;
+  const Result<TraceAnswer> answer =
+      SolveAlongTraces({.problem = traces.problem, .capacity = capacity});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_TRUE(answer->is_stopped);
+  EXPECT_LT(answer->followed, 5U);
+}
+
 TEST(SpotCapacityTest, FollowsFleetsAsALookAtEveryMomentDoes) {
   int revoked = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
@@ -344,6 +397,11 @@ TEST(BestAdditionTest, IsTheBestOfOnePoolMore) {
       continue;
     }
     ++found;
+    CountingWatch ended(0);
+    PlanProblem stopped_problem = traces.problem;
+    stopped_problem.watch = &ended;
+    const TraceProblem stopped = {.problem = stopped_problem, .capacity = capacity};
+    EXPECT_FALSE(BestAddition(stopped, answer->best.front())) << "nobody waits for it";
     const FleetChoice& choice = answer->best.front().choice;
     const double wanted =
         std::max(traces.problem.goal.confidence, answer->best.front().outlook.in_goal + 1e-3);
