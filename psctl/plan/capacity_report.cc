@@ -182,6 +182,14 @@ Result<std::vector<run::SpotTrace>> ReadCapacity(const run::PlanCommand& command
     auto& [some, path] = parsed;
     traces.push_back(std::move(some));
     PS_TRY(run::CheckSpotTraces(traces));
+    if (!traces.back().zone.empty() && command.strategy != "exact") {
+      return Status::InvalidArgument(fmt::format(
+          "--capacity {}@{}: the strategy {} does not know that zones of a type share its quota; "
+          "give one trace of the type, or leave out --strategy",
+          Printable(traces.back().type),
+          Printable(traces.back().zone),
+          Printable(command.strategy)));
+    }
     PS_ASSIGN(const std::string lines, ReadFile(path, kCapacityBytesMax));
     PS_ASSIGN(const AvailabilityTrace trace, ParseTrace(lines, path, unit_s, gaps));
     machines += MachinesIn(trace);
@@ -209,10 +217,16 @@ Result<TracedPlan> FollowTraces(
   if (command.spot_traces.empty()) {
     return traced;
   }
-  traced.without = answer->best.front();
   PS_ASSIGN(
       traced.capacity,
-      run::MakeSpotCapacity(planning, LimitSeconds(planning, traced.without.seconds)));
+      run::MakeSpotCapacity(planning, LimitSeconds(planning, answer->best.front().seconds)));
+  // Searches without the traces know the quota of each zone's offer alone.
+  std::erase_if(answer->best, [&](const provisioner::FleetChoice& choice) {
+    return !run::KeepsQuotas(planning.zoned, choice.counts);
+  });
+  if (!answer->best.empty()) {
+    traced.without = answer->best.front();
+  }
   if (!run::ChoosesByTraces(command)) {
     return traced;
   }
@@ -222,6 +236,10 @@ Result<TracedPlan> FollowTraces(
     return NothingToFollow(planning, *traced.capacity);
   }
   if (chosen.best.empty()) {
+    if (answer->best.empty()) {
+      return Status::DeadlineExceeded(
+          "the search ended before it found a fleet within the quotas of all zones together");
+    }
     traced.chosen.reset();  // stopped before the first one: what there is without the traces
     answer->is_stopped = true;
     return traced;
@@ -268,8 +286,8 @@ void AddCapacity(
     const run::CapacityOutlook some = capacity.Expect(fleet, spare, waited_for);
     return some.is_cut ? nullptr : &add(fleet, some, change);
   };
-  if (!IsSame(choice, traced.without)) {
-    add_waited_for(traced.without, {}, "without_traces");
+  if (traced.without && !IsSame(choice, *traced.without)) {
+    add_waited_for(*traced.without, {}, "without_traces");
   }
   if (const auto addition = run::BestAddition(TracesOf(planning, capacity), {choice, outlook})) {
     proto::PlanCapacity& row = add(

@@ -25,7 +25,8 @@ Result<std::vector<run::SpotTrace>> ReadCapacity(const run::PlanCommand& command
 struct TracedPlan {
   std::unique_ptr<run::SpotCapacity> capacity;  // null: the plan has no traces
   std::optional<run::TraceAnswer> chosen;       // none: by a strategy that does not look at them
-  provisioner::FleetChoice without;             // what is chosen without them
+  // What is chosen without them; none: that takes more of a type in its zones than its quota.
+  std::optional<provisioner::FleetChoice> without;
 
   /// No fleet keeps the goal along the traces at its confidence.
   bool IsMissed() const { return chosen && !chosen->is_kept; }

@@ -26,6 +26,11 @@ int SumOf(const std::vector<size_t>& offers, const std::vector<int>& counts) {
   return sum;
 }
 
+bool KeepsQuotas(const std::vector<ZonedType>& zoned, const std::vector<int>& counts) {
+  return std::ranges::all_of(
+      zoned, [&](const ZonedType& type) { return SumOf(type.offers, counts) <= type.quota; });
+}
+
 bool SharesWell(const TraceProblem& traces, const std::vector<int>& counts) {
   const std::vector<SpotPool>& pools = traces.capacity.pools();
   for (size_t p = 0; p < pools.size(); ++p) {
@@ -37,9 +42,7 @@ bool SharesWell(const TraceProblem& traces, const std::vector<int>& counts) {
       return false;
     }
   }
-  return std::ranges::all_of(traces.zoned, [&](const ZonedType& type) {
-    return SumOf(type.offers, counts) <= type.quota;
-  });
+  return KeepsQuotas(traces.zoned, counts);
 }
 
 }  // namespace ps::run

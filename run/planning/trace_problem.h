@@ -40,6 +40,9 @@ provisioner::PlanProblem Narrowed(const TraceProblem& traces);
 /// Machines of these offers.
 int SumOf(const std::vector<size_t>& offers, const std::vector<int>& counts);
 
+/// Whether zones of a type take no more together than its quota.
+bool KeepsQuotas(const std::vector<ZonedType>& zoned, const std::vector<int>& counts);
+
 /// Whether neither zones nor minibatches of a type take more than there is of it.
 bool SharesWell(const TraceProblem& traces, const std::vector<int>& counts);
 

@@ -303,6 +303,19 @@ TEST_F(PlanCapacityTest, ZonesOfATypeAreTakenApart) {
     count += workers.count;
   }
   EXPECT_LE(count, 5) << "the quota is of all zones together";
+  for (const proto::PlanCapacity& row : limited.capacity) {
+    int of_row = 0;
+    for (const proto::PlanWorkers& workers : row.workers) {
+      of_row += workers.count;
+    }
+    EXPECT_LE(of_row, 5) << row.change;
+  }
+  for (const char* const strategy : {"homogeneous", "spotdnn", "exhaustive"}) {
+    std::vector<std::string> other = traces;
+    other.insert(other.end(), {"--strategy", strategy});
+    EXPECT_EQ(Run(Flags(other)), 2) << out_;
+    EXPECT_THAT(err_, HasSubstr("does not know that zones of a type share its quota"));
+  }
 }
 
 TEST_F(PlanCapacityTest, WithoutATimeAFleetMayTakeLongIfItKeepsTheBudget) {
