@@ -98,6 +98,19 @@ std::vector<int> BestZones(const PlanProblem& problem) {
   return best;
 }
 
+/// Between all zones of the problem.
+void PriceTraffic(const proto::TrafficPrices& prices, PlanProblem* problem) {
+  problem->usd_per_byte.clear();
+  for (const std::string& from : problem->zones) {
+    std::vector<double>& row = problem->usd_per_byte.emplace_back();
+    for (const std::string& to : problem->zones) {
+      const bool is_inside = RegionOf(from) == RegionOf(to);
+      const double usd_per_gb = is_inside ? prices.zone_usd_per_gb : prices.egress_usd_per_gb;
+      row.push_back(from == to ? 0 : usd_per_gb / kBytesPerGb);
+    }
+  }
+}
+
 }  // namespace
 
 void ChooseZones(const proto::Catalog& catalog, PlanProblem* problem) {
@@ -112,14 +125,7 @@ void ChooseZones(const proto::Catalog& catalog, PlanProblem* problem) {
       offer.places = PlacesOf(catalog, *type, offer, problem);
     }
   }
-  for (const std::string& from : problem->zones) {
-    std::vector<double>& row = problem->usd_per_byte.emplace_back();
-    for (const std::string& to : problem->zones) {
-      const bool is_inside = RegionOf(from) == RegionOf(to);
-      const double usd_per_gb = is_inside ? prices.zone_usd_per_gb : prices.egress_usd_per_gb;
-      row.push_back(from == to ? 0 : usd_per_gb / kBytesPerGb);
-    }
-  }
+  PriceTraffic(prices, problem);
   const std::vector<int> zones = BestZones(*problem);
   std::vector<ServerOffer> servers;
   for (const ServerOffer& server : problem->servers) {
@@ -131,6 +137,33 @@ void ChooseZones(const proto::Catalog& catalog, PlanProblem* problem) {
   if (!zones.empty()) {
     problem->servers = std::move(servers);
   }
+}
+
+void OfferServersIn(
+    const proto::Catalog& catalog, const std::vector<std::string>& zones, PlanProblem* problem) {
+  if (problem->usd_per_byte.empty()) {
+    return;
+  }
+  std::vector<ServerOffer> anywhere;  // each server once
+  for (const ServerOffer& server : problem->servers) {
+    if (server.zone == problem->servers.front().zone) {
+      anywhere.push_back(server);
+    }
+  }
+  for (const std::string& name : zones) {
+    if (name == catalog.region) {
+      continue;  // in each zone
+    }
+    const int zone = ZoneNamed(name, problem);
+    if (std::ranges::count(problem->servers, zone, &ServerOffer::zone) > 0) {
+      continue;
+    }
+    for (const ServerOffer& server : anywhere) {
+      problem->servers.push_back(server);
+      problem->servers.back().zone = zone;
+    }
+  }
+  PriceTraffic(catalog.traffic, problem);
 }
 
 std::vector<std::string> TrafficNotes(

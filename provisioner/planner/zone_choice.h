@@ -15,6 +15,11 @@ namespace ps::provisioner {
 /// cheapest, and so does a type whose machines live differently from zone to zone.
 void ChooseZones(const proto::Catalog& catalog, PlanProblem* problem);
 
+/// Lets servers be in these zones too, whatever ChooseZones thought of them: for types of which not
+/// all machines can be had in the best zone. Nothing where traffic costs nothing.
+void OfferServersIn(
+    const proto::Catalog& catalog, const std::vector<std::string>& zones, PlanProblem* problem);
+
 /// What of a plan's traffic its cost leaves out; none where nothing is.
 std::vector<std::string> TrafficNotes(
     const proto::Catalog& catalog, const PlanProblem& problem, const proto::Plan& plan);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "provisioner/planner/fleet_judge.h"
+#include "provisioner/planner/zone_choice.h"
 #include "provisioner/report/outlook.h"
 #include "ps/base/text.h"
 #include "run/planning/planning.h"
@@ -124,9 +125,11 @@ Offer OfferIn(
   const proto::InstanceType& known = *catalog.Find(type);
   const auto price = std::ranges::find(known.spot, zone, &proto::SpotPrice::zone);
   one.usd_per_hour = price->usd_per_hour + known.disk_usd_per_hour;
-  std::erase_if(one.places, [&](const provisioner::OfferPlace& place) {
-    return place.zone >= 0 && problem.zones[static_cast<size_t>(place.zone)] != zone;
-  });
+  one.places.clear();
+  const auto index = std::ranges::find(problem.zones, zone);
+  if (!problem.usd_per_byte.empty() && index != problem.zones.end()) {
+    one.places.push_back({static_cast<int>(index - problem.zones.begin()), one.usd_per_hour});
+  }
   return one;
 }
 
@@ -189,6 +192,7 @@ Result<std::vector<ZonedType>> SplitByZones(
     if (at == problem->offers.size()) {
       continue;  // MakeSpotCapacity says so
     }
+    provisioner::OfferServersIn(catalog, zones, problem);
     const Offer whole = problem->offers[at];
     ZonedType some = {{}, whole.quota};
     for (const std::string& zone : zones) {

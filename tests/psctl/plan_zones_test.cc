@@ -113,6 +113,36 @@ TEST_F(PlanZonesTest, StrategiesCountWhatCrosses) {
   }
 }
 
+// The cheaper zone has too few machines: servers belong where the workers can be had.
+TEST_F(PlanZonesTest, ServersMayBeInEachZoneThatATraceNames) {
+  catalog_.traffic = {.zone_usd_per_gb = 100, .as_of = "2026-01-01"};
+  const auto trace = [&](const char* name, const char* lines) {
+    const std::string path = root_ / name;
+    EXPECT_TRUE(WriteFileAtomically(path, lines).ok());
+    return path;
+  };
+  const proto::Plan plan = PlanOf(
+      {"--loss",
+       "0.8",
+       "--within",
+       "1h",
+       "--types",
+       "g3.8xlarge",
+       "--servers",
+       "m5.xlarge=1",
+       "--unit",
+       "s",
+       "--capacity",
+       "g3.8xlarge@us-east-1a=" + trace("few.csv", "0,1\n40000,0\n"),
+       "--capacity",
+       "g3.8xlarge@us-east-1b=" + trace("rest.csv", "0,9\n40000,0\n")});
+  EXPECT_TRUE(plan.traces.is_kept);
+  EXPECT_EQ(plan.servers.zone, "us-east-1b");
+  ASSERT_EQ(plan.workers.size(), 1U);
+  EXPECT_EQ(plan.workers.front().zone, "us-east-1b");
+  EXPECT_EQ(plan.traffic.usd, 0) << "at such a price nobody crosses";
+}
+
 TEST_F(PlanZonesTest, AFleetStartsWhenItsOwnSlowestTypeIsUp) {
   Type("g3.8xlarge").start_up_s = 1800;
   Type("p3.2xlarge").start_up_s = 100;
