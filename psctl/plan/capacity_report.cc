@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kCapacityBytesMax = size_t{64} << 20;
 constexpr size_t kTracesMax = 64;
-// Of all traces: each run along them may keep a copy of every machine.
+// In all traces together: each run along them may keep a copy of every machine.
 constexpr uint64_t kMachinesMax = 2'000'000;
 
 const std::string& TypeOf(const provisioner::PlanProblem& problem, size_t offer) {
