@@ -33,7 +33,7 @@ struct ChosenModel {
   std::string name;  // of its job, for people
   worker::ModelCard card;
   std::shared_ptr<const void> folder;  // of a file that goes with it; null: the file stays
-  /// Of a run of this folder's, or of one or a job that was typed. Else whoever made the file has
+  /// It is of a run here, or of a run or job that was typed. Else whoever made the file has
   /// chosen the places that it names, which are not asked with this user's keys.
   bool is_own = false;
 };

@@ -7,7 +7,6 @@
 #include "ps/json/json_reader.h"
 #include "ps/json/json_writer.h"
 #include "ps/proto/job/job_config.h"
-#include "worker/data/store/stored_data.h"
 #include "worker/use/card_of_job.h"
 
 namespace ps::run {
@@ -50,7 +49,7 @@ Result<std::map<std::string, std::string>> CardOfCheckpoint(
   PS_ASSIGN(const proto::JobConfig config, proto::ParsePrintedJobConfig(config_json));
   // Whoever wrote the checkpoint has chosen them, and they may be much.
   for (const std::string& place : {config.data.directory, config.data.tokenizer}) {
-    if (worker::IsInStore(place)) {
+    if (place.find("://") != std::string::npos) {
       return Status::Unavailable(
           "the data of its job are in " + Printable(place) + ", and nobody has named them here");
     }
