@@ -83,7 +83,7 @@ Result<std::optional<HeadResume>> HeadResumeOf(
       resume.config,
       proto::LoadJobConfig(run->config(), order.overrides, proto::DataPlace::kElsewhere));
   resume.config.model.from.clear();  // the checkpoint has the values
-  // A checkpoint need not know of those of before.
+  // The checkpoint may be older than the resume before, and then lacks its changes.
   resume.beginning.changes = head->changes;
   resume.beginning.is_trusted = order.is_trusted;
   for (const proto::ConfigOverride& change : order.overrides) {

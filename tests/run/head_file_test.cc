@@ -34,6 +34,23 @@ TEST(HeadFileTest, ARunIsHereUnlessItsFileSaysWhere) {
   EXPECT_FALSE(IsElsewhere(run));
 }
 
+/// As psctl wrote it before runs could be resumed on another machine.
+TEST(HeadFileTest, OneOfAnEarlierVersionIsRead) {
+  const TemporaryFolder folder;
+  const RunPaths run = {folder.path()};
+  ASSERT_TRUE(WriteFileAtomically(
+                  run.head(),
+                  R"({"login": "admin@198.51.100.7", "programs": "spotps/bin", "is_started": true,)"
+                  R"( "is_begun": true, "is_given_up": false, "is_fetched": true,)"
+                  R"( "is_given_back": true, "usd": 1.25})")
+                  .ok());
+  const auto head = ReadHeadFile(run);
+  ASSERT_TRUE(head.ok() && head->has_value()) << head.status();
+  EXPECT_TRUE((*head)->is_fetched);
+  EXPECT_EQ((*head)->from, "");
+  EXPECT_THAT((*head)->changes, testing::IsEmpty());
+}
+
 /// Whoever removes such a run, or sweeps its machine, might lose what is there.
 TEST(HeadFileTest, ADamagedFileIsOneOfARunElsewhere) {
   const TemporaryFolder folder;

@@ -11,14 +11,11 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <condition_variable>
 #include <filesystem>
 #include <future>
-#include <mutex>
 #include <span>
 #include <string_view>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "ps/base/crc32c.h"
@@ -27,6 +24,7 @@
 #include "ps/base/time.h"
 #include "ps/base/unique_fd.h"
 #include "worker/data/data_listing.h"
+#include "worker/data/folder_keeper.h"
 
 namespace ps::worker {
 namespace {
@@ -177,50 +175,14 @@ void RemoveOld(
   }
 }
 
-/// Shows those who wait that a draft is being made, for as long as `progress` advances: whoever
-/// reads for minutes before it writes has not stopped.
-class DraftKeeper {
- public:
-  DraftKeeper(std::string draft, const LoadProgress* progress)
-      : draft_(std::move(draft)), progress_(progress), thread_([this] { Run(); }) {}
-
-  ~DraftKeeper() {
-    {
-      const std::lock_guard lock(mutex_);
-      is_over_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
-
-  DraftKeeper(const DraftKeeper&) = delete;
-  DraftKeeper& operator=(const DraftKeeper&) = delete;
-
- private:
-  void Run() {
-    uint64_t seen = progress_->done();
-    std::unique_lock lock(mutex_);
-    while (!changed_.wait_for(lock, kPoll, [this] { return is_over_; })) {
-      if (const uint64_t done = progress_->done(); done != seen) {
-        seen = done;
-        (void)::utimensat(AT_FDCWD, draft_.c_str(), nullptr, 0);
-      }
-    }
-  }
-
-  const std::string draft_;
-  const LoadProgress* const progress_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool is_over_ = false;
-  std::thread thread_;
-};
-
 Status Make(
     const std::string& draft,
     const LoadProgress* progress,
     const std::function<Status(const std::string& folder)>& make) {
-  const DraftKeeper keeper(draft, progress);
+  // Who has stopped is not waited for; who reads for minutes before it writes has not.
+  const FolderKeeper keeper(draft, [progress, seen = progress->done()]() mutable {
+    return std::exchange(seen, progress->done()) != seen;
+  });
   return make(draft);
 }
 

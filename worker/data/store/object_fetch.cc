@@ -25,6 +25,7 @@
 #include "ps/base/text.h"
 #include "ps/base/unique_fd.h"
 #include "ps/crypto/md5.h"
+#include "worker/data/folder_keeper.h"
 #include "worker/data/store/fetch_journal.h"
 
 namespace ps::worker {
@@ -45,39 +46,6 @@ bool IsMd5(std::string_view etag) {
   return etag.size() == 32 && etag.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-/// Shows those who wait for this process that it lives, also while the disk or a digest takes long.
-class SignOfLife {
- public:
-  explicit SignOfLife(std::string folder)
-      : folder_(std::move(folder)), thread_([this] { Run(); }) {}
-
-  ~SignOfLife() {
-    {
-      const std::lock_guard lock(mutex_);
-      is_over_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
-
-  SignOfLife(const SignOfLife&) = delete;
-  SignOfLife& operator=(const SignOfLife&) = delete;
-
- private:
-  void Run() {
-    std::unique_lock lock(mutex_);
-    do {
-      (void)::utimensat(AT_FDCWD, folder_.c_str(), nullptr, 0);
-    } while (!changed_.wait_for(lock, std::chrono::seconds(1), [this] { return is_over_; }));
-  }
-
-  const std::string folder_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool is_over_ = false;
-  std::thread thread_;
-};
-
 /// The whole fetch, on several threads.
 class ObjectFetch {
  public:
@@ -96,7 +64,8 @@ class ObjectFetch {
 
   Status Run(const std::string& state) {
     PS_TRY(CreateDirectories(folder_));
-    const SignOfLife sign(folder_);
+    // Also while the disk or a digest takes long.
+    const FolderKeeper keeper(folder_, [] { return true; });
     PS_ASSIGN(journal_, FetchJournal::Open(folder_, state));
     PS_TRY(CreateDirectories(folder_ + "/files"));
     PS_TRY(MakeFolders());
