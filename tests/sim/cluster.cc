@@ -12,14 +12,14 @@
 #include "tests/sim/coordinator_node.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/event_queue.h"
-#include "tests/sim/faults.h"
+#include "tests/sim/faults/faults.h"
+#include "tests/sim/faults/saboteur.h"
 #include "tests/sim/fleet.h"
 #include "tests/sim/model_files.h"
 #include "tests/sim/network.h"
 #include "tests/sim/oracle/auditor.h"
 #include "tests/sim/oracle/oracle.h"
 #include "tests/sim/resume.h"
-#include "tests/sim/saboteur.h"
 #include "tests/sim/servers.h"
 
 namespace ps::sim {

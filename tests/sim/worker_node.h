@@ -11,8 +11,8 @@
 #include "ps/client/gradient_encoder.h"
 #include "ps/client/host_tensors.h"
 #include "ps/client/worker_core.h"
-#include "tests/sim/doubled_residual.h"
 #include "tests/sim/event_queue.h"
+#include "tests/sim/faults/doubled_residual.h"
 #include "tests/sim/network.h"
 #include "tests/sim/oracle/oracle.h"
 

@@ -1,4 +1,4 @@
-#include "tests/sim/faults.h"
+#include "tests/sim/faults/faults.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,4 +1,4 @@
-#include "tests/sim/saboteur.h"
+#include "tests/sim/faults/saboteur.h"
 
 #include <cmath>
 #include <cstring>
