@@ -25,7 +25,7 @@ constexpr uint64_t kVictimSeed = 1;  // draws who goes when a count falls
 constexpr int kPoints = 6;
 constexpr uint64_t kEventsPerQuestion = 4096;  // of whether it goes on
 constexpr double kFollowed = 2;                // times the limit, where the trace is long enough
-// Bounds are sums in another order than what they bound.
+// A bound adds the same numbers in another order, so its last digits may differ.
 constexpr double kBoundSlack = 1e-9;
 
 /// For how long each count could be had until `end_s`, the largest count first.
