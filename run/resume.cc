@@ -15,6 +15,8 @@
 #include "run/report/tables.h"
 #include "run/resume_loss.h"
 #include "run/train.h"
+#include "run/train_run.h"
+#include "run/try_again.h"
 
 namespace ps::run {
 namespace {
@@ -180,15 +182,48 @@ Result<PreparedJob> BorrowedJobOf(
   return job;
 }
 
-/// All is checked before anything is changed: the processes that were left, and the path.
-int ResumeFromCheckpoint(
+/// What came of an attempt to go on from a checkpoint.
+struct Attempt {
+  Status status;
+  bool is_misuse = false;  // what the command says does not fit
+  ReadyRun ready;          // when OK
+};
+
+Attempt Misfit(Status why) {
+  return {.status = std::move(why), .is_misuse = true, .ready = {}};
+}
+
+Attempt Failed(Status why) {
+  return {.status = std::move(why), .is_misuse = false, .ready = {}};
+}
+
+/// What the job of a checkpoint begins with does not fit the checkpoint.
+Status CheckFits(const FoundCheckpoint& found, const PreparedJob& job) {
+  coordinator::CoordinatorOptions options;
+  options.config = job.config;
+  options.tensors = job.parts.model.tensors;
+  options.train_samples = job.parts.data.train_count;
+  options.test_samples = job.parts.data.test_count;
+  options.validation_samples = job.parts.data.validation_count;
+  options.resume = coordinator::ResumeFrom{found.state, found.manifest.id};
+  const Status fits = coordinator::CheckJobState(coordinator::MakeJobState(options), options);
+  return fits.ok() ? fits
+                   : Status(
+                         fits.code(),
+                         "the checkpoint does not fit the data or the length of the job: " +
+                             std::string(fits.message()));
+}
+
+/// Makes a run of its own ready, which goes on from the newest checkpoint that is whole. All is
+/// checked before anything is changed: the processes that were left, and the path. `told` is what
+/// was said of the checkpoint by an attempt before this one.
+Attempt BeginFromCheckpoint(
     const Source& source,
     const LeftByRun& left,
     const ResumeOrder& order,
-    const TrainOrder& train,
     const Console& console,
     const RunRegistry& registry,
-    SupervisorLink* link) {
+    std::string* told) {
   std::string path = source.path;
   Confirmation confirmation(order.is_trusted, order.is_detached ? nullptr : AskOnTerminal());
   if (checkpoint::IsObjectStore(path)) {
@@ -197,64 +232,58 @@ int ResumeFromCheckpoint(
     if (const Result<checkpoint::Manifest> newest = ReadNewestCopy(path); newest.ok()) {
       const Result<PreparedJob> job = BorrowedJobOf(*newest, order, path, &confirmation);
       if (!job.ok()) {
-        return Misuse(console, job.status());
+        return Misfit(job.status());
       }
       parent = job->config.run.directory;
     }
     Result<std::string> fetched = FetchCheckpoint(path, parent, console);
     if (!fetched.ok()) {
-      return Fail(console, fetched.status());
+      return Failed(fetched.status());
     }
     path = std::move(fetched).value();
   }
   Result<FoundCheckpoint> found = FindNewestCheckpoint(path);
   if (!found.ok()) {
-    return Fail(console, found.status());
+    return Failed(found.status());
   }
   const Result<std::string> origin = OriginOf(*found->checkpoints.store, found->manifest.id);
   if (!origin.ok()) {
-    return Fail(console, origin.status());
+    return Failed(origin.status());
   }
   Result<PreparedJob> job = origin->empty()
                                 ? JobOf(found->manifest, order)
                                 : BorrowedJobOf(found->manifest, order, *origin, &confirmation);
   if (!job.ok()) {
-    return Misuse(console, job.status());
+    return Misfit(job.status());
   }
   job->config.checkpoint.path = path;
-  coordinator::CoordinatorOptions options;
-  options.config = job->config;
-  options.tensors = job->parts.model.tensors;
-  options.train_samples = job->parts.data.train_count;
-  options.test_samples = job->parts.data.test_count;
-  options.validation_samples = job->parts.data.validation_count;
-  options.resume = coordinator::ResumeFrom{found->state, found->manifest.id};
-  const Status fits = coordinator::CheckJobState(coordinator::MakeJobState(options), options);
-  if (!fits.ok()) {
-    return Misuse(
-        console,
-        Status(
-            fits.code(),
-            "the checkpoint does not fit the data or the length of the job: " +
-                std::string(fits.message())));
+  if (Status fits = CheckFits(*found, *job); !fits.ok()) {
+    return Misfit(std::move(fits));
   }
   if (const size_t killed = KillProcesses(left.processes); killed > 0) {
     console.err("ended what was left of it: " + std::to_string(killed) + " of its processes\n");
   }
-  if (const Status noted = NoteSkipped(*found); !noted.ok()) {
-    return Fail(console, noted);
+  if (Status noted = NoteSkipped(*found); !noted.ok()) {
+    return Failed(std::move(noted));
   }
   std::optional<CountedWork> counted =
       left.state ? CountedByJournal(*left.state, found->manifest.id) : std::nullopt;
   if (!counted) {
     counted = FindCounted(path, source.run, registry, found->manifest);
   }
-  console.err(Describe(*found, path, counted, static_cast<double>(job->config.checkpoint.every_s)));
+  std::string text =
+      Describe(*found, path, counted, static_cast<double>(job->config.checkpoint.every_s));
+  if (text != *told) {
+    console.err(text);
+    *told = std::move(text);
+  }
   TrainStart start;
   start.job = std::move(job).value();
   start.checkpoints = std::move(found->checkpoints);
   start.resume = coordinator::ResumeFrom{std::move(found->state), found->manifest.id};
-  return Train(std::move(start), train, console, registry, link);
+  Result<ReadyRun> ready = MakeReady(std::move(start), console);
+  return ready.ok() ? Attempt{.status = Status::Ok(), .ready = std::move(ready).value()}
+                    : Failed(ready.status());
 }
 
 }  // namespace
@@ -272,12 +301,33 @@ int GoOnWithoutJournal(
   console.err("psctl: " + (kOfNoUse + Printable(why.message())) + "\n");
   const LeftByRun left{std::nullopt, ReadLaunches(run.paths), std::nullopt};
   run.lock = FileLock();  // it is over; the run that goes on has a directory of its own
-  TrainOrder train = order;
-  train.no_refine = true;
   ResumeOrder resume;
   resume.is_trusted = true;  // what it starts was started before
   const Source source{CheckpointPathOf(run.paths), run.paths};
-  return ResumeFromCheckpoint(source, left, resume, train, console, registry, link);
+  const Result<proto::JobConfig> config = proto::LoadJobConfig(run.paths.config(), {});
+  const Duration grace =
+      FromSeconds(double{(config.ok() ? config->fleet : proto::FleetConfig()).orphan_grace_s});
+  Attempt attempt;
+  std::string told;
+  // Why the journal fell behind, a full disk, may be why the checkpoint can't be gone on from yet.
+  const auto begin = [&]() -> TryOutcome {
+    attempt = BeginFromCheckpoint(source, left, resume, console, registry, &told);
+    const StatusCode code = attempt.status.code();
+    return {
+        attempt.status,
+        attempt.is_misuse || (code != StatusCode::kIo && code != StatusCode::kUnavailable)};
+  };
+  const TryAgainWorld world{&SystemTime(), WaitUnlessStopped, [&console](const std::string& line) {
+                              console.err("psctl: " + line);
+                            }};
+  const Status begun = TryAgain(
+      begin, [grace] { return grace; }, world);
+  if (!begun.ok()) {
+    return Fail(console, begun);
+  }
+  TrainOrder train = order;
+  train.no_refine = true;
+  return Conduct(std::move(attempt.ready), train, console, registry, link);
 }
 
 int RunResume(const ResumeOrder& order, const Console& console, const RunRegistry& registry) {
@@ -299,7 +349,13 @@ int RunResume(const ResumeOrder& order, const Console& console, const RunRegistr
     if (left->start) {
       return Train(std::move(*left->start), train, own_console, registry, link);
     }
-    return ResumeFromCheckpoint(*source, *left, order, train, own_console, registry, link);
+    std::string told;
+    Attempt attempt = BeginFromCheckpoint(*source, *left, order, own_console, registry, &told);
+    if (!attempt.status.ok()) {
+      return attempt.is_misuse ? Misuse(own_console, attempt.status)
+                               : Fail(own_console, attempt.status);
+    }
+    return Conduct(std::move(attempt.ready), train, own_console, registry, link);
   };
   return Coordinate(begin, std::nullopt, train, console, registry);
 }

@@ -148,18 +148,42 @@ Status RecoverJournal(bool is_behind, TrainStart* start) {
   return Status::Ok();
 }
 
-/// Trains, once the run is prepared, and leaves what it came to.
+}  // namespace
+
+Result<ReadyRun> MakeReady(TrainStart start, const Console& console) {
+  ReadyRun ready;
+  ready.start = std::make_unique<TrainStart>(std::move(start));
+  std::optional<RunDirectory>& directory = ready.start->directory;
+  if (!directory) {
+    const proto::JobConfig& config = ready.start->job.config;
+    PS_ASSIGN(
+        directory,
+        RunDirectory::Create(
+            config.run.directory, config.name, SystemTime().UnixMicros(), proto::UsesTls(config)));
+  }
+  Result<std::unique_ptr<TrainRun>> prepared = PrepareRun(ready.start.get(), console);
+  if (!prepared.ok()) {
+    if (!ready.start->recovered) {
+      directory->Discard();
+    }
+    return prepared.status();
+  }
+  ready.run = std::move(prepared).value();
+  return ready;
+}
+
 int Conduct(
-    const TrainStart& start,
-    const Result<std::unique_ptr<TrainRun>>& prepared,
+    ReadyRun ready,
     const TrainOrder& order,
     const Console& console,
     const RunRegistry& registry,
     SupervisorLink* link) {
+  TrainStart& start = *ready.start;
+  TrainRun& run = *ready.run;
   const RunPaths& paths = start.directory->paths();
   // Who hears of the run from the supervisor may look for it in the registry at once.
-  const Status added = prepared.ok() ? registry.Add(paths) : Status::Ok();
-  const Status told = prepared.ok() ? link->TellRun(*start.directory) : prepared.status();
+  const Status added = registry.Add(paths);
+  const Status told = link->TellRun(*start.directory);
   if (!told.ok()) {
     registry.Remove(paths);
     if (!start.recovered) {
@@ -172,7 +196,6 @@ int Conduct(
         "psctl: status needs the run directory as its argument: " + std::string(added.message()) +
         "\n");
   }
-  TrainRun& run = **prepared;
   if (link->shared() != nullptr) {
     start.journal.journal->TellOf(&link->shared()->is_journal_behind);
   }
@@ -194,26 +217,15 @@ int Conduct(
                  : kExitFailed;
 }
 
-}  // namespace
-
 int Train(
     TrainStart start,
     const TrainOrder& order,
     const Console& console,
     const RunRegistry& registry,
     SupervisorLink* link) {
-  if (!start.directory) {
-    Result<RunDirectory> made = RunDirectory::Create(
-        start.job.config.run.directory,
-        start.job.config.name,
-        SystemTime().UnixMicros(),
-        proto::UsesTls(start.job.config));
-    if (!made.ok()) {
-      return Fail(console, made.status());
-    }
-    start.directory = std::move(made).value();
-  }
-  return Conduct(start, PrepareRun(&start, console), order, console, registry, link);
+  Result<ReadyRun> ready = MakeReady(std::move(start), console);
+  return ready.ok() ? Conduct(std::move(ready).value(), order, console, registry, link)
+                    : Fail(console, ready.status());
 }
 
 Result<TrainStart> TakeUp(SupervisedRun run, bool* is_final) {
@@ -246,18 +258,12 @@ Result<TrainStart> TakeUp(SupervisedRun run, bool* is_final) {
 
 namespace {
 
-/// A run that another process goes on with, ready to train. The run refers to the start.
-struct TakenUpRun {
-  std::unique_ptr<TrainStart> start;
-  std::unique_ptr<TrainRun> run;
-};
-
 /// Takes the run up, and tries again for as long as its servers and workers wait.
 Status TakeUpInTime(
     const SupervisedRun& run,
     const std::optional<proto::Plan>& plan,
     const Console& console,
-    TakenUpRun* taken) {
+    ReadyRun* taken) {
   Duration grace = FromSeconds(double{proto::FleetConfig().orphan_grace_s});
   const auto attempt = [&]() -> TryOutcome {
     taken->start.reset();  // with its journal, which can be open once
@@ -296,13 +302,13 @@ int Coordinate(
   CoordinatorProcess process;
   process.begin = begin;
   process.go_on = [&](SupervisedRun run, const Console& own_console, SupervisorLink* link) {
-    TakenUpRun taken;
+    ReadyRun taken;
     if (const Status up = TakeUpInTime(run, plan, own_console, &taken); !up.ok()) {
       return taken.start != nullptr
                  ? Fail(own_console, up)
                  : GoOnWithoutJournal(std::move(run), up, order, own_console, registry, link);
     }
-    return Conduct(*taken.start, std::move(taken.run), order, own_console, registry, link);
+    return Conduct(std::move(taken), order, own_console, registry, link);
   };
   return Supervise(process, order.is_detached, console);
 }

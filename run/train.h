@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@
 
 namespace ps::run {
 
+class TrainRun;
+
 /// What a run begins from.
 struct TrainStart {
   PreparedJob job;
@@ -31,7 +34,25 @@ struct TrainStart {
   std::optional<coordinator::RecoveredJob> recovered;
 };
 
+/// A run that can begin. It refers to the start.
+struct ReadyRun {
+  std::unique_ptr<TrainStart> start;
+  std::unique_ptr<TrainRun> run;
+};
+
+/// Makes ready what `start` says: the run's directory with all that is in it, its port. Errors:
+/// what can't be made or read; what was made of a run that had not begun is gone then.
+Result<ReadyRun> MakeReady(TrainStart start, const Console& console);
+
 /// Coordinates a run to its end and leaves what it came to. Returns the exit code.
+int Conduct(
+    ReadyRun ready,
+    const TrainOrder& order,
+    const Console& console,
+    const RunRegistry& registry,
+    SupervisorLink* link);
+
+/// Both.
 int Train(
     TrainStart start,
     const TrainOrder& order,

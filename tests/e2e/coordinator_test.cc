@@ -3,13 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mount.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <list>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "tests/e2e/support/machine.h"
 #include "tests/e2e/support/socket.h"
 #include "tests/e2e/support/train_run.h"
 
@@ -252,41 +256,101 @@ TEST_F(CoordinatorTest, ARunWithoutCoordinatorAndSupervisorIsTakenUpWhileItsServ
   run.ExpectNothingLeft();
 }
 
-/// Its disk was full when it was killed: what others were told is not in it.
-TEST_F(CoordinatorTest, ARunWhoseJournalFellBehindGoesOnFromItsNewestCheckpoint) {
-  job_.Set("checkpoint", R"({"every_s": 0.3})");
+/// Its journal lacks what others were told.
+class JournalBehindTest : public CoordinatorTest {
+ protected:
+  JournalBehindTest() { job_.Set("checkpoint", R"({"every_s": 0.3})"); }
+
+  void TearDown() override {
+    if (has_disk_) {
+      ::umount2(job_.runs().c_str(), MNT_DETACH);
+    }
+  }
+
+  /// Returns once there is something to go on from.
+  void Train(TrainRun* run) {
+    const auto status =
+        run->WaitFor([](const proto::JobStatus& status) { return status.checkpoints.newest >= 2; });
+    ASSERT_TRUE(status.has_value());
+    root_ = run->Root();
+    for (const proto::ShardRow& shard : status->shards) {
+      servers_.push_back(shard.pid);
+    }
+  }
+
+  /// Kills the coordinator, whose supervisor sees that when it is woken.
+  void KillBehind(TrainRun* run) const {
+    const int64_t coordinator = run->CoordinatorPid();
+    run->psctl().Signal(SIGSTOP);
+    ASSERT_EQ(::kill(static_cast<pid_t>(coordinator), SIGKILL), 0);
+    ASSERT_TRUE(WaitUntil([&] { return !IsAlive(coordinator); }));
+    // In place: that takes no space.
+    std::fstream mark(root_ + "/journal/MARK", std::ios::in | std::ios::out);
+    mark << "behind\n" << std::string(57, '\n');
+    ASSERT_TRUE(mark.flush().good());
+  }
+
+  /// The run that goes on has a folder of its own, beside the first one's.
+  void ExpectAnotherRunGoesOn(TrainRun* run) {
+    std::string next;
+    ASSERT_TRUE(WaitUntil(
+        [&] {
+          for (const auto& entry : std::filesystem::directory_iterator(job_.runs())) {
+            next = entry.path() == root_ || !entry.is_directory() ? next : entry.path().string();
+          }
+          return !next.empty() && Contains(ReadText(next + "/metrics.jsonl"), "samples_counted");
+        },
+        kRunPatience));
+    run->psctl().SignalGroup(SIGINT);
+    EXPECT_EQ(run->WaitForEnd(), ProcessEnd{});
+    EXPECT_THAT(
+        run->psctl().Err(),
+        AllOf(
+            ContainsRegex("its journal is of no use: .*it fell behind"),
+            ContainsRegex("ended what was left of it: [0-9]+ of its processes"),
+            ContainsRegex("going on from checkpoint [0-9]+ in " + root_)));
+    EXPECT_THAT(run->psctl().Out(), HasSubstr("stopped after"));
+    run->ExpectNothingLeft();
+  }
+
+  std::string root_;
+  std::vector<int64_t> servers_;
+  bool has_disk_ = false;
+};
+
+TEST_F(JournalBehindTest, TheRunGoesOnFromItsNewestCheckpoint) {
   TrainRun run(job_);
-  ASSERT_TRUE(
-      run.WaitFor([](const proto::JobStatus& status) { return status.checkpoints.newest >= 2; })
-          .has_value());
-  const std::string root = run.Root();
-  const int64_t coordinator = run.CoordinatorPid();
-  run.psctl().Signal(SIGSTOP);
-  ASSERT_EQ(::kill(static_cast<pid_t>(coordinator), SIGKILL), 0);
-  ASSERT_TRUE(WaitUntil([&] { return !IsAlive(coordinator); }));
-  std::ofstream(root + "/journal/MARK") << "behind\n" << std::string(57, '\n');
+  Train(&run);
+  KillBehind(&run);
   run.psctl().Signal(SIGCONT);
-  // It is a run of its own, with its folder beside the first one's.
-  std::string next;
-  ASSERT_TRUE(WaitUntil(
-      [&] {
-        for (const auto& entry : std::filesystem::directory_iterator(job_.runs())) {
-          next = entry.path() == root ? next : entry.path().string();
-        }
-        return !next.empty() && Contains(ReadText(next + "/metrics.jsonl"), "samples_counted");
-      },
-      kRunPatience));
-  run.psctl().SignalGroup(SIGINT);
-  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
-  EXPECT_THAT(
-      run.psctl().Err(),
-      AllOf(
-          HasSubstr(
-              "its journal is of no use: the journal in " + root + "/journal: it fell behind"),
-          ContainsRegex("ended what was left of it: [0-9]+ of its processes"),
-          ContainsRegex("going on from checkpoint [0-9]+ in " + root)));
-  EXPECT_THAT(run.psctl().Out(), HasSubstr("stopped after"));
-  run.ExpectNothingLeft();
+  ExpectAnotherRunGoesOn(&run);
+}
+
+/// What made the journal fall behind, a full disk, lasts for a while longer: neither the checkpoint
+/// nor a folder for another run can be written then.
+TEST_F(JournalBehindTest, AFullDiskIsWaitedForBeforeAnotherRunGoesOn) {
+  std::filesystem::create_directory(job_.runs());
+  const testing::AssertionResult mounted = MountSmallDisk(job_.runs(), "size=256m");
+  if (!mounted) {
+    GTEST_SKIP() << "cannot mount a small disk here: " << mounted.message();
+  }
+  has_disk_ = true;
+  TrainRun run(job_);
+  Train(&run);
+  KillBehind(&run);
+  {
+    // They would give back what a checkpoint took that failed.
+    std::list<Freeze> frozen;
+    for (const int64_t server : servers_) {
+      frozen.emplace_back(server);
+    }
+    const DiskFiller filler(job_.runs() + "/filler");
+    run.psctl().Signal(SIGCONT);
+    ASSERT_TRUE(WaitUntil(
+        [&] { return Contains(run.psctl().Err(), "the run can't go on yet"); }, kRunPatience))
+        << run.psctl().Err();
+  }
+  ExpectAnotherRunGoesOn(&run);
 }
 
 TEST_F(CoordinatorTest, OrphansEndThemselves) {
