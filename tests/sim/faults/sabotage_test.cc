@@ -66,6 +66,14 @@ Scenario CutAndMoving(uint64_t seed) {
   return scenario;
 }
 
+/// One whose servers hear no more of each other and are still heard, or the other way round.
+Scenario HalfCutAndMoving(uint64_t seed) {
+  Scenario scenario = CutAndMoving(seed);
+  scenario.server_cuts = 0;
+  scenario.server_one_way_cuts = 8;
+  return scenario;
+}
+
 /// One some of whose gradients are not finite.
 Scenario NotFinite(uint64_t seed) {
   Scenario scenario = Quiet(proto::Mode::kAsync);
@@ -267,6 +275,7 @@ TEST(SabotageTest, NothingIsFoundWhereNothingIsBroken) {
     ExpectOk(Switching(seed));
     ExpectOk(Cut(seed));
     ExpectOk(CutAndMoving(seed));
+    ExpectOk(HalfCutAndMoving(seed));
     ExpectOk(NotFinite(seed));
     ExpectOk(Local(seed));
     ExpectOk(SetLocal(seed));
@@ -316,6 +325,10 @@ TEST(SabotageTest, AStepOfAServerThatIsCutOffAndCountsForItsSuccessorIsFound) {
 /// Their connections end in no other way here.
 TEST(SabotageTest, ChunksThatAreTakenForGivenWhereServersAreCutOffFromEachOtherAreFound) {
   EXPECT_TRUE(Finds(Sabotage::kTakenWhenClosed, "before it was applied in full", CutAndMoving));
+}
+
+TEST(SabotageTest, ChunksThatAreTakenForGivenWhereServersAreCutOffInOneDirectionAreFound) {
+  EXPECT_TRUE(Finds(Sabotage::kTakenWhenClosed, "before it was applied in full", HalfCutAndMoving));
 }
 
 TEST(SabotageTest, AWorkerThatStandsStillAndIsNeverGivenUpIsFound) {
