@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/mount.h>
 
 #include <filesystem>
@@ -62,6 +63,49 @@ TEST_F(DiskTest, AFullDiskDoesNotStopTraining) {
     EXPECT_EQ((*summary)["samples_counted"].number(), (*summary)["samples_total"].number());
   }
   ::umount2(job_.runs().c_str(), MNT_DETACH);
+}
+
+/// Nothing else fills it, and nothing is removed from it.
+TEST_F(DiskTest, CheckpointsThatFillTheDiskCostCheckpointsAndNotTheRun) {
+  std::filesystem::create_directory(job_.folder() + "/small");
+  const testing::AssertionResult mounted = MountSmallDisk(job_.folder() + "/small", "size=24m");
+  if (!mounted) {
+    GTEST_SKIP() << "cannot mount a small disk here: " << mounted.message();
+  }
+  job_.SetEndless()
+      .Set("servers", R"({"count": 2})")
+      .Set(
+          "checkpoint",
+          R"({"every_s": 0.2, "keep": 1000, "path": ")" + job_.folder() + R"(/small/kept"})");
+  {
+    TrainRun run(job_);
+    const auto failed = [](const proto::JobStatus& status) {
+      return status.checkpoints.newest > 0 && Contains(status.checkpoints.trouble, "full");
+    };
+    const auto full = run.WaitFor(failed);
+    ASSERT_TRUE(full.has_value());
+    EXPECT_THAT(run.psctl().Err(), HasSubstr("the disk may become full"));
+    // It comes back from what there is, and goes on.
+    const int64_t server = full->shards.at(0).pid;
+    ::kill(static_cast<pid_t>(server), SIGKILL);
+    const auto back = run.WaitFor([&](const proto::JobStatus& status) {
+      return status.shards.at(0).pid != server && status.shards.at(0).pid > 0 &&
+             status.state == proto::RunState::kTraining &&
+             status.samples_counted > full->samples_counted + 512;
+    });
+    ASSERT_TRUE(back.has_value());
+    EXPECT_GE(back->checkpoints.newest, full->checkpoints.newest);
+    const Json summary = StopCleanly(&run);
+    EXPECT_GT(summary["checkpoints_failed"].number(), 0);
+    const Output verified = RunToEnd(
+        {.program = "psctl",
+         .arguments = {"checkpoint", "verify", "--all", run.Root()},
+         .directory = job_.folder(),
+         .output_stem = folder_ / "verify"},
+        kRunPatience);
+    EXPECT_EQ(verified.end, ProcessEnd{}) << verified.err << verified.out;
+  }
+  ::umount2((job_.folder() + "/small").c_str(), MNT_DETACH);
 }
 
 TEST_F(DiskTest, ARunThatCannotMakeItsFilesDoesNotBegin) {
