@@ -1,7 +1,7 @@
-// Processes of every kind are killed and frozen under load, the disk fills up, the network is cut:
-// the run goes on, its ledger is exact, and every checkpoint that it kept verifies.
-// SPOTPS_SOAK_S makes it longer than half a minute in each mode, and wants a disk to fill and a
-// network to cut; SPOTPS_SOAK_SEED repeats choices.
+// Processes of every kind are killed and frozen under load, the disk fills up, the network is cut
+// as a whole and link by link: the run goes on, its ledger is exact, and every checkpoint that it
+// kept verifies. SPOTPS_SOAK_S makes it longer than half a minute in each mode, and wants a disk to
+// fill and a network to cut; SPOTPS_SOAK_SEED repeats choices.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -30,6 +30,9 @@ constexpr int kSecondsByDefault = 30;
 constexpr int kSecondsForAll = 240;
 /// fleet.max_detect_s: who is frozen or cut off for longer is lost.
 constexpr int kDetectMs = 2000;
+/// fleet.orphan_grace_s: a coordinator that is frozen for half of it is killed, and another one has
+/// the other half to come.
+constexpr int kGraceMs = 16000;
 
 int64_t Setting(const char* name, int64_t otherwise) {
   const char* value = std::getenv(name);
@@ -40,7 +43,7 @@ int SoakSeconds() {
   return static_cast<int>(Setting("SPOTPS_SOAK_S", kSecondsByDefault));
 }
 
-enum class Deed : uint8_t { kKill, kFreeze, kFreezeForLong, kFillDisk, kCutNetwork };
+enum class Deed : uint8_t { kKill, kFreeze, kFreezeForLong, kFillDisk, kCutNetwork, kCutLink };
 enum class Kind : uint8_t { kWorker, kServer, kCoordinator, kNone };
 
 struct Disturbance {
@@ -49,7 +52,12 @@ struct Disturbance {
 
   std::string Text() const {
     constexpr std::array kDeeds = {
-        "killed", "frozen", "frozen until it is lost", "disk filled", "network cut"};
+        "killed",
+        "frozen",
+        "frozen until it is lost",
+        "disk filled",
+        "network cut",
+        "link cut in one direction"};
     constexpr std::array kKinds = {"worker ", "server ", "coordinator ", ""};
     return std::string(kKinds[static_cast<size_t>(kind)]) + kDeeds[static_cast<size_t>(deed)];
   }
@@ -61,6 +69,7 @@ class Disturber {
   struct World {
     std::string disk;          // the folder whose disk may be filled; "": no disk of its own
     bool has_network = false;  // of its own, which may be cut
+    bool has_links = false;    // which may be cut one by one
   };
 
   Disturber(TrainRun* run, World world, uint64_t seed);
@@ -81,6 +90,7 @@ class Disturber {
   /// 0: there is none of this kind now.
   int64_t VictimOf(Kind kind, const proto::JobStatus& status);
   void FillDisk(const proto::JobStatus& status);
+  void CutLink(const proto::JobStatus& status);
 
   /// While something is wrong. Ends early with the run.
   void Wait(Duration time) {
@@ -117,6 +127,9 @@ Disturber::Disturber(TrainRun* run, World world, uint64_t seed)
   if (world_.has_network) {
     all_.push_back({Deed::kCutNetwork, Kind::kNone});
   }
+  if (world_.has_links) {
+    all_.push_back({Deed::kCutLink, Kind::kNone});
+  }
 }
 
 std::optional<proto::JobStatus> Disturber::AwaitProgress() {
@@ -151,7 +164,9 @@ bool Disturber::DisturbOnce() {
     }
     case Deed::kFreezeForLong: {
       const Freeze freeze(victim);
-      Wait(Between(kDetectMs + kDetectMs / 2, 4 * kDetectMs));
+      Wait(
+          chosen.kind == Kind::kCoordinator ? Between(kGraceMs / 2 + 500, kGraceMs * 3 / 4)
+                                            : Between(kDetectMs + kDetectMs / 2, 4 * kDetectMs));
       break;
     }
     case Deed::kFillDisk:
@@ -162,6 +177,9 @@ bool Disturber::DisturbOnce() {
       Wait(Between(100, 2 * kDetectMs));
       break;
     }
+    case Deed::kCutLink:
+      CutLink(*status);
+      break;
   }
   return true;
 }
@@ -220,6 +238,23 @@ void Disturber::FillDisk(const proto::JobStatus& status) {
   }
 }
 
+/// Of the coordinator, or of a server: to those who are connected to it, or from them.
+void Disturber::CutLink(const proto::JobStatus& status) {
+  std::vector<std::string> addresses;
+  for (const proto::ShardRow& shard : status.shards) {
+    addresses.push_back(shard.address);
+  }
+  if (const std::optional<HostPort> coordinator = run_.Address()) {
+    addresses.push_back(FormatHostPort(coordinator->host, coordinator->port));
+  }
+  const Result<HostPort> end = ParseHostPort(addresses.at(random_.Below(addresses.size())));
+  ASSERT_TRUE(end.ok()) << end.status().message();
+  const LinkCut cut(
+      static_cast<uint16_t>(end->port),
+      random_.Chance(0.5) ? LinkCut::Way::kTo : LinkCut::Way::kFrom);
+  Wait(Between(100, 2 * kDetectMs));
+}
+
 class SoakTest : public E2eTest, public testing::WithParamInterface<std::string> {
  protected:
   void TearDown() override {
@@ -244,6 +279,11 @@ class SoakTest : public E2eTest, public testing::WithParamInterface<std::string>
     EXPECT_TRUE(network || !is_long) << "no network could be cut: " << network.message();
     world.has_network = static_cast<bool>(network);
     std::cout << (network ? "" : std::string("no network is cut: ") + network.message() + "\n");
+    if (network) {
+      const testing::AssertionResult links = PrepareLinkCuts();
+      EXPECT_TRUE(links || !is_long) << links.message();
+      world.has_links = static_cast<bool>(links);
+    }
     return world;
   }
 
@@ -253,13 +293,17 @@ class SoakTest : public E2eTest, public testing::WithParamInterface<std::string>
 
 TEST_P(SoakTest, ARunOutlivesWhateverIsDoneToItsProcessesDiskAndNetwork) {
   const Disturber::World world = MakeWorld();
+  const std::string copies = folder_ / "copies";  // not on the disk that fills up
   ASSERT_FALSE(HasFailure()) << "SPOTPS_SOAK_S wants root, to disturb everything";
   job_.SetData(10000, 1000)
       .Set("train", R"({"minibatch": 32, "epochs": 100000, "mode": ")" + GetParam() + R"("})")
       .Set("servers", R"({"count": 2})")
       .Set("workers", R"([{"count": 3, "step_ms": 20}])")
-      .Set("fleet", R"({"max_detect_s": )" + std::to_string(kDetectMs / 1000) + "}")
-      .Set("checkpoint", R"({"every_s": 1, "keep": 5})");
+      .Set(
+          "fleet",
+          R"({"max_detect_s": )" + std::to_string(kDetectMs / 1000) + R"(, "orphan_grace_s": )" +
+              std::to_string(kGraceMs / 1000) + "}")
+      .Set("checkpoint", R"({"every_s": 1, "keep": 5, "copy_to": ")" + copies + R"("})");
   const auto seed = static_cast<uint64_t>(Setting("SPOTPS_SOAK_SEED", SystemTime().UnixMicros()));
   RecordProperty("seed", std::to_string(seed));
   std::cout << "seed " << seed << "\n";
@@ -278,12 +322,14 @@ TEST_P(SoakTest, ARunOutlivesWhateverIsDoneToItsProcessesDiskAndNetwork) {
     EXPECT_TRUE(SoakSeconds() < kSecondsForAll || disturber.done().contains(disturbance.Text()))
         << "no " << disturbance.Text();
   }
-  Process::Options verify;
-  verify.program = "psctl";
-  verify.arguments = {"checkpoint", "verify", "--all", run.Root()};
-  verify.output_stem = job_.folder() + "/verify";
-  const Output verified = RunToEnd(verify, kRunPatience);
-  EXPECT_EQ(verified.end, ProcessEnd{}) << verified.err << verified.out;
+  for (const std::string& kept : {run.Root(), copies}) {
+    const Output verified = RunToEnd(
+        {.program = "psctl",
+         .arguments = {"checkpoint", "verify", "--all", kept},
+         .output_stem = job_.folder() + "/verify"},
+        kRunPatience);
+    EXPECT_EQ(verified.end, ProcessEnd{}) << kept << verified.err << verified.out;
+  }
   for (const auto& [what, times] : disturber.done()) {
     std::cout << times << " " << what << ", ";
   }

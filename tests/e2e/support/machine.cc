@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -34,6 +35,14 @@ int SetLoopback(bool is_up) {
   }
   ::close(socket);
   return error;
+}
+
+/// Before the rule by which all packets of this network are its own.
+constexpr const char* kCutRule = "rule add pref 10 ipproto tcp";
+
+bool Ip(const std::string& arguments) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): tests have one thread
+  return std::system(("ip " + arguments + " > /dev/null 2>&1").c_str()) == 0;
 }
 
 }  // namespace
@@ -64,6 +73,22 @@ NetworkCut::NetworkCut() {
 
 NetworkCut::~NetworkCut() {
   EXPECT_EQ(SetLoopback(true), 0);
+}
+
+testing::AssertionResult PrepareLinkCuts() {
+  if (!Ip("rule add pref 100 lookup local") || !Ip("rule del pref 0")) {
+    return testing::AssertionFailure() << "no rules for packets: ip rule (package iproute2)";
+  }
+  return testing::AssertionSuccess();
+}
+
+LinkCut::LinkCut(uint16_t port, Way way) {
+  const std::string end = way == Way::kTo ? " dport " : " sport ";
+  EXPECT_TRUE(Ip(kCutRule + end + std::to_string(port) + " blackhole"));
+}
+
+LinkCut::~LinkCut() {
+  EXPECT_TRUE(Ip("rule del pref 10"));
 }
 
 DiskFiller::DiskFiller(std::string path) : path_(std::move(path)) {

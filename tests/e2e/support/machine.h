@@ -23,6 +23,22 @@ class NetworkCut {
   ~NetworkCut();
 };
 
+/// Whether links of an unshared network can be cut one by one (LinkCut); prepares that. Needs the
+/// program ip.
+testing::AssertionResult PrepareLinkCuts();
+
+/// Drops what goes to whoever listens at a port, or what comes from there, while it lives; the
+/// other direction stays. Requires: PrepareLinkCuts.
+class LinkCut {
+ public:
+  enum class Way : uint8_t { kTo, kFrom };
+
+  LinkCut(uint16_t port, Way way);
+  LinkCut(const LinkCut&) = delete;
+  LinkCut& operator=(const LinkCut&) = delete;
+  ~LinkCut();
+};
+
 /// A file that takes all room of its file system while it lives.
 class DiskFiller {
  public:
