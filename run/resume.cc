@@ -164,6 +164,14 @@ Result<PreparedJob> JobOf(
   PS_TRY(CheckSameModel(manifest, before, job.config, job.parts.model));
   PS_ASSIGN(const proto::JobState saved, proto::DecodeJobState(manifest.job_state));
   PS_TRY(coordinator::CheckSameOrder(saved, before, job.config, job.parts.data.train_count));
+  const uint32_t frozen = job.parts.script ? job.parts.script->description().frozen_crc : 0;
+  if (saved.frozen_crc != 0 && frozen != 0 && saved.frozen_crc != frozen) {
+    return Status::InvalidArgument(fmt::format(
+        "worker.program loads other values than before for what nobody trains (CRC {:08x} and not "
+        "{:08x}), and the checkpoint was trained with those; have it load the same files",
+        frozen,
+        saved.frozen_crc));
+  }
   return job;
 }
 

@@ -88,6 +88,7 @@ coordinator::CoordinatorHost::Options HostOptionsOf(
   options.model_path = directory.paths().model();
   if (start->job.parts.script && !start->job.parts.script->description().frozen.empty()) {
     options.frozen_path = worker::FrozenPath(directory.paths().described());
+    options.job.frozen_crc = start->job.parts.script->description().frozen_crc;
   }
   options.model_metadata = [describer] { return describer->Take(); };
   options.journal = start->journal.journal.get();

@@ -70,7 +70,9 @@ void LeaseQueue::Ask(TimePoint now, proto::Outbox* out) {
 void LeaseQueue::SendRequest(proto::Outbox* out) {
   const WorkerSettings& settings = session_.settings;
   coordinator_.Send(
-      proto::LeaseRequest{session_.incarnation, newest_, settings.data, settings.device}, out);
+      proto::LeaseRequest{
+          session_.incarnation, newest_, settings.data, settings.device, settings.frozen_crc},
+      out);
 }
 
 void LeaseQueue::OnTick(TimePoint now, proto::Outbox* out) {

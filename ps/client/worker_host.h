@@ -27,6 +27,7 @@ struct WorkerSettings {
   proto::StepSettings steps;                      // that tensor_encodings are of
   proto::DatasetFingerprint data;                 // as this program has read it
   std::string device;                             // that it computes on, for people
+  uint32_t frozen_crc = 0;                        // proto::LeaseRequest::frozen_crc
 };
 
 /// One piece of arithmetic for the host.

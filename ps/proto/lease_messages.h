@@ -34,13 +34,14 @@ struct DatasetFingerprint {
 /// Asks for work beyond lease `newest`, the last one that the worker has seen granted. Answered
 /// when there is some. Sent again with the same effect: if a later lease was granted already, that
 /// grant is repeated. A worker may hold two leases: one whose last steps still travel, and the
-/// next. A worker whose `data` is not that of the run is refused as an invalid argument, and takes
-/// part no more.
+/// next. A worker whose `data` is not that of the run, or whose `frozen_crc` isn't, is refused as
+/// an invalid argument, and takes part no more.
 struct LeaseRequest {
   Incarnation incarnation;
   LeaseId newest;
   DatasetFingerprint data{};
-  std::string device{};  // that the worker computes on: "cpu", "cuda:1"
+  std::string device{};     // that the worker computes on: "cpu", "cuda:1"
+  uint32_t frozen_crc = 0;  // of the tensors that its program keeps and nobody trains; 0: none
 };
 
 enum class LeaseKind : uint8_t { kTrain = 0, kEvaluate = 1 };

@@ -125,6 +125,7 @@ JobState SampleState() {
   state.events.before = 4;
   filler.Fill(state.events.last.emplace_back());
   state.finish = {FinishStep::kTest, true, "no better epoch"};
+  state.frozen_crc = 0x1234;
   return state;
 }
 

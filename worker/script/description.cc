@@ -7,12 +7,15 @@
 #include <charconv>
 #include <filesystem>
 #include <functional>
+#include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
 
 #include "checkpoint/model/safetensors.h"
+#include "ps/base/crc32c.h"
 #include "ps/base/text.h"
 #include "ps/json/json_value.h"
 #include "ps/json/json_writer.h"
@@ -23,6 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kKey[] = "spotps_worker";
+constexpr char kFrozenKey[] = "spotps_frozen_crc";
 constexpr int kVersion = 1;
 constexpr std::string_view kRules[] = {"optimizer", "average"};
 
@@ -98,6 +102,17 @@ std::string TensorText(const TensorSpec& tensor) {
   return fmt::format("{} of shape {}", Printable(tensor.name), ShapeText(tensor.shape));
 }
 
+/// What the file of frozen tensors says of them; 0: nothing, as those of older programs.
+uint32_t FrozenSumIn(const std::map<std::string, std::string>& metadata) {
+  const auto found = metadata.find(kFrozenKey);
+  uint32_t crc = 0;
+  if (found != metadata.end()) {
+    const std::string& text = found->second;
+    std::from_chars(text.data(), text.data() + text.size(), crc);
+  }
+  return crc;
+}
+
 Status WriteAll(
     const std::vector<TensorSpec>& tensors,
     std::span<const float* const> values,
@@ -109,6 +124,20 @@ Status WriteAll(
 }
 
 }  // namespace
+
+uint32_t FrozenSum(std::span<const TensorSpec> tensors, std::span<const float* const> values) {
+  std::vector<size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, {}, [&](size_t i) { return std::string_view(tensors[i].name); });
+  uint32_t crc = 0;
+  for (const size_t i : order) {
+    const std::string name = TensorText(tensors[i]);
+    crc = Crc32c(std::as_bytes(std::span(name)), crc);
+    const auto elements = static_cast<size_t>(tensors[i].element_count());
+    crc = Crc32c(std::as_bytes(std::span(values[i], elements)), crc);
+  }
+  return tensors.empty() ? 0 : std::max(crc, 1U);
+}
 
 Result<checkpoint::SafetensorsWriter> CreateDescription(
     const std::string& path, const Description& description) {
@@ -128,7 +157,10 @@ Status WriteDescription(
     PS_ASSIGN(
         checkpoint::SafetensorsWriter frozen,
         checkpoint::SafetensorsWriter::Create(
-            FrozenPath(path), description.frozen, checkpoint::ElementType::kF32, {}));
+            FrozenPath(path),
+            description.frozen,
+            checkpoint::ElementType::kF32,
+            {{kFrozenKey, std::to_string(FrozenSum(description.frozen, frozen_values))}}));
     PS_TRY(WriteAll(description.frozen, frozen_values, &frozen));
   }
   PS_ASSIGN(checkpoint::SafetensorsWriter writer, CreateDescription(path, description));
@@ -200,6 +232,7 @@ Result<Description> ReadDescription(const std::string& path) {
     for (const checkpoint::StoredTensor& tensor : frozen.header().tensors) {
       description.frozen.push_back({tensor.name, tensor.shape});
     }
+    description.frozen_crc = FrozenSumIn(frozen.header().metadata);
   }
   return description;
 }

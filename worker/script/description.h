@@ -15,6 +15,7 @@ namespace ps::worker {
 struct Description {
   std::vector<TensorSpec> tensors;  // in the order that chunk keys count
   std::vector<TensorSpec> frozen;   // nobody trains them and they never travel; in the model file
+  uint32_t frozen_crc = 0;          // FrozenSum of their values; 0: there are none, or not known
   uint64_t train_samples = 0;       // 0: the program doesn't know
   uint64_t test_samples = 0;        // 0: it evaluates nothing
   uint32_t local_steps = 0;         // that it wants (train.local_steps); 0: what the job says
@@ -23,14 +24,19 @@ struct Description {
   std::string optimizer_json;
 };
 
+/// The CRC-32C by which workers compare what they load and nobody trains: of names, shapes and
+/// values, in the order of the names. Never 0 unless there are no tensors. `values`: one pointer a
+/// tensor, to all its elements.
+uint32_t FrozenSum(std::span<const TensorSpec> tensors, std::span<const float* const> values);
+
 /// A safetensors file for the description and the initial values of its tensors, which the caller
 /// writes; its metadata have what that format has no place for. Errors: kIo with the path.
 Result<checkpoint::SafetensorsWriter> CreateDescription(
     const std::string& path, const Description& description);
 
-/// The same, with the values, and the file FrozenPath(path) if there are frozen tensors. `values`,
-/// `frozen_values`: one pointer a tensor, to all its elements. Errors: also kCorruption naming the
-/// tensor and element that is NaN or infinite.
+/// The same, with the values, and the file FrozenPath(path) if there are frozen tensors, which has
+/// their FrozenSum, too. `values`, `frozen_values`: one pointer a tensor, to all its elements.
+/// Errors: also kCorruption naming the tensor and element that is NaN or infinite.
 Status WriteDescription(
     const std::string& path,
     const Description& description,

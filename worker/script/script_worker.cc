@@ -247,6 +247,7 @@ Result<client::WorkerSettings> ScriptWorker::Configure(const proto::JoinReply& r
   settings_.steps = proto::StepSettingsOf(config);
   settings_.data.train_count = description_.train_samples;
   settings_.data.test_count = description_.test_samples;
+  settings_.frozen_crc = description_.frozen_crc;
   settings_.device = device_;
   has_error_feedback_ = proto::HasErrorFeedback(config);
   emulated_ = emulation::MakeDevice(double{reply.slowdown}, emulation_.step_least);

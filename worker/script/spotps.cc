@@ -195,6 +195,8 @@ void Begin(spotps_worker* worker) {
     log->Rename(name);
   };
   worker->tensor_count = static_cast<uint32_t>(worker->description.tensors.size());
+  worker->description.frozen_crc =
+      ps::worker::FrozenSum(worker->description.frozen, worker->frozen_values);
   worker->values.clear();
   worker->frozen_values.clear();
   worker->worker = std::make_unique<ScriptWorker>(

@@ -322,6 +322,7 @@ void TakeOver(const ResumeFrom& resume, uint64_t train_samples, JobState* state)
   if (EpochInProgress(saved.ledger, train_samples)) {
     state->data = saved.data;  // with other data its counted samples would be others
   }
+  state->frozen_crc = state->frozen_crc == 0 ? saved.frozen_crc : state->frozen_crc;
   state->membership.incarnation_max = saved.membership.incarnation_max;
   state->membership.generation = saved.membership.generation;
   state->faults_fired = saved.faults_fired;
@@ -370,6 +371,7 @@ JobState MakeJobState(const CoordinatorOptions& options) {
   state.checkpoints.kept = options.checkpoints;
   LeaveOutUnknown(&state.checkpoints);
   state.checkpoints.next = options.next_checkpoint;
+  state.frozen_crc = options.frozen_crc;
   if (options.resume) {
     TakeOver(*options.resume, options.train_samples, &state);
     TakeBest(options.resume->state, options, &state);

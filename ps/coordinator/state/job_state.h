@@ -32,6 +32,7 @@ struct CoordinatorOptions {
   uint64_t test_samples = 0;        // 0, and none for validation: nothing is evaluated
   uint64_t validation_samples = 0;  // of the training data, beside train_samples
   int64_t classes = 0;              // that a sample may be of; 0: not known
+  uint32_t frozen_crc = 0;          // of what worker.program keeps; 0: nothing, or not known
   uint32_t seats_max = proto::kSeatsMax;
   std::string run_directory;  // for JobStatus only
   std::string software;       // name and version, for the model's file

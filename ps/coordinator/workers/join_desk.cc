@@ -197,10 +197,25 @@ bool JoinDesk::TakesData(const Call& call, const proto::LeaseRequest& message) {
   if (member == nullptr || member->peer != call.from || !member->record->is_admitted) {
     return true;
   }
+  const auto refuse = [&](const std::string& why) {
+    job_->Refuse(call, StatusCode::kInvalidArgument, why);
+    departures_->RemoveFailed(message.incarnation, why, call);
+    return false;
+  };
   if (!message.device.empty() && message.device != member->record->device) {
     job_->membership.Edit(*member).device = message.device;
   }
   const WorkerId seat = member->record->seat;
+  if (const uint32_t frozen = job_->state.frozen_crc;
+      frozen != 0 && message.frozen_crc != 0 && message.frozen_crc != frozen) {
+    return refuse(fmt::format(
+        "its values of what nobody trains are not those of the run (CRC {:08x} and not {:08x}), so "
+        "its gradients would be of another model; have worker.program load the same files on "
+        "worker {}, and make its worker after that (where values are drawn: with the same seed)",
+        message.frozen_crc,
+        frozen,
+        seat.value));
+  }
   std::optional<proto::RunData>& run = job_->edit.data;
   if (!run) {
     run = {message.data, seat};
@@ -215,9 +230,7 @@ bool JoinDesk::TakesData(const Call& call, const proto::LeaseRequest& message) {
       job_->options.resume ? "this run or of the one that it was resumed from" : "this run",
       DifferencesOf(message.data, run->fingerprint, !data.tokenizer.empty()),
       DataRemedy(job_->options.config, seat));
-  job_->Refuse(call, StatusCode::kInvalidArgument, why);
-  departures_->RemoveFailed(message.incarnation, why, call);
-  return false;
+  return refuse(why);
 }
 
 Status JoinDesk::AdmitPending(const Call& call) {

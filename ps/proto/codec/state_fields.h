@@ -360,7 +360,8 @@ auto ListFields(M& m, auto&& list) {
       In<kPolicyPart>(Optional<"policy">(m.policy)),
       In<kEventsPart | kTotalsPart>(Optional<"events">(m.events)),
       In<kTotalsPart>(Optional<"steps">(m.steps)),
-      In<kTotalsPart>(Optional<"finish">(m.finish)));
+      In<kTotalsPart>(Optional<"finish">(m.finish)),
+      In<kTotalsPart>(Field<"frozen_crc">(m.frozen_crc)));
 }
 
 }  // namespace ps::proto

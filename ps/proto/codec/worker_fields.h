@@ -127,7 +127,8 @@ auto ListFields(M& m, auto&& list) {
       Field<"incarnation">(m.incarnation),
       Field<"newest">(m.newest),
       Field<"data">(m.data),
-      Text<"device", kDeviceBytesMax>(m.device));
+      Text<"device", kDeviceBytesMax>(m.device),
+      Field<"frozen_crc">(m.frozen_crc));
 }
 
 template <MaybeConst<StepSettings> M>

@@ -463,6 +463,7 @@ struct JobState {
   std::map<WorkerId, KillRecord> kills;
   std::map<uint32_t, HandoverRecord> handovers;  // by server
   std::optional<RunData> data;
+  uint32_t frozen_crc = 0;  // of the tensors that worker.program keeps; 0: none, or not known
   MeterState meter;
   JobCounters counters;
   LaunchId last_launch;

@@ -102,6 +102,27 @@ TEST_F(DataTest, OneWithOtherLabelsIsRefusedByANameOfBothAndTakesNoPart) {
   EXPECT_FALSE(harness_.TakeGrant(&workers_[0]).has_value());
 }
 
+/// What worker.program keeps to itself: the coordinator knows a checksum of psctl's.
+TEST(FrozenValuesTest, AWorkerWithOthersThanTheRunIsRefused) {
+  CoordinatorOptions options = SmallJob();
+  options.frozen_crc = 0x1234;
+  Harness harness(options);
+  const std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  const auto ask = [&](size_t worker, uint32_t frozen_crc) {
+    const FakeWorker& asking = workers[worker];
+    harness.Give(
+        asking.peer,
+        proto::LeaseRequest{asking.incarnation, asking.newest, SmallData(), "", frozen_crc});
+    const auto refusal = harness.Take<proto::Refusal>(asking.peer);
+    return refusal ? refusal->message : "";
+  };
+  EXPECT_EQ(ask(0, 0x1234), "");
+  EXPECT_EQ(ask(1, 0), "") << "an older library says nothing of it";
+  EXPECT_THAT(
+      ask(2, 0x1235),
+      HasSubstr("what nobody trains are not those of the run (CRC 00001235 and not 00001234)"));
+}
+
 TEST(TokenizedDataTest, AnotherTokenizerIsRefusedByItsName) {
   CoordinatorOptions options = SmallJob();
   options.config.data.tokenizer = "tokens";

@@ -1,7 +1,7 @@
 """linear.c in Python, without PyTorch: the package's Client.
 
-Arguments: seconds that a step takes, at least (0), `fail` to raise an exception in step 5, and
-`frozen` for a tensor that nobody trains.
+Arguments: seconds that a step takes, at least (0), `fail` to raise an exception in step 5,
+`frozen` for a tensor that nobody trains, and `other` for other values of it.
 """
 
 import sys
@@ -27,7 +27,8 @@ def main():
     weight = client.declare("weight", [2], array("f", [0, 0]), decays=True)
     bias = client.declare("bias", [], array("f", [0]))
     if "frozen" in sys.argv:
-        client.declare_frozen("base", [2], array("f", [4.5, 5.5]))
+        base = [4.5, 6.5] if "other" in sys.argv else [4.5, 5.5]
+        client.declare_frozen("base", [2], array("f", base))
     client.set_samples(SAMPLES, TESTS)
     while True:
         task = client.next()

@@ -72,12 +72,31 @@ TEST_F(DescriptionTest, WhatNobodyTrainsIsInAFileBesideIt) {
   const Result<Description> read = ReadDescription(path_);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->frozen, description_.frozen);
+  EXPECT_EQ(read->frozen_crc, FrozenSum(description_.frozen, frozen_values));
   EXPECT_EQ(read->tensors, description_.tensors);
   const auto file = checkpoint::SafetensorsReader::Open(folder_ / "described.frozen.safetensors");
   ASSERT_TRUE(file.ok()) << file.status();
   float base[4];
   ASSERT_TRUE(file->Read(*file->header().Find("base"), 0, base).ok());
   EXPECT_THAT(base, testing::ElementsAre(1, 2, 3, 4));
+}
+
+TEST(FrozenSumTest, DiffersWhereNamesShapesOrValuesDoAndNotByTheOrder) {
+  const std::vector<TensorSpec> tensors = {Tensor("a", {2}), Tensor("b", {1, 2})};
+  const float a[] = {1, 2};
+  const float b[] = {3, 4};
+  const float c[] = {3, 4.5};
+  const float* const values[] = {a, b};
+  const uint32_t sum = FrozenSum(tensors, values);
+  EXPECT_NE(sum, 0U);
+  const float* const other_values[] = {a, c};
+  EXPECT_NE(FrozenSum(tensors, other_values), sum);
+  const std::vector<TensorSpec> shaped = {Tensor("a", {2}), Tensor("b", {2, 1})};
+  EXPECT_NE(FrozenSum(shaped, values), sum);
+  const std::vector<TensorSpec> turned = {tensors[1], tensors[0]};
+  const float* const turned_values[] = {b, a};
+  EXPECT_EQ(FrozenSum(turned, turned_values), sum);
+  EXPECT_EQ(FrozenSum({}, {}), 0U);
 }
 
 TEST_F(DescriptionTest, AFirstValueThatIsNoNumberIsNamed) {
