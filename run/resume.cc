@@ -12,6 +12,7 @@
 #include "ps/base/text.h"
 #include "run/directory/borrowed_job.h"
 #include "run/directory/copies.h"
+#include "run/directory/resumable.h"
 #include "run/report/tables.h"
 #include "run/resume_loss.h"
 #include "run/train.h"
@@ -31,7 +32,7 @@ Result<Source> SourceOf(const std::string& from, const RunRegistry& registry) {
   if (checkpoint::IsObjectStore(from) || IsCheckpointPath(from)) {
     return Source{from, std::nullopt};
   }
-  PS_ASSIGN(const RunPaths run, registry.Resolve(from));
+  PS_ASSIGN(const RunPaths run, ResolveToResume(from, registry));
   if (FileLock::StaysHeld(run.lock())) {
     return Status::Unavailable(fmt::format(
         "{} is still running; psctl attach shows it, psctl stop ends it", BaseName(run.root)));

@@ -2,11 +2,14 @@
 
 #include <fmt/core.h>
 
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "ps/base/text.h"
 #include "psctl/remote/head_job.h"
 #include "run/directory/head_file.h"
+#include "run/directory/resumable.h"
 #include "run/directory/run_checkpoints.h"
 
 namespace ps::psctl {
@@ -57,14 +60,29 @@ Status FindLeft(
       run::BaseName(run.root)));
 }
 
+/// What a command names: the run, where it names the checkpoints that a run with a head has left
+/// here.
+std::string RunNamedBy(const std::string& from) {
+  std::filesystem::path path = std::filesystem::absolute(from).lexically_normal();
+  path = path.has_filename() ? path : path.parent_path();
+  const run::RunPaths run = {path.parent_path().string()};
+  std::error_code error;
+  const bool has_head = std::filesystem::exists(run.head(), error);
+  return has_head && run.checkpoints() == path.string() ? run.root : from;
+}
+
 }  // namespace
 
 Result<std::optional<HeadResume>> HeadResumeOf(
     const run::ResumeOrder& order, const run::RunRegistry& registry) {
-  if (IsInBucket(order.from) || run::IsCheckpointPath(order.from)) {
+  if (IsInBucket(order.from)) {
     return std::optional<HeadResume>();
   }
-  const Result<run::RunPaths> run = registry.Resolve(order.from);
+  const std::string from = RunNamedBy(order.from);
+  if (run::IsCheckpointPath(from)) {
+    return std::optional<HeadResume>();
+  }
+  const Result<run::RunPaths> run = run::ResolveToResume(from, registry);
   if (!run.ok()) {
     return std::optional<HeadResume>();  // ps_coordinator says why
   }

@@ -340,8 +340,10 @@ std::vector<std::string> RenderTop(const TopSnapshot& snapshot, size_t width, si
     const size_t room = height - std::min(height, fixed);
     const size_t for_events = std::min({kEventsMin, room / 4, status.events.size()});
     const size_t tables = room - for_events;
-    const size_t for_servers = std::min(
-        servers.size(), std::max(kServersMin + 1, tables - std::min(tables, workers.size())));
+    // Where there is room for one table, it is that of the workers.
+    const size_t kept = tables < 2 * (kServersMin + 2) ? 0 : kServersMin + 1;
+    const size_t for_servers =
+        std::min(servers.size(), std::max(kept, tables - std::min(tables, workers.size())));
     servers = Cut(std::move(servers), std::min(for_servers, tables), "shards");
     workers = Cut(std::move(workers), tables - servers.size(), "workers");
     events = room - servers.size() - workers.size();

@@ -125,6 +125,17 @@ TEST(TopViewTest, ManyWorkersLeaveRoomForServersAndEvents) {
   EXPECT_THAT(screen, HasSubstr("checkpoint 29 written"));
 }
 
+TEST(TopViewTest, WhereThereIsRoomForOneTableItIsThatOfTheWorkers) {
+  TopSnapshot snapshot = MakeSnapshot();
+  for (uint32_t i = 10; i < 20; ++i) {
+    snapshot.status.workers.push_back(run::MakeWorkerRow(i, i, proto::WorkerRowState::kComputing));
+  }
+  const std::string screen = Screen(snapshot, 80, 16);
+  EXPECT_THAT(screen, HasSubstr("computing"));
+  EXPECT_THAT(screen, HasSubstr("more workers"));
+  EXPECT_THAT(screen, ::testing::Not(HasSubstr("more shards")));
+}
+
 TEST(TopViewTest, ALostCoordinatorIsSaid) {
   TopSnapshot snapshot;
   snapshot.trouble = "the coordinator does not answer; waiting for it";

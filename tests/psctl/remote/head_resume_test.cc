@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "checkpoint/job_index.h"
 #include "ps/base/durable_file.h"
 #include "run/directory/head_file.h"
 #include "tests/base/temporary_folder.h"
@@ -102,6 +103,21 @@ TEST_F(HeadResumeTest, OtherRunsAndPlacesAreGoneOnWithHere) {
   EXPECT_FALSE(Resume(run_.root)->has_value());
   EXPECT_FALSE(Resume("s3://bucket/job")->has_value());
   EXPECT_FALSE(Resume("no-such-run")->has_value()) << "who begins it says why it can't";
+}
+
+/// Going on with them here would wait for an address that went with the head.
+TEST_F(HeadResumeTest, TheCheckpointsThatItLeftHereAreNamedInsteadOfTheRun) {
+  run::HeadFile head;
+  head.is_given_back = true;
+  Write(head, "s3://bucket/job");
+  std::filesystem::create_directories(checkpoint::JobDirectory(run_.checkpoints()));
+  for (const std::string& named : {run_.checkpoints(), run_.checkpoints() + "/"}) {
+    const auto resume = Resume(named);
+    ASSERT_TRUE(resume.ok() && resume->has_value()) << named << resume.status();
+    EXPECT_EQ((*resume)->beginning.from, "s3://bucket/job") << "they have not all arrived";
+  }
+  std::filesystem::remove(run_.head());
+  EXPECT_FALSE(Resume(run_.checkpoints())->has_value());
 }
 
 TEST_F(HeadResumeTest, ChangesThatMakeNoSenseAreNamedBeforeAnythingIsRented) {

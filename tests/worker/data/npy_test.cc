@@ -192,6 +192,14 @@ TEST_F(NpyTest, DimensionsBecomeShapes) {
   EXPECT_EQ(shape_of(Npy(HeaderOf("|u1", "2, 2, 3, 1"), Bytes(12))), "2x3x1");
   EXPECT_EQ(shape_of(Floats("2,", {1, 2})), "1");
   EXPECT_THAT(shape_of(Npy(HeaderOf("|u1", "2, 1, 1, 1, 1"), Bytes(2))), HasSubstr("four dim"));
+  EXPECT_THAT(
+      shape_of(Npy(HeaderOf("|u1", "2, 8, 6, 3"), Bytes(288))),
+      AllOf(
+          HasSubstr("(2, 8, 6, 3) looks like samples, height, width, channels"),
+          HasSubstr("x.transpose(0, 3, 1, 2)")));
+  EXPECT_EQ(shape_of(Npy(HeaderOf("|u1", "2, 3, 8, 4"), Bytes(192))), "3x8x4") << "may be both";
+  EXPECT_EQ(shape_of(Npy(HeaderOf("|u1", "2, 8, 6, 5"), Bytes(480))), "8x6x5");
+  EXPECT_EQ(shape_of(Floats("2, 8, 6, 3", std::vector<float>(288))), "8x6x3");
   EXPECT_THAT(shape_of(Longs("2, 2", {1, 2, 3, 4})), HasSubstr("data.vocabulary is 0"));
   config_.vocabulary = 9;
   EXPECT_EQ(shape_of(Longs("2, 2", {1, 2, 3, 4})), "2 tokens below 9");

@@ -185,6 +185,16 @@ InputKind KindOf(const NpyFile& inputs) {
   return inputs.type() == ElementType::kF32 ? InputKind::kFloats : InputKind::kTokens;
 }
 
+namespace {
+
+/// As most programs keep pictures: nobody has pictures of many channels that are a few pixels wide.
+bool AreChannelsLast(const std::vector<int64_t>& shape) {
+  constexpr int64_t kChannelsMax = 4;
+  return shape[3] <= kChannelsMax && shape[1] > kChannelsMax && shape[2] > kChannelsMax;
+}
+
+}  // namespace
+
 Result<Shape> ShapeOf(const NpyPart& part, uint32_t vocabulary) {
   const std::vector<int64_t>& shape = part.inputs.shape();
   const auto bad = [&](const std::string& what) {
@@ -211,6 +221,17 @@ Result<Shape> ShapeOf(const NpyPart& part, uint32_t vocabulary) {
     case 3:
       return Shape{1, shape[1], shape[2]};
     case 4:
+      if (KindOf(part.inputs) == InputKind::kBytes && AreChannelsLast(shape)) {
+        return bad(fmt::format(
+            "the shape ({0}, {1}, {2}, {3}) looks like samples, height, width, channels, and "
+            "channels come before height and width here: numpy.save(file, "
+            "x.transpose(0, 3, 1, 2)). Bytes of {1} channels that are {3} wide are taken as "
+            "float32",
+            shape[0],
+            shape[1],
+            shape[2],
+            shape[3]));
+      }
       return Shape{shape[1], shape[2], shape[3]};
     default:
       return bad("more than four dimensions; allowed: (samples, channels, height, width)");
