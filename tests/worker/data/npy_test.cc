@@ -266,6 +266,9 @@ TEST_F(NpyTest, ValuesThatCannotBeTrainedOnAreNamed) {
   WriteFloats();
   folder_.Write("train-inputs-1.npy", Floats("1, 2", {4, std::numeric_limits<float>::quiet_NaN()}));
   EXPECT_THAT(LoadError(), HasSubstr("train-inputs-1.npy: byte 77: value 1 of sample 0 is nan"));
+  EXPECT_THAT(
+      Dataset::Inspect(config_).status().ToString(), HasSubstr("value 1 of sample 0 is nan"))
+      << "so psctl train says it before it starts anything";
   WriteFloats();
   folder_.Write("test-labels.npy", Longs("1,", {3}));
   EXPECT_THAT(LoadError(), HasSubstr("label 3 is out of range; allowed is 0 to 2"));

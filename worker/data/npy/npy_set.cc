@@ -232,7 +232,11 @@ Result<LoadedData> LoadNpy(
 
 Result<DatasetInfo> InspectNpy(const proto::DataConfig& config, proto::Task task) {
   DatasetInfo info;
-  PS_TRY(OpenNpy(config, task, &info).status());
+  PS_ASSIGN(const NpyData data, OpenNpy(config, task, &info));
+  const NpyRules rules{task, config.vocabulary, info.classes};
+  LoadProgress unwatched;
+  PS_TRY(CheckSmall(data.train, rules, &unwatched).status());
+  PS_TRY(CheckSmall(data.test, rules, &unwatched).status());
   return info;
 }
 
