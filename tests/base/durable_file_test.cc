@@ -2,15 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <vector>
 
 #include "ps/base/file.h"
+#include "tests/base/sync_record.h"
 #include "tests/base/temporary_folder.h"
 
 namespace ps {
@@ -18,27 +16,9 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// What was synced since the test began.
-std::vector<std::string>& Synced() {
-  static std::vector<std::string> paths;
-  return paths;
-}
-
-}  // namespace
-
-/// In place of the C library's, which does the same and keeps no record.
-extern "C" int fsync(int fd) {
-  std::error_code error;
-  Synced().push_back(
-      std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd), error).string());
-  return static_cast<int>(::syscall(SYS_fsync, fd));
-}
-
-namespace {
-
 class DurableFileTest : public ::testing::Test {
  protected:
-  DurableFileTest() { Synced().clear(); }
+  DurableFileTest() { ForgetSynced(); }
 
   TemporaryFolder folder_;
 };
@@ -46,7 +26,7 @@ class DurableFileTest : public ::testing::Test {
 TEST_F(DurableFileTest, TheDirectoriesAboveNewOnesAreSynced) {
   ASSERT_TRUE(CreateDirectories(folder_ / "a/b").ok());
   EXPECT_THAT(Synced(), ElementsAre(folder_.path(), folder_ / "a"));
-  Synced().clear();
+  ForgetSynced();
   ASSERT_TRUE(CreateDirectories(folder_ / "a/b").ok());
   EXPECT_THAT(Synced(), ElementsAre());
   std::ofstream(folder_ / "file") << "text";

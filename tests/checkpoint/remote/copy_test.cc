@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
@@ -20,15 +21,18 @@
 #include "checkpoint/remote/directory_store.h"
 #include "checkpoint/remote/links.h"
 #include "checkpoint/shard_store.h"
+#include "tests/base/sync_record.h"
 #include "tests/checkpoint/remote/copy_fixture.h"
 #include "tests/store/s3_under_test.h"
 
 namespace ps::checkpoint {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 TEST_F(CopyTest, WhatWasCopiedIsRestoredOnAnEmptyMachineAndGoesOn) {
@@ -203,6 +207,31 @@ TEST_F(CopyTest, AFetchThatIsCutOffAnywhereGoesOn) {
     EXPECT_TRUE(CheckCheckpoint(*storage_, PathOf(name), 2).ok()) << n;
   }
   EXPECT_GT(present, bytes / 2);
+}
+
+/// After a power failure a file is there if it was synced, and the folder that has its name, too.
+TEST_F(CopyTest, WhatIsFetchedIsSyncedAndSoIsEveryFolderWithANewName) {
+  ASSERT_TRUE(Upload().ok());
+  ForgetSynced();
+  ASSERT_TRUE(Fetch("new/q").ok());
+  const std::vector<std::string> synced = Synced();
+  const auto last = [&](const std::string& path) {
+    return std::ranges::find(synced.rbegin(), synced.rend(), path).base() - synced.begin();
+  };
+  const std::string path = PathOf("new/q");
+  const CopyIndex index = *DecodeIndex(2, store_.objects().at(IndexKey(2)));
+  ASSERT_THAT(index.databases, SizeIs(1));
+  const std::string folder = path + "/" + index.databases[0].directory;
+  ASSERT_THAT(index.databases[0].files, Not(IsEmpty()));
+  for (const CopiedFile& file : index.databases[0].files) {
+    EXPECT_GT(last(folder + "/" + file.name), 0) << file.name;
+    EXPECT_GT(last(folder), last(folder + "/" + file.name)) << file.name;
+  }
+  EXPECT_THAT(synced, Contains(folder_.path())) << "new";
+  EXPECT_THAT(synced, Contains(PathOf("new"))) << "q";
+  const std::vector<std::string> databases = *storage_->List(path);
+  EXPECT_THAT(databases, Contains(index.databases[0].directory));
+  EXPECT_EQ(static_cast<size_t>(std::ranges::count(synced, path)), databases.size());
 }
 
 TEST_F(CopyTest, WhereCheckpointsAreNothingIsFetched) {
