@@ -341,10 +341,11 @@ int TrainRun::Run(SharedState* shared) {
   TellOfMachinesLeft();
   final_status_ = host_.StatusNow();
   RescueModel();
+  const bool is_failed = HasLostDirectory() || is_aborted_;
   if (!console_.is_joined) {  // else the summary stands right below
     progress_.Say(RenderOutcome(final_status_));
   }
-  return is_aborted_ ? kExitFailed : host_.core().exit_code();
+  return is_failed ? kExitFailed : host_.core().exit_code();
 }
 
 /// The run is another coordinator's: whatever this process did at its end, it would do to that one.
@@ -405,6 +406,20 @@ void TrainRun::RescueModel() {
     problem += "; nor was that of a checkpoint: " + std::string(newest.status().message());
   }
   progress_.Say("the model was not saved: " + Printable(problem));
+}
+
+/// Whatever the run has left since, what it had left before is gone.
+bool TrainRun::HasLostDirectory() {
+  if (directory_.IsStillThere()) {
+    return false;
+  }
+  const std::string& root = directory_.paths().root;
+  log_.Error("directory_lost", {{"path", root}});
+  progress_.Say(
+      "the folder of the run was removed, or moved away, while it trained: its logs, its journal "
+      "and the checkpoints of before are not in " +
+      Printable(root) + " any more; what is there was written since");
+  return true;
 }
 
 /// Gives the children the time to end by themselves.

@@ -66,6 +66,7 @@ class TrainRun final {
   void TellOfMachinesLeft();
   [[noreturn]] void LeaveToAnother();
   void RescueModel();
+  bool HasLostDirectory();
   void Reap();
   void OnEnd(const proto::ProcessEnd& end);
   void OnStopSignal(int signal);

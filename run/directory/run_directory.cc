@@ -198,6 +198,13 @@ void RunDirectory::Discard() const {
   std::filesystem::remove_all(paths_.root, ignored);
 }
 
+bool RunDirectory::IsStillThere() const {
+  struct stat own = {};
+  struct stat there = {};
+  return ::fstat(lock_.fd(), &own) == 0 && ::stat(paths_.lock().c_str(), &there) == 0 &&
+         own.st_dev == there.st_dev && own.st_ino == there.st_ino;
+}
+
 Result<AppendFile> AppendFile::Open(const std::string& path) {
   AppendFile file;
   file.fd_ = UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));

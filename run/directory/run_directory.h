@@ -105,6 +105,10 @@ class RunDirectory {
   /// Removes it with all that is in it: the run did not begin, so there is nothing to read.
   void Discard() const;
 
+  /// False when somebody has removed it, or moved it away, and also when there is another one in
+  /// its place: servers make the folders that they write to.
+  bool IsStillThere() const;
+
   const RunPaths& paths() const { return paths_; }
 
   const std::string& token() const { return token_; }

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "tests/e2e/support/train_run.h"
@@ -170,6 +171,56 @@ TEST_F(EndingTest, CtrlCBeforeTrainingBeginsIsCleanToo) {
   run.psctl().SignalGroup(SIGINT);
   EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
   run.ExpectNothingLeft();
+}
+
+class FolderGoneTest : public EndingTest {
+ protected:
+  /// Somebody clears the folder of runs.
+  static void Remove(const std::string& root) {
+    EXPECT_TRUE(WaitUntil([&] {
+      std::error_code error;
+      std::filesystem::remove_all(root, error);
+      return !std::filesystem::exists(root);
+    }));
+  }
+
+  /// Of what people look for it either has left a file, or said that it could not.
+  static void ExpectFailure(TrainRun* run, const std::string& root) {
+    EXPECT_TRUE(run->psctl().IsRunning()) << run->psctl().Err();
+    run->psctl().SignalGroup(SIGINT);
+    EXPECT_EQ(run->WaitForEnd(), ProcessEnd{1});
+    EXPECT_THAT(
+        run->psctl().Err(),
+        HasSubstr("the folder of the run was removed, or moved away, while it trained: "));
+    EXPECT_THAT(run->psctl().Out(), HasSubstr("stopped after"));
+    for (const std::string name : {"model.safetensors", "summary.json", "summary.txt"}) {
+      EXPECT_TRUE(
+          std::filesystem::exists(root + "/" + name) ||
+          Contains(run->psctl().Err(), "cannot write " + root + "/" + name))
+          << name << ": " << run->psctl().Err();
+    }
+    run->ExpectNothingLeft();
+  }
+};
+
+TEST_F(FolderGoneTest, ARunThatHasACheckpointEndsWithFailureAndNamesWhatItCouldNotWrite) {
+  job_.Set("checkpoint", R"({"every_s": 600})");
+  TrainRun run(job_);
+  ASSERT_TRUE(run.WaitFor([](const proto::JobStatus& s) { return s.checkpoints.newest > 0; }));
+  const std::string root = run.Root();
+  Remove(root);
+  ExpectFailure(&run, root);
+  EXPECT_THAT(run.psctl().Err(), HasSubstr("the model was not saved: "));
+  EXPECT_THAT(run.psctl().Out(), ContainsRegex("model +not saved: "));
+}
+
+/// Its servers make the folder anew when they write to it for the first time.
+TEST_F(FolderGoneTest, ARunWithoutACheckpointEndsWithFailureToo) {
+  TrainRun run(job_);
+  ASSERT_TRUE(run.WaitForSamples(1).has_value());
+  const std::string root = run.Root();
+  Remove(root);
+  ExpectFailure(&run, root);
 }
 
 TEST_F(EndingTest, ARunEndsCleanlyWhenItsSupervisorIsKilled) {

@@ -9,6 +9,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "ps/base/file.h"
@@ -115,6 +116,23 @@ TEST_F(RunDirectoryTest, ALockThatIsLetGoSoonDoesNotStayHeld) {
   std::thread holder([held = std::move(lock).value()] { ::poll(nullptr, 0, 50); });
   EXPECT_FALSE(FileLock::StaysHeld(path));
   holder.join();
+}
+
+TEST_F(RunDirectoryTest, OneThatWasRemovedAndMadeAnewIsNotTheRunsAnyMore) {
+  const auto run = RunDirectory::Create(parent_.path(), "mnist", kNoonMicros);
+  ASSERT_TRUE(run.ok());
+  EXPECT_TRUE(run->IsStillThere());
+  const std::string root = run->paths().root;
+  std::filesystem::rename(root, parent_ / "away");
+  EXPECT_FALSE(run->IsStillThere());
+  std::filesystem::rename(parent_ / "away", root);
+  EXPECT_TRUE(run->IsStillThere());
+  std::filesystem::remove_all(root);
+  EXPECT_FALSE(run->IsStillThere());
+  std::filesystem::create_directory(root);
+  EXPECT_FALSE(run->IsStillThere());
+  std::ofstream(run->paths().lock()) << "1\n";
+  EXPECT_FALSE(run->IsStillThere());
 }
 
 TEST_F(RunDirectoryTest, OfADiscardedRunNothingStays) {
