@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -11,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/job_store.h"
+#include "checkpoint/storage/rocksdb_storage.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/e2e/support/train_run.h"
 
@@ -19,6 +22,7 @@ namespace {
 
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 class RecoveryTest : public E2eTest {
  protected:
@@ -251,6 +255,69 @@ TEST_F(RecoveryTest, ARunThatWasKilledAltogetherIsResumedOnOtherServersAndWorker
   ASSERT_TRUE(summary.has_value()) << resume.Out();
   EXPECT_EQ((*summary)["state"].text(), "done");
   EXPECT_EQ((*summary)["samples_counted"].number(), (*summary)["samples_total"].number());
+}
+
+/// What a command to resume might change before it finds that it can't.
+struct Left {
+  std::vector<int64_t> processes;
+  std::vector<checkpoint::CheckpointId> checkpoints;
+  std::vector<checkpoint::SetAside> set_aside;
+};
+
+Left LeftOf(const TrainRun& run) {
+  const auto storage = checkpoint::MakeRocksDbStorage();
+  const auto store = checkpoint::JobStore::Open(
+      *storage, run.Root() + "/checkpoints", checkpoint::OpenMode::kRead);
+  EXPECT_TRUE(store.ok()) << store.status();
+  return store.ok()
+             ? Left{run.Children(), (*store)->Manifests().value(), (*store)->ReadSetAside().value()}
+             : Left();
+}
+
+/// Puts a checkpoint behind the newest one that is the same but for a bit of its manifest.
+void AddDamagedCheckpoint(const std::string& path) {
+  const auto storage = checkpoint::MakeRocksDbStorage();
+  const auto store = checkpoint::JobStore::Open(*storage, path, checkpoint::OpenMode::kWrite);
+  ASSERT_TRUE(store.ok()) << store.status();
+  const checkpoint::CheckpointId newest = (*store)->Manifests().value().back();
+  std::vector<std::byte> manifest = (*store)->ReadManifest(newest).value();
+  manifest[manifest.size() / 2] ^= std::byte{1};
+  EXPECT_TRUE((*store)->PutManifest(newest + 1, manifest).ok());
+}
+
+TEST_F(RecoveryTest, AResumeThatIsRefusedChangesNothing) {
+  job_.Set("fleet", R"({"max_detect_s": 5, "orphan_grace_s": 600})");
+  TrainRun run(job_);
+  const auto before = run.WaitFor(HasCheckpoint);
+  ASSERT_TRUE(before.has_value());
+  // Without one of its servers the others are of no use, and wait all the same.
+  run.KillCoordinator();
+  ::kill(static_cast<pid_t>(before->shards[1].pid), SIGKILL);
+  EXPECT_TRUE(WaitUntil([&] { return !IsAlive(before->shards[1].pid); }));
+  AddDamagedCheckpoint(run.Root() + "/checkpoints");
+  const Left left = LeftOf(run);
+  EXPECT_EQ(left.processes.size(), 3U) << "a server and two workers";
+  EXPECT_THAT(left.set_aside, IsEmpty());
+  for (const auto& [change, why] : std::map<std::string, std::string>{
+           {"model.name=cnn", "the checkpoint is of another model"},
+           {"servers.chunk_kib=16", "servers.chunk_kib was "},
+           {"train.seed=9", "train.seed was 1 and has to stay"},
+           {"optimizer.kind=adam", "optimizer.kind, and whether there is momentum, have to stay"},
+           {"data.train_samples=64", "the checkpoint does not fit the data"}}) {
+    const Output misfit = Psctl({"resume", run.Root(), "--set", change});
+    EXPECT_EQ(misfit.end, ProcessEnd{2}) << change;
+    EXPECT_THAT(misfit.err, HasSubstr(why));
+    const Left now = LeftOf(run);
+    EXPECT_EQ(now.processes, left.processes) << change;
+    EXPECT_EQ(now.checkpoints, left.checkpoints) << change;
+    EXPECT_THAT(now.set_aside, IsEmpty()) << change;
+  }
+  // What fits does all that the others did not.
+  const Output resumed = Psctl({"resume", run.Root(), "--set", "run.seconds_max=1"});
+  EXPECT_EQ(resumed.end, ProcessEnd{}) << resumed.err;
+  const std::string damaged = std::to_string(left.checkpoints.back());
+  EXPECT_THAT(resumed.err, HasSubstr("checkpoint " + damaged + " is skipped: "));
+  EXPECT_THAT(resumed.err, HasSubstr("ended what was left of it: 3 of its processes"));
 }
 
 TEST_F(RecoveryTest, ARunIsResumedFromItsCopiesWhereNothingElseIsLeft) {
