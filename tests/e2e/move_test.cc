@@ -28,7 +28,7 @@ class MoveByHandTest : public E2eTest {
 
 TEST_F(MoveByHandTest, ATensorAndAChunkGoToAServerWhileTrainingGoesOn) {
   job_.SetData(4000, 1000)
-      .Set("train", R"({"epochs": 200, "minibatch": 32})")
+      .SetEndless()
       .Set("servers", R"({"count": 2, "chunk_kib": 16})")
       .Set("workers", R"([{"count": 2, "step_ms": 10}])");
   TrainRun run(job_);

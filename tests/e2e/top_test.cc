@@ -61,7 +61,7 @@ class TopTest : public E2eTest {
 
 TEST_F(TopTest, EachFrameFitsItsTerminalAndLeavesNothingOfTheOneBefore) {
   job_.SetData(60000, 1000)  // no epoch's end takes the place of other events
-      .Set("train", R"({"epochs": 100, "minibatch": 32, "evaluate_every_epochs": 0})")
+      .SetEndless()
       .Set("workers", R"([{"count": 3, "type": "spot", "step_ms": 100, "usd_per_hour": 1}])")
       .Set("fleet", R"({"max_detect_s": 2, "park_servers_after_s": 0.5})");
   TrainRun run(job_, {.is_replacing = true});
