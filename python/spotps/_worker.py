@@ -8,9 +8,12 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 import torch
 
 from spotps._client import Client, Error, Task
-from spotps._data import Collate, Data, Key, Range, collated
+from spotps._data import Collate, Data, Key, Range
 from spotps._early import EarlyGradients
-from spotps._model import ModelTensor, optimizer_of, tensors_of
+from spotps._evaluation import Evaluation
+from spotps._exchange import Exchange
+from spotps._model import tensors_of
+from spotps._optimizer import optimizer_of
 
 _DEFAULT_BATCH = 64
 
@@ -69,15 +72,17 @@ class Worker:
         self._batch_samples = 0
         self._next: Optional[Key] = None
         self._has_loss = False
-        self._evaluation: Optional[Tuple[Callable[..., Any], Any, int]] = None
+        self._evaluation: Optional[Evaluation] = None
         self._job: Dict[str, Any] = {}
         self._is_over = False
         optimizer.register_step_pre_hook(self._before_step)
         optimizer.register_step_post_hook(self._after_step)
         self._early: Optional[EarlyGradients] = None
         if overlap_backward:
-            self._early = EarlyGradients(self._tensors, self._may_send_early, self._push_gradient)
+            self._early = EarlyGradients(self._tensors, self._may_send_early, self._send_early)
+        self._exchange: Optional[Exchange] = None
         if self._client is not None:
+            self._exchange = Exchange(self._client, self._tensors, self._early)
             atexit.register(self._at_exit)
 
     # -- what scripts use ------------------------------------------------------------------------
@@ -145,7 +150,7 @@ class Worker:
         many were right. All workers get parts of the set. Call it before the loop."""
         if self._task is not None:
             raise Error("worker.evaluate comes before the loop, so that the job knows of it")
-        self._evaluation = (function, dataset, batch_size)
+        self._evaluation = Evaluation(self._model, function, dataset, batch_size)
 
     def loader(
         self,
@@ -207,9 +212,9 @@ class Worker:
             if not self._job:
                 self._begin(client)
             self._task = task
-            self._take_values(client)
+            self._exchanged().take_values()
             if task.is_evaluation:
-                self._run_evaluation(client, task)
+                self._evaluate(client, task)
             else:
                 if task.step == 1:
                     self._check_batch(batch_size, task.minibatch)
@@ -232,7 +237,7 @@ class Worker:
             first.append(values)
             client.declare_frozen(item.name, list(item.tensor.shape), values.data_ptr())
         client._keep.append(first)
-        tests = 0 if self._evaluation is None else len(self._evaluation[1])
+        tests = 0 if self._evaluation is None else len(self._evaluation)
         client.set_samples(samples, tests)
         own = optimizer_of(self._optimizer)
         if own is not None:
@@ -240,6 +245,14 @@ class Worker:
         if self._wanted_steps is not None:
             client.set_local_steps(self._wanted_steps)
         client.set_device(str(self._tensors[0].tensor.device))
+
+    def _evaluate(self, client: Client, task: Task) -> None:
+        if self._evaluation is None:
+            raise Error(
+                "the job evaluates, and this script does not; call worker.evaluate before the loop"
+            )
+        loss_sum, correct = self._evaluation.run(task.begin, task.end)
+        client.finish(loss_sum, correct)
 
     def _begin(self, client: Client) -> None:
         self._job = client.job()
@@ -287,7 +300,7 @@ class Worker:
 
     def _finish(self, client: Client, task: Task) -> None:
         if task.is_local:
-            self._push_difference(client, task)
+            self._exchanged().push_difference(max(self._steps_made, 1))
         elif self._steps_made == 0:
             # A GradScaler has left the step out, or the script has: its samples count all the same.
             if self._early is not None and self._early.is_any_sent:
@@ -295,7 +308,7 @@ class Worker:
                     "a batch without optimizer.step(), and the servers have its gradients already; "
                     "leave overlap_backward out of spotps.Worker where steps are left out"
                 )
-            self._push_gradients(client, is_zero=True)
+            self._exchanged().push_gradients(is_zero=True)
         if not self._has_loss:
             self._refuse_without_loss()
         loss_sum = 0.0
@@ -317,60 +330,6 @@ class Worker:
             file=sys.stderr,
         )
 
-    # -- tensors ---------------------------------------------------------------------------------
-
-    @torch.no_grad()
-    def _take_values(self, client: Client) -> None:
-        for number, item in enumerate(self._tensors):
-            values = torch.frombuffer(client.values(number), dtype=torch.float32)
-            item.tensor.copy_(values.view(item.tensor.shape))
-
-    def _push_gradients(self, client: Client, is_zero: bool = False) -> None:
-        for number in range(len(self._tensors)):
-            if self._early is None or not self._early.has_sent(number):
-                self._push_gradient(number, is_zero)
-        if self._early is not None:
-            self._early.end_step()
-
-    @torch.no_grad()
-    def _push_gradient(self, number: int, is_zero: bool = False) -> None:
-        client, item = self._client, self._tensors[number]
-        assert client is not None
-        memory = client.gradient(number)
-        out = torch.frombuffer(memory, dtype=torch.float32).view(item.tensor.shape)
-        if item.rate > 0:
-            self._observe(client, number, item, out, item.rate)
-        elif is_zero or item.tensor.grad is None:
-            out.zero_()
-        else:
-            gradient = item.tensor.grad
-            out.copy_(gradient.to_dense() if gradient.is_sparse else gradient)
-        client.ready(number)
-
-    @torch.no_grad()
-    def _push_difference(self, client: Client, task: Task) -> None:
-        made = max(self._steps_made, 1)
-        for number, item in enumerate(self._tensors):
-            memory = client.gradient(number)
-            out = torch.frombuffer(memory, dtype=torch.float32).view(item.tensor.shape)
-            if item.rate > 0:
-                self._observe(client, number, item, out, 1 - (1 - item.rate) ** made)
-                continue
-            start = torch.frombuffer(client.values(number), dtype=torch.float32)
-            out.copy_(item.tensor)
-            torch.sub(start.view(item.tensor.shape), out, out=out)
-
-    @staticmethod
-    def _observe(
-        client: Client, number: int, item: ModelTensor, out: torch.Tensor, rate: float
-    ) -> None:
-        """What moves the servers' value, where this worker's began, to where it is: value += rate *
-        (observation - value)."""
-        out.copy_(item.tensor)
-        if rate < 1:
-            old = torch.frombuffer(client.values(number), dtype=torch.float32).view(out.shape)
-            out.sub_(old).div_(rate).add_(old)
-
     # -- optimizer -------------------------------------------------------------------------------
 
     def _is_remote_step(self) -> bool:
@@ -381,6 +340,13 @@ class Worker:
             and not task.is_evaluation
             and not task.is_local
         )
+
+    def _exchanged(self) -> Exchange:
+        assert self._exchange is not None  # there is a job
+        return self._exchange
+
+    def _send_early(self, number: int) -> None:
+        self._exchanged().push_gradient(number)
 
     def _may_send_early(self) -> bool:
         return self._is_remote_step() and self._batches_left == 0 and self._steps_made == 0
@@ -405,7 +371,7 @@ class Worker:
                 f"optimizer.step() came {self._batches_left} batches too early; call it after every "
                 f"{self._accumulate} batches (accumulate of spotps.Worker)"
             )
-        self._push_gradients(self._client)
+        self._exchanged().push_gradients()
         # Without gradients the optimizer changes nothing: the servers do.
         for item in self._tensors:
             if item.rate == 0 and item.tensor.grad is not None:
@@ -418,32 +384,6 @@ class Worker:
         self._stashed.clear()
         self._steps_made += 1
 
-    # -- evaluation ------------------------------------------------------------------------------
-
-    def _evaluate(self, begin: int, end: int) -> Tuple[float, int]:
-        assert self._evaluation is not None
-        function, dataset, size = self._evaluation
-        was_training = self._model.training
-        self._model.eval()
-        loss_sum, correct = 0.0, 0
-        with torch.no_grad():
-            for at in range(begin, end, size):
-                batch = collated(dataset, list(range(at, min(at + size, end))), None)
-                parts = batch if isinstance(batch, (list, tuple)) else (batch,)
-                loss, right = function(*parts)
-                loss_sum += float(loss)
-                correct += int(right)
-        self._model.train(was_training)
-        return loss_sum, correct
-
-    def _run_evaluation(self, client: Client, task: Task) -> None:
-        if self._evaluation is None:
-            raise Error(
-                "the job evaluates, and this script does not; call worker.evaluate before the loop"
-            )
-        loss_sum, correct = self._evaluate(task.begin, task.end)
-        client.finish(loss_sum, correct)
-
     # -- without a job, and the end --------------------------------------------------------------
 
     def _ranges_alone(self, count: int, size: int, epochs: int) -> Iterator[Range]:
@@ -455,13 +395,7 @@ class Worker:
                 self._losses.clear()
                 yield Range(epoch, at, end, order[at:end])
             if self._evaluation is not None:
-                tests = len(self._evaluation[1])
-                loss_sum, correct = self._evaluate(0, tests)
-                print(
-                    f"spotps: epoch {epoch + 1}: test loss {loss_sum / tests:.4f}, "
-                    f"accuracy {correct / tests:.4f}",
-                    file=sys.stderr,
-                )
+                self._evaluation.print_epoch(epoch)
 
     def _at_exit(self) -> None:
         """An exception ends the process, which psctl sees and tells; a loop that was left early

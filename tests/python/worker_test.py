@@ -16,7 +16,7 @@ if int(torch.__version__.split(".")[0]) < 2:
     print(f"SKIP: PyTorch {torch.__version__} has no hooks of optimizers; 2.0 has")
     sys.exit(77)
 
-from spotps import _early, _model
+from spotps import _early, _model, _optimizer
 
 
 def tensors(model, optimizer=None):
@@ -94,7 +94,7 @@ class TensorsTest(unittest.TestCase):
 
 class OptimizerTest(unittest.TestCase):
     def job(self, make):
-        return _model.optimizer_of(make(nn.Linear(2, 2).parameters()))
+        return _optimizer.optimizer_of(make(nn.Linear(2, 2).parameters()))
 
     def test_those_that_the_servers_have_are_told_as_the_job_has_them(self):
         o = torch.optim

@@ -1,0 +1,52 @@
+"""The script's evaluation of its model on parts of the test set."""
+
+import sys
+from typing import Any, Callable, Tuple
+
+import torch
+
+from spotps._data import collated
+
+
+class Evaluation:
+    """`function(*batch)` gives the sum of the losses of a batch, and how many were right."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        function: Callable[..., Tuple[Any, Any]],
+        dataset: Any,
+        batch_size: int,
+    ) -> None:
+        self._model = model
+        self._function = function
+        self._dataset = dataset
+        self._batch_size = batch_size
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def run(self, begin: int, end: int) -> Tuple[float, int]:
+        """The sum of the losses of test samples [begin, end), and how many were right."""
+        was_training = self._model.training
+        self._model.eval()
+        loss_sum, correct = 0.0, 0
+        with torch.no_grad():
+            for at in range(begin, end, self._batch_size):
+                samples = list(range(at, min(at + self._batch_size, end)))
+                batch = collated(self._dataset, samples, None)
+                parts = batch if isinstance(batch, (list, tuple)) else (batch,)
+                loss, right = self._function(*parts)
+                loss_sum += float(loss)
+                correct += int(right)
+        self._model.train(was_training)
+        return loss_sum, correct
+
+    def print_epoch(self, epoch: int) -> None:
+        """Of a script that trains by itself."""
+        loss_sum, correct = self.run(0, len(self))
+        print(
+            f"spotps: epoch {epoch + 1}: test loss {loss_sum / len(self):.4f}, "
+            f"accuracy {correct / len(self):.4f}",
+            file=sys.stderr,
+        )

@@ -1,0 +1,73 @@
+"""The values of a model's tensors from the servers, and what is pushed for them."""
+
+from typing import List, Optional
+
+import torch
+
+from spotps._client import Client
+from spotps._early import EarlyGradients
+from spotps._model import ModelTensor
+
+
+class Exchange:
+    """Copies between the model's tensors and the memory of the client's task in hand."""
+
+    def __init__(
+        self, client: Client, tensors: List[ModelTensor], early: Optional[EarlyGradients]
+    ) -> None:
+        self._client = client
+        self._tensors = tensors
+        self._early = early
+
+    @torch.no_grad()
+    def take_values(self) -> None:
+        for number, item in enumerate(self._tensors):
+            item.tensor.copy_(self._values(number))
+
+    def push_gradients(self, is_zero: bool = False) -> None:
+        for number in range(len(self._tensors)):
+            if self._early is None or not self._early.has_sent(number):
+                self.push_gradient(number, is_zero)
+        if self._early is not None:
+            self._early.end_step()
+
+    @torch.no_grad()
+    def push_gradient(self, number: int, is_zero: bool = False) -> None:
+        item = self._tensors[number]
+        out = self._pushed(number)
+        if item.rate > 0:
+            self._observe(number, item.rate)
+        elif is_zero or item.tensor.grad is None:
+            out.zero_()
+        else:
+            gradient = item.tensor.grad
+            out.copy_(gradient.to_dense() if gradient.is_sparse else gradient)
+        self._client.ready(number)
+
+    @torch.no_grad()
+    def push_difference(self, steps: int) -> None:
+        """What local steps have changed."""
+        for number, item in enumerate(self._tensors):
+            if item.rate > 0:
+                self._observe(number, 1 - (1 - item.rate) ** steps)
+                continue
+            out = self._pushed(number)
+            out.copy_(item.tensor)
+            torch.sub(self._values(number), out, out=out)
+
+    def _observe(self, number: int, rate: float) -> None:
+        """Pushes what moves the servers' value, where this worker's began, to where it is: value +=
+        rate * (observation - value)."""
+        out = self._pushed(number)
+        out.copy_(self._tensors[number].tensor)
+        if rate < 1:
+            old = self._values(number)
+            out.sub_(old).div_(rate).add_(old)
+
+    def _values(self, number: int) -> torch.Tensor:
+        values = torch.frombuffer(self._client.values(number), dtype=torch.float32)
+        return values.view(self._tensors[number].tensor.shape)
+
+    def _pushed(self, number: int) -> torch.Tensor:
+        memory = torch.frombuffer(self._client.gradient(number), dtype=torch.float32)
+        return memory.view(self._tensors[number].tensor.shape)
