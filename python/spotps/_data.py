@@ -17,7 +17,8 @@ _GUESSES_MAX = 4  # batches that are fetched ahead
 
 @dataclass(frozen=True)
 class Range:
-    """The samples of one batch. Each place of an epoch is given to one batch, and counts once."""
+    """The samples of one batch. Each place of an epoch counts once, and is given to one batch, but
+    where a minibatch has fewer samples than batches (`accumulate` of spotps.Worker)."""
 
     epoch: int  # from 0
     begin: int  # places [begin, end) in the epoch's order
@@ -37,6 +38,18 @@ def collated(dataset: Any, samples: List[int], collate: Collate) -> Any:
     else:
         items = [dataset[sample] for sample in samples]
     return (collate or default_collate)(items)
+
+
+def minibatches(begin: int, end: int, size: int) -> List[Tuple[int, int]]:
+    """The last one may be smaller."""
+    return [(at, min(at + size, end)) for at in range(begin, end, size)]
+
+
+def even_parts(begin: int, end: int, count: int) -> List[Tuple[int, int]]:
+    """So many parts, none of which is empty: where there are fewer places, some come twice."""
+    size = end - begin
+    starts = [begin + number * size // count for number in range(count + 1)]
+    return [(start, max(after, start + 1)) for start, after in zip(starts, starts[1:])]
 
 
 class Data:

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 import torch
 
 from spotps._client import Client, Error, Task
-from spotps._data import Collate, Data, Key, Range
+from spotps._data import Collate, Data, Key, Range, even_parts, minibatches
 from spotps._early import EarlyGradients
 from spotps._evaluation import Evaluation
 from spotps._exchange import Exchange
@@ -30,8 +30,10 @@ class Worker:
     model        float32 parameters, on a CPU or a CUDA device; written by copy_
     optimizer    of the model's parameters, without a closure
     local_steps  minibatches between two exchanges; None: what the job says
-    accumulate   batches that the loader gives for one step: the gradient of a job's minibatch is
-                 added up over them. Scale the loss yourself, as ever
+    accumulate   batches that the loader gives for one step, always so many: the gradient of a job's
+                 minibatch is added up over them. Scale the loss yourself, as ever. The last
+                 minibatch of an epoch has smaller ones; where it has fewer samples than that, some
+                 come twice, and count once
     overlap_backward  each gradient leaves as backward makes it, so that the network works while
                  the rest is computed. For loops that take gradients as backward leaves them, and
                  every batch to optimizer.step(): no clipping by the script, no GradScaler. PyTorch
@@ -277,26 +279,36 @@ class Worker:
         self._samples_given = 0
         self._losses.clear()
         self._correct = 0
-        is_local = task.is_local
-        size = task.minibatch if is_local else -(-task.samples // self._accumulate)
-        at = task.begin
-        while at < task.end:
-            end = min(at + size, task.end)
-            self._batches_left = 0 if is_local else -(-(task.end - end) // size)
-            self._next = self._key_after(task, end, size)
-            self._batch_samples = end - at
-            yield Range(task.epoch, at, end, client.order(task.epoch, at, end))
-            self._samples_given += end - at
-            at = end
-            if is_local and at < task.end and client.local_step(self._batch_samples):
+        parts = self._parts_of(task)
+        for number, (begin, end) in enumerate(parts):
+            self._batches_left = 0 if task.is_local else len(parts) - number - 1
+            self._next = self._key_after(task, parts, number)
+            self._batch_samples = end - begin
+            yield Range(task.epoch, begin, end, client.order(task.epoch, begin, end))
+            self._samples_given += self._batch_samples
+            is_last = number == len(parts) - 1
+            if task.is_local and not is_last and client.local_step(self._batch_samples):
                 break  # this worker is taken back: what is done is handed over
         self._finish(client, task)
 
-    def _key_after(self, task: Task, begin: int, size: int) -> Optional[Key]:
+    def _parts_of(self, task: Task) -> List[Tuple[int, int]]:
+        """The batches of the task."""
+        if task.is_local:
+            return minibatches(task.begin, task.end, task.minibatch)
+        return even_parts(task.begin, task.end, self._accumulate)
+
+    def _key_after(
+        self, task: Task, parts: List[Tuple[int, int]], number: int
+    ) -> Optional[Key]:
         """The batch that will probably be next, if this worker gets it."""
-        total = int(self._job["data"]["train_samples"])
-        end = min(begin + size, task.end if begin < task.end else total)
-        return (task.epoch, begin, end) if begin < end else None
+        if number + 1 < len(parts):
+            return (task.epoch, *parts[number + 1])
+        begin = task.end
+        end = min(begin + task.minibatch, int(self._job["data"]["train_samples"]))
+        if begin >= end:
+            return None
+        later = [(begin, end)] if task.is_local else even_parts(begin, end, self._accumulate)
+        return (task.epoch, *later[0])
 
     def _finish(self, client: Client, task: Task) -> None:
         if task.is_local:

@@ -16,7 +16,8 @@ if int(torch.__version__.split(".")[0]) < 2:
     print(f"SKIP: PyTorch {torch.__version__} has no hooks of optimizers; 2.0 has")
     sys.exit(77)
 
-from spotps import _early, _model, _optimizer
+from memory_job import MemoryJob, worker_of
+from spotps import _data, _early, _model, _optimizer
 
 
 def tensors(model, optimizer=None):
@@ -173,6 +174,51 @@ class EarlyGradientsTest(unittest.TestCase):
         self.backward()
         with self.assertRaisesRegex(spotps.Error, r"a second backward\(\) in one step"):
             self.backward()
+
+
+class AccumulationTest(unittest.TestCase):
+    def train(self, samples, accumulate, minibatch=4):
+        torch.manual_seed(2)
+        model = nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        job = MemoryJob(minibatch=minibatch, epochs=2)
+        worker = worker_of(job, model, optimizer, accumulate=accumulate)
+        data = TensorDataset(torch.randn(samples, 2), torch.randn(samples, 1))
+        seen = []
+        for number, (x, y) in enumerate(worker.loader(data)):
+            loss = nn.functional.mse_loss(model(x), y) / accumulate
+            loss.backward()
+            seen.append(len(x))
+            if (number + 1) % accumulate == 0:  # as scripts count
+                optimizer.step()
+                optimizer.zero_grad()
+            worker.log(loss=loss * accumulate)
+        return job, seen
+
+    def test_each_step_has_as_many_batches_whatever_is_left_of_the_epoch(self):
+        for samples in range(1, 17):
+            for accumulate in (1, 2, 3, 4, 5, 8):
+                job, seen = self.train(samples, accumulate)
+                steps = 2 * -(-samples // 4)
+                self.assertEqual(len(job.finished), steps)
+                self.assertEqual(len(seen), steps * accumulate, (samples, accumulate))
+                for pushed in job.pushed:
+                    self.assertGreater(pushed["weight"].abs().sum(), 0)
+
+    def test_batches_differ_by_one_sample_at_most(self):
+        self.assertEqual(_data.even_parts(10, 15, 4), [(10, 11), (11, 12), (12, 13), (13, 15)])
+        self.assertEqual(_data.even_parts(8, 12, 4), [(8, 9), (9, 10), (10, 11), (11, 12)])
+
+    def test_samples_that_are_fewer_than_batches_come_again(self):
+        self.assertEqual(_data.even_parts(5, 7, 4), [(5, 6), (5, 6), (6, 7), (6, 7)])
+        self.assertEqual(_data.even_parts(5, 6, 3), [(5, 6)] * 3)
+
+    def test_the_gradient_of_a_step_is_that_of_its_minibatch(self):
+        self.assertTrue(
+            torch.allclose(
+                self.train(4, 1)[0].pushed[0]["weight"], self.train(4, 4)[0].pushed[0]["weight"]
+            )
+        )
 
 
 class AloneTest(unittest.TestCase):
