@@ -45,11 +45,11 @@ class Exchange:
         self._client.ready(number)
 
     @torch.no_grad()
-    def push_difference(self, steps: int) -> None:
-        """What local steps have changed."""
+    def push_difference(self, batches: int) -> None:
+        """What local steps have changed, in so many forward passes."""
         for number, item in enumerate(self._tensors):
             if item.rate > 0:
-                self._observe(number, 1 - (1 - item.rate) ** steps)
+                self._observe(number, 1 - (1 - item.rate) ** batches)
                 continue
             out = self._pushed(number)
             out.copy_(item.tensor)

@@ -29,9 +29,10 @@ def _plain(name: str) -> str:
 
 
 def tensors_of(
-    model: torch.nn.Module, optimizer: torch.optim.Optimizer
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer, accumulate: int = 1
 ) -> List[ModelTensor]:
-    """In the order of the model. Tied tensors count once."""
+    """In the order of the model. Tied tensors count once. `accumulate`: forward passes between two
+    pushes, each of which moves a running statistic."""
     for module in model.modules():
         name = type(module).__name__
         if name in _WRAPPERS or name.startswith("FSDP"):
@@ -70,7 +71,7 @@ def tensors_of(
                 f"spotps: buffer {name} is {buffer.dtype} and stays on each worker", file=sys.stderr
             )
             continue
-        rate = momenta.get(id(buffer), 1.0)
+        rate = 1 - (1 - momenta.get(id(buffer), 1.0)) ** accumulate
         tensors.append(ModelTensor(name, buffer, rate, False, is_frozen=rate == 0))
     for item in tensors:
         _check(item)

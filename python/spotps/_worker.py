@@ -60,7 +60,7 @@ class Worker:
         self._optimizer = optimizer
         self._accumulate = accumulate
         self._wanted_steps = local_steps
-        tensors = tensors_of(model, optimizer)
+        tensors = tensors_of(model, optimizer, accumulate)
         self._tensors = [item for item in tensors if not item.is_frozen]
         self._frozen = [item for item in tensors if item.is_frozen]
         self._client = Client.open()
@@ -68,6 +68,7 @@ class Worker:
         self._stashed: List[Tuple[torch.Tensor, torch.Tensor]] = []
         self._steps_made = 0  # of the task in hand
         self._samples_given = 0
+        self._batches_given = 0  # of the task in hand, with the one that the script has now
         self._batches_left = 0  # of the step
         self._losses: List[Tuple[Any, int]] = []
         self._correct = 0
@@ -277,6 +278,7 @@ class Worker:
     def _run_task(self, client: Client, task: Task) -> Iterator[Range]:
         self._steps_made = 0
         self._samples_given = 0
+        self._batches_given = 0
         self._losses.clear()
         self._correct = 0
         parts = self._parts_of(task)
@@ -284,6 +286,7 @@ class Worker:
             self._batches_left = 0 if task.is_local else len(parts) - number - 1
             self._next = self._key_after(task, parts, number)
             self._batch_samples = end - begin
+            self._batches_given += 1
             yield Range(task.epoch, begin, end, client.order(task.epoch, begin, end))
             self._samples_given += self._batch_samples
             is_last = number == len(parts) - 1
@@ -312,7 +315,7 @@ class Worker:
 
     def _finish(self, client: Client, task: Task) -> None:
         if task.is_local:
-            self._exchanged().push_difference(max(self._steps_made, 1))
+            self._exchanged().push_difference(self._batches_given)
         elif self._steps_made == 0:
             # A GradScaler has left the step out, or the script has: its samples count all the same.
             if self._early is not None and self._early.is_any_sent:

@@ -92,7 +92,7 @@ class MemoryJob:
             self.pushed.append({n: t.clone() for n, t in zip(self.names, self._out)})
             for value, out, rate in zip(self.tensors, self._out, self.rates):
                 if rate > 0:
-                    value += rate * (out - value)
+                    value += (1 - (1 - rate) ** self.local_steps) * (out - value)
                 else:
                     value -= out if self.local_steps > 1 else self.lr * out
         self._in_hand = None

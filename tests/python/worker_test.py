@@ -221,6 +221,43 @@ class AccumulationTest(unittest.TestCase):
         )
 
 
+class RunningStatisticsTest(unittest.TestCase):
+    def make(self):
+        torch.manual_seed(5)
+        return nn.Sequential(nn.BatchNorm1d(2, momentum=0.25), nn.Linear(2, 1))
+
+    def test_they_are_those_of_the_plain_loop_and_weigh_as_all_forward_passes_of_a_push(self):
+        data = TensorDataset(torch.randn(24, 2) + 3)
+        for accumulate, local_steps, rate in ((1, 1, 0.25), (2, 1, 0.4375), (1, 3, 0.25)):
+            model = self.make()
+            job = MemoryJob(minibatch=4 * accumulate, local_steps=local_steps)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            worker = worker_of(job, model, optimizer, accumulate=accumulate)
+            plain = self.make()
+            for number, (x,) in enumerate(worker.loader(data)):
+                plain(x)
+                model(x).mean().backward()
+                if (number + 1) % accumulate == 0:
+                    optimizer.step()
+                worker.log(loss=1)
+            declared = job.rates[job.names.index("0.running_mean")]
+            self.assertAlmostEqual(declared, rate)
+            server = job.value("0.running_mean")
+            self.assertTrue(torch.allclose(server, plain[0].running_mean, rtol=1e-4), accumulate)
+            # The observation is one: no further off than the data, so that two workers may push it.
+            self.assertLess((job.pushed[0]["0.running_mean"] - 3).abs().max(), 2)
+
+    def test_a_local_step_that_the_script_leaves_out_was_a_forward_pass(self):
+        model = self.make()
+        job = MemoryJob(minibatch=4, local_steps=3)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        worker = worker_of(job, model, optimizer)
+        for x, in worker.loader(TensorDataset(torch.full((12, 2), 3.0))):
+            model(x)
+            worker.log(loss=1)
+        self.assertTrue(torch.allclose(job.pushed[0]["0.running_mean"], torch.full((2,), 3.0)))
+
+
 class AloneTest(unittest.TestCase):
     def test_without_a_job_the_script_trains_by_itself(self):
         torch.manual_seed(1)
