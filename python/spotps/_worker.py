@@ -14,6 +14,7 @@ from spotps._evaluation import Evaluation
 from spotps._exchange import Exchange
 from spotps._model import tensors_of
 from spotps._optimizer import optimizer_of
+from spotps._told import Told, number_of
 
 _DEFAULT_BATCH = 64
 
@@ -70,11 +71,11 @@ class Worker:
         self._samples_given = 0
         self._batches_given = 0  # of the task in hand, with the one that the script has now
         self._batches_left = 0  # of the step
-        self._losses: List[Tuple[Any, int]] = []
-        self._correct = 0
+        self._loss = Told()
+        self._right = Told()  # share of the samples
         self._batch_samples = 0
         self._next: Optional[Key] = None
-        self._has_loss = False
+        self._misses_loss = False
         self._evaluation: Optional[Evaluation] = None
         self._job: Dict[str, Any] = {}
         self._is_over = False
@@ -125,15 +126,14 @@ class Worker:
 
     def log(self, *, loss: Any = None, correct: Any = None, **figures: Any) -> None:
         """What the last batch came to. `loss`: the mean over its samples, a number or a tensor;
-        `correct`: how many were right. Before the next batch. Other figures are numbers, too: psctl
+        `correct`: how many were right. Before the next batch; where only some batches tell, the
+        others are taken to be as the last. Other figures are numbers, too: psctl
         top and status, metrics and TensorBoard show their means over the workers; other values go
         to the worker's log."""
         if loss is not None:
-            self._has_loss = True
-            value = loss.detach() if isinstance(loss, torch.Tensor) else float(loss)
-            self._losses.append((value, self._batch_samples))
+            self._loss.add(number_of(loss), self._batch_samples)
         if correct is not None:
-            self._correct += int(correct)
+            self._right.add(int(correct) / max(self._batch_samples, 1), self._batch_samples)
         if self._client is None:
             return
         texts = []
@@ -279,8 +279,8 @@ class Worker:
         self._steps_made = 0
         self._samples_given = 0
         self._batches_given = 0
-        self._losses.clear()
-        self._correct = 0
+        self._loss.clear()
+        self._right.clear()
         parts = self._parts_of(task)
         for number, (begin, end) in enumerate(parts):
             self._batches_left = 0 if task.is_local else len(parts) - number - 1
@@ -324,24 +324,23 @@ class Worker:
                     "leave overlap_backward out of spotps.Worker where steps are left out"
                 )
             self._exchanged().push_gradients(is_zero=True)
-        if not self._has_loss:
+        if not self._loss.has_any and not self._misses_loss:
             self._refuse_without_loss()
-        loss_sum = 0.0
-        for value, samples in self._losses:
-            loss_sum += float(value) * samples
-        done = self._samples_given if task.is_local else 0
-        client.finish(loss_sum, self._correct, done)
+        done = self._samples_given if task.is_local else task.samples
+        correct = round(self._right.sum_over(done))
+        client.finish(self._loss.sum_over(done), correct, done if task.is_local else 0)
 
     def _refuse_without_loss(self) -> None:
-        self._has_loss = True  # once
+        self._misses_loss = True  # once
         if self._job["run"]["stop_at_loss"] > 0 or self._job["goal"]["loss"] > 0:
             raise Error(
                 "the job waits for a loss (run.stop_at_loss or goal.loss), and the script doesn't "
-                "tell any; add worker.log(loss=loss) to its loop"
+                "tell any for its first batch; add worker.log(loss=loss) to its loop, where the "
+                "first batch comes by as well"
             )
         print(
-            "spotps: no worker.log(loss=...) in the loop: psctl shows loss 0, and nobody notices "
-            "when training diverges",
+            "spotps: no worker.log(loss=...) for the first batch: psctl shows loss 0 until there is "
+            "one, and nobody notices when training diverges",
             file=sys.stderr,
         )
 
@@ -407,7 +406,8 @@ class Worker:
             for at in range(0, count, size):
                 end = min(at + size, count)
                 self._batch_samples = end - at
-                self._losses.clear()
+                self._loss.clear()
+                self._right.clear()
                 yield Range(epoch, at, end, order[at:end])
             if self._evaluation is not None:
                 self._evaluation.print_epoch(epoch)

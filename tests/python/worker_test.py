@@ -258,6 +258,46 @@ class RunningStatisticsTest(unittest.TestCase):
         self.assertTrue(torch.allclose(job.pushed[0]["0.running_mean"], torch.full((2,), 3.0)))
 
 
+class LogTest(unittest.TestCase):
+    def train(self, log, samples=12, **job):
+        model = nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.job = MemoryJob(minibatch=4, **job)
+        worker = worker_of(self.job, model, optimizer)
+        for number, (x,) in enumerate(worker.loader(TensorDataset(torch.randn(samples, 2)))):
+            model(x).mean().backward()
+            optimizer.step()
+            log(worker, number)
+        return self.job.finished
+
+    def test_steps_that_tell_nothing_are_as_the_last_one_that_did(self):
+        def log(worker, number):
+            if number % 2 == 0:
+                worker.log(loss=number + 1, correct=2)
+
+        finished = self.train(log, samples=15)
+        self.assertEqual([loss for loss, _, _ in finished], [4, 4, 12, 9])
+        self.assertEqual([correct for _, correct, _ in finished], [2, 2, 2, 2])
+
+    def test_batches_of_a_step_that_tell_nothing_are_as_the_others(self):
+        def log(worker, number):
+            if number % 3 == 0:
+                worker.log(loss=torch.tensor(2.0))
+
+        finished = self.train(log, samples=24, local_steps=3)
+        self.assertEqual([loss for loss, _, _ in finished], [24, 24])
+
+    def test_a_job_that_waits_for_a_loss_is_not_ended_by_one_that_is_missing(self):
+        with self.assertRaisesRegex(spotps.Error, "add worker.log.*where the first batch comes by"):
+            self.train(
+                lambda worker, n: worker.log(loss=1) if n else None, run={"stop_at_loss": 0.5}
+            )
+
+    def test_a_loss_of_each_sample_is_refused(self):
+        with self.assertRaisesRegex(spotps.Error, r"a loss of shape \[4\]; give the mean"):
+            self.train(lambda worker, _: worker.log(loss=torch.zeros(4)))
+
+
 class AloneTest(unittest.TestCase):
     def test_without_a_job_the_script_trains_by_itself(self):
         torch.manual_seed(1)
