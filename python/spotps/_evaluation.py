@@ -1,11 +1,24 @@
 """The script's evaluation of its model on parts of the test set."""
 
 import sys
-from typing import Any, Callable, Tuple
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator, Tuple
 
 import torch
 
 from spotps._data import collated
+
+
+@contextmanager
+def _eval_mode(model: torch.nn.Module) -> Iterator[None]:
+    """Afterwards each module is in its own mode again: scripts keep some of them in eval."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, is_training in modes:
+            module.training = is_training
 
 
 class Evaluation:
@@ -28,10 +41,8 @@ class Evaluation:
 
     def run(self, begin: int, end: int) -> Tuple[float, int]:
         """The sum of the losses of test samples [begin, end), and how many were right."""
-        was_training = self._model.training
-        self._model.eval()
         loss_sum, correct = 0.0, 0
-        with torch.no_grad():
+        with _eval_mode(self._model), torch.no_grad():
             for at in range(begin, end, self._batch_size):
                 samples = list(range(at, min(at + self._batch_size, end)))
                 batch = collated(self._dataset, samples, None)
@@ -39,7 +50,6 @@ class Evaluation:
                 loss, right = self._function(*parts)
                 loss_sum += float(loss)
                 correct += int(right)
-        self._model.train(was_training)
         return loss_sum, correct
 
     def print_epoch(self, epoch: int) -> None:

@@ -298,6 +298,27 @@ class LogTest(unittest.TestCase):
             self.train(lambda worker, _: worker.log(loss=torch.zeros(4)))
 
 
+class EvaluationTest(unittest.TestCase):
+    def test_modules_that_the_script_keeps_in_eval_stay_there(self):
+        model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Dropout())
+        job = MemoryJob(tests=3)
+        worker = worker_of(job, model, torch.optim.SGD(model.parameters(), lr=0.1))
+        modes = []
+
+        def evaluate(x):
+            modes.append([module.training for module in model])
+            return x.sum(), 1
+
+        worker.evaluate(evaluate, TensorDataset(torch.ones(3, 2)))
+        model.train()
+        model[1].eval()
+        for _ in worker.loader(TensorDataset(torch.randn(8, 2))):
+            self.assertEqual([module.training for module in model], [True, False, True])
+            worker.log(loss=1)
+        self.assertEqual(modes, [[False] * 3] * 2)
+        self.assertEqual(job.evaluated, [(6, 1)] * 2)
+
+
 class AloneTest(unittest.TestCase):
     def test_without_a_job_the_script_trains_by_itself(self):
         torch.manual_seed(1)
