@@ -6,7 +6,7 @@ from typing import Any, Callable, Iterator, Tuple
 
 import torch
 
-from spotps._data import collated
+from spotps._data import Collate, collated
 
 
 @contextmanager
@@ -30,11 +30,13 @@ class Evaluation:
         function: Callable[..., Tuple[Any, Any]],
         dataset: Any,
         batch_size: int,
+        collate: Collate,
     ) -> None:
         self._model = model
         self._function = function
         self._dataset = dataset
         self._batch_size = batch_size
+        self._collate = collate
 
     def __len__(self) -> int:
         return len(self._dataset)
@@ -45,7 +47,7 @@ class Evaluation:
         with _eval_mode(self._model), torch.no_grad():
             for at in range(begin, end, self._batch_size):
                 samples = list(range(at, min(at + self._batch_size, end)))
-                batch = collated(self._dataset, samples, None)
+                batch = collated(self._dataset, samples, self._collate)
                 parts = batch if isinstance(batch, (list, tuple)) else (batch,)
                 loss, right = self._function(*parts)
                 loss_sum += float(loss)

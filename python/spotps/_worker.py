@@ -146,14 +146,22 @@ class Worker:
             self._client.log("script_figures", " ".join(texts))
 
     def evaluate(
-        self, function: Callable[..., Tuple[Any, Any]], dataset: Any, batch_size: int = 256
+        self,
+        function: Callable[..., Tuple[Any, Any]],
+        dataset: Any,
+        batch_size: int = 256,
+        *,
+        collate_fn: Collate = None,
     ) -> None:
         """From now on `function` is called for batches of the test set, with the model in eval mode
         and without gradients: function(*batch) gives the sum of the losses of its samples, and how
-        many were right. All workers get parts of the set. Call it before the loop."""
+        many were right. All workers get parts of the set. Call it before the loop. `collate_fn`: as
+        a DataLoader's; a batch that is no tuple or list is function's one argument."""
+        if batch_size < 1:
+            raise Error(f"worker.evaluate has batch_size {batch_size}; allowed: 1 or more")
         if self._task is not None:
             raise Error("worker.evaluate comes before the loop, so that the job knows of it")
-        self._evaluation = Evaluation(self._model, function, dataset, batch_size)
+        self._evaluation = Evaluation(self._model, function, dataset, batch_size, collate_fn)
 
     def loader(
         self,

@@ -318,6 +318,29 @@ class EvaluationTest(unittest.TestCase):
         self.assertEqual(modes, [[False] * 3] * 2)
         self.assertEqual(job.evaluated, [(6, 1)] * 2)
 
+    def test_samples_of_several_lengths_are_put_together_by_the_script(self):
+        model = nn.Linear(1, 1)
+        job = MemoryJob(tests=3)
+        worker = worker_of(job, model, torch.optim.SGD(model.parameters(), lr=0.1))
+        seen = []
+
+        def evaluate(batch):
+            seen.append(batch["text"])
+            return len(batch["text"]), 0
+
+        worker.evaluate(
+            evaluate,
+            [torch.arange(length) for length in (1, 2, 3)],
+            2,
+            collate_fn=lambda items: {"text": nn.utils.rnn.pad_sequence(items)},
+        )
+        for _ in worker.loader(TensorDataset(torch.randn(4, 1))):
+            worker.log(loss=1)
+        self.assertEqual([batch.tolist() for batch in seen], [[[0, 0], [0, 1]], [[0], [1], [2]]])
+        self.assertEqual(job.evaluated, [(5, 0)])
+        with self.assertRaisesRegex(spotps.Error, "batch_size 0; allowed: 1 or more"):
+            worker_of(MemoryJob(), model, torch.optim.SGD(model.parameters())).evaluate(None, [], 0)
+
 
 class AloneTest(unittest.TestCase):
     def test_without_a_job_the_script_trains_by_itself(self):
