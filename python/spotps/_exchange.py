@@ -24,24 +24,27 @@ class Exchange:
         for number, item in enumerate(self._tensors):
             item.tensor.copy_(self._values(number))
 
-    def push_gradients(self, is_zero: bool = False) -> None:
+    def push_gradients(self, factor: float = 1.0) -> None:
+        """`factor`: of the gradients; 0: zeros, whatever they are."""
         for number in range(len(self._tensors)):
             if self._early is None or not self._early.has_sent(number):
-                self.push_gradient(number, is_zero)
+                self.push_gradient(number, factor)
         if self._early is not None:
             self._early.end_step()
 
     @torch.no_grad()
-    def push_gradient(self, number: int, is_zero: bool = False) -> None:
+    def push_gradient(self, number: int, factor: float = 1.0) -> None:
         item = self._tensors[number]
         out = self._pushed(number)
         if item.rate > 0:
             self._observe(number, item.rate)
-        elif is_zero or item.tensor.grad is None:
+        elif factor == 0 or item.tensor.grad is None:
             out.zero_()
         else:
             gradient = item.tensor.grad
             out.copy_(gradient.to_dense() if gradient.is_sparse else gradient)
+            if factor != 1:
+                out.mul_(factor)
         self._client.ready(number)
 
     @torch.no_grad()

@@ -5,6 +5,15 @@ from typing import Any, Dict, Optional
 import torch
 
 
+def scaled_by(optimizer: torch.optim.Optimizer) -> float:
+    """What the gradients of this step have to be multiplied by, 0 where it is to be left out: a
+    GradScaler leaves both to optimizers that are fused."""
+    if float(getattr(optimizer, "found_inf", None) or 0) != 0:
+        return 0.0
+    scale = getattr(optimizer, "grad_scale", None)
+    return 1.0 if scale is None else 1 / float(scale)
+
+
 def optimizer_of(optimizer: torch.optim.Optimizer) -> Optional[Dict[str, Any]]:
     """As the job file has it; None: the servers have none like it."""
     group = optimizer.param_groups[0]

@@ -13,7 +13,7 @@ from spotps._early import EarlyGradients
 from spotps._evaluation import Evaluation
 from spotps._exchange import Exchange
 from spotps._model import tensors_of
-from spotps._optimizer import optimizer_of
+from spotps._optimizer import optimizer_of, scaled_by
 from spotps._told import Told, number_of
 
 _DEFAULT_BATCH = 64
@@ -331,7 +331,7 @@ class Worker:
                     "a batch without optimizer.step(), and the servers have its gradients already; "
                     "leave overlap_backward out of spotps.Worker where steps are left out"
                 )
-            self._exchanged().push_gradients(is_zero=True)
+            self._exchanged().push_gradients(factor=0)
         if not self._loss.has_any and not self._misses_loss:
             self._refuse_without_loss()
         done = self._samples_given if task.is_local else task.samples
@@ -393,7 +393,13 @@ class Worker:
                 f"optimizer.step() came {self._batches_left} batches too early; call it after every "
                 f"{self._accumulate} batches (accumulate of spotps.Worker)"
             )
-        self._exchanged().push_gradients()
+        factor = scaled_by(optimizer)
+        if factor != 1 and self._early is not None and self._early.is_any_sent:
+            raise Error(
+                "a GradScaler has scaled the gradients, and the servers have them so; leave "
+                "overlap_backward out of spotps.Worker"
+            )
+        self._exchanged().push_gradients(factor)
         # Without gradients the optimizer changes nothing: the servers do.
         for item in self._tensors:
             if item.rate == 0 and item.tensor.grad is not None:

@@ -342,6 +342,45 @@ class EvaluationTest(unittest.TestCase):
             worker_of(MemoryJob(), model, torch.optim.SGD(model.parameters())).evaluate(None, [], 0)
 
 
+class GradScalerTest(unittest.TestCase):
+    def train(self, make, has_scaler=True, **arguments):
+        torch.manual_seed(4)
+        model = nn.Linear(2, 1)
+        job = MemoryJob(minibatch=4)
+        optimizer = make(model.parameters())
+        worker = worker_of(job, model, optimizer, **arguments)
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, enabled=has_scaler)
+        for number, (x,) in enumerate(worker.loader(TensorDataset(torch.randn(12, 2)))):
+            optimizer.zero_grad()
+            loss = model(x).mean() * (float("inf") if number == 1 and has_scaler else 1)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            worker.log(loss=1)
+        return job.pushed
+
+    def setUp(self):
+        if not hasattr(torch.amp, "GradScaler"):
+            self.skipTest(f"PyTorch {torch.__version__} has no GradScaler of a CPU; 2.3 has")
+
+    def test_the_servers_get_gradients_without_the_scale_and_zeros_for_a_step_that_is_left_out(self):
+        o = torch.optim
+        for make in (
+            lambda p: o.SGD(p, lr=0.1),
+            lambda p: o.SGD(p, lr=0.1, fused=True),
+            lambda p: o.Adam(p, lr=0.1, fused=True),
+        ):
+            plain = self.train(make, has_scaler=False)
+            scaled = self.train(make)
+            self.assertTrue(torch.equal(scaled[0]["weight"], plain[0]["weight"]))
+            self.assertEqual(scaled[1]["weight"].tolist(), [[0, 0]])
+            self.assertEqual(scaled[2]["bias"].tolist(), [1])
+
+    def test_gradients_that_left_during_backward_are_scaled_which_is_refused(self):
+        with self.assertRaisesRegex(spotps.Error, "overlap_backward"):
+            self.train(lambda p: torch.optim.SGD(p, lr=0.1, fused=True), overlap_backward=True)
+
+
 class AloneTest(unittest.TestCase):
     def test_without_a_job_the_script_trains_by_itself(self):
         torch.manual_seed(1)
