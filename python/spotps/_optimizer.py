@@ -1,8 +1,64 @@
-"""The script's optimizer as the job's servers have it."""
+"""The script's optimizer as the job's servers have it, and whether it stays so."""
 
+import sys
 from typing import Any, Dict, Optional
 
 import torch
+
+from spotps._client import Error
+
+_REMEDY = (
+    "say it in the job file (optimizer.schedule, by the job's progress), or train with local steps, "
+    "with which PyTorch's optimizer and its schedulers work on each worker"
+)
+
+
+def _highest_rate(group: Dict[str, Any]) -> float:
+    """What a schedule is a factor of: a scheduler has set `lr` to its first value already."""
+    return float(group.get("max_lr", group.get("initial_lr", group["lr"])))
+
+
+class Settings:
+    """What an optimizer had been made with, in each of its groups. The servers step by the job's
+    optimizer, which knows of no change."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self._groups = [self._of(group) for group in optimizer.param_groups]
+        self._has_told = False
+
+    @staticmethod
+    def _of(group: Dict[str, Any]) -> Dict[str, Any]:
+        found = {}
+        for name, value in group.items():
+            if name not in ("params", "param_names", "initial_lr"):
+                is_tensor = isinstance(value, torch.Tensor)
+                found[name] = (id(value), value._version) if is_tensor else value
+        return found
+
+    def check(self, optimizer: torch.optim.Optimizer, job_has_schedule: bool) -> None:
+        """Raises Error if the script changes them, or is about to, and the job has no schedule in
+        its place."""
+        why = self._change(optimizer)
+        if why is None or self._has_told:
+            return
+        if not job_has_schedule:
+            raise Error(
+                f"{why}, and the servers, which step, do not know of it; {_REMEDY}"
+            )
+        self._has_told = True
+        print(f"spotps: {why}; the servers go by optimizer.schedule of the job", file=sys.stderr)
+
+    def _change(self, optimizer: torch.optim.Optimizer) -> Optional[str]:
+        for number, group in enumerate(optimizer.param_groups):
+            if "initial_lr" in group:
+                return "a scheduler of PyTorch changes the optimizer's lr"
+            if number >= len(self._groups):
+                return None  # another check's
+            before, now = self._groups[number], self._of(group)
+            for name in before:
+                if now.get(name) != before[name]:
+                    return f"the script has changed {name} of the optimizer's group {number}"
+        return None
 
 
 def scaled_by(optimizer: torch.optim.Optimizer) -> float:
@@ -27,7 +83,7 @@ def optimizer_of(optimizer: torch.optim.Optimizer) -> Optional[Dict[str, Any]]:
     kind = type(optimizer).__name__.lower()
     if group.get("amsgrad") or group.get("maximize") or group.get("centered"):
         return None
-    out: Dict[str, Any] = {"kind": kind, "lr": float(group["lr"])}
+    out: Dict[str, Any] = {"kind": kind, "lr": _highest_rate(group)}
     if kind == "sgd":
         if group["dampening"] != 0:
             return None

@@ -13,7 +13,7 @@ from spotps._early import EarlyGradients
 from spotps._evaluation import Evaluation
 from spotps._exchange import Exchange
 from spotps._model import tensors_of
-from spotps._optimizer import optimizer_of, scaled_by
+from spotps._optimizer import Settings, optimizer_of, scaled_by
 from spotps._told import Told, number_of
 
 _DEFAULT_BATCH = 64
@@ -64,6 +64,7 @@ class Worker:
         tensors = tensors_of(model, optimizer, accumulate)
         self._tensors = [item for item in tensors if not item.is_frozen]
         self._frozen = [item for item in tensors if item.is_frozen]
+        self._settings = Settings(optimizer)  # once more when they are told
         self._client = Client.open()
         self._task: Optional[Task] = None
         self._stashed: List[Tuple[torch.Tensor, torch.Tensor]] = []
@@ -78,6 +79,7 @@ class Worker:
         self._misses_loss = False
         self._evaluation: Optional[Evaluation] = None
         self._job: Dict[str, Any] = {}
+        self._has_schedule = False  # of the job
         self._is_over = False
         optimizer.register_step_pre_hook(self._before_step)
         optimizer.register_step_post_hook(self._after_step)
@@ -250,6 +252,7 @@ class Worker:
         client._keep.append(first)
         tests = 0 if self._evaluation is None else len(self._evaluation)
         client.set_samples(samples, tests)
+        self._settings = Settings(self._optimizer)
         own = optimizer_of(self._optimizer)
         if own is not None:
             client.set_optimizer(own)
@@ -267,6 +270,8 @@ class Worker:
 
     def _begin(self, client: Client) -> None:
         self._job = client.job()
+        schedule = self._job["optimizer"]["schedule"]
+        self._has_schedule = schedule["kind"] != "constant" or schedule["warmup"] > 0
         seat, threads = client.seat()
         torch.set_num_threads(threads)
         if self._accumulate > 1 and self._job["train"]["local_steps"] > 1:
@@ -393,6 +398,7 @@ class Worker:
                 f"optimizer.step() came {self._batches_left} batches too early; call it after every "
                 f"{self._accumulate} batches (accumulate of spotps.Worker)"
             )
+        self._settings.check(optimizer, self._has_schedule)
         factor = scaled_by(optimizer)
         if factor != 1 and self._early is not None and self._early.is_any_sent:
             raise Error(

@@ -1,5 +1,7 @@
 """spotps.Worker without a run. Exit code 77: there is no PyTorch, or one before 2.0."""
 
+import contextlib
+import io
 import sys
 import unittest
 
@@ -379,6 +381,74 @@ class GradScalerTest(unittest.TestCase):
     def test_gradients_that_left_during_backward_are_scaled_which_is_refused(self):
         with self.assertRaisesRegex(spotps.Error, "overlap_backward"):
             self.train(lambda p: torch.optim.SGD(p, lr=0.1, fused=True), overlap_backward=True)
+
+
+class SchedulerTest(unittest.TestCase):
+    def train(self, make, change=None, steps=3, **job):
+        """`make`: a scheduler of an optimizer. The lr of each step."""
+        model = nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.5)
+        scheduler = make(optimizer) if make else None
+        self.job = MemoryJob(minibatch=4, **job)
+        worker = worker_of(self.job, model, optimizer)
+        rates = []
+        for x, in worker.loader(TensorDataset(torch.randn(4 * steps, 2))):
+            rates.append(optimizer.param_groups[0]["lr"])
+            model(x).mean().backward()
+            optimizer.step()
+            if scheduler:
+                scheduler.step()
+            if change:
+                change(optimizer)
+            worker.log(loss=1)
+        return rates
+
+    SCHEDULERS = (
+        (lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 1.0, total_steps=10), 1.0),
+        (lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda step: step / 10), 0.5),
+        (lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 10), 0.5),
+        (lambda o: torch.optim.lr_scheduler.StepLR(o, 1), 0.5),
+    )
+
+    def test_the_servers_would_not_follow_one_which_is_refused_with_the_remedy(self):
+        for make, _ in self.SCHEDULERS:
+            with self.assertRaisesRegex(spotps.Error, "a scheduler.*optimizer.schedule.*local steps"):
+                self.train(make)
+            self.assertEqual(self.job.finished, [])
+
+    def test_where_the_job_has_a_schedule_the_highest_rate_is_told(self):
+        for make, rate in self.SCHEDULERS:
+            with contextlib.redirect_stderr(io.StringIO()) as told:
+                self.train(make, optimizer={"schedule": {"kind": "cosine", "warmup": 0}})
+            self.assertEqual(self.job.optimizer["lr"], rate)
+            self.assertEqual(told.getvalue().count("the servers go by optimizer.schedule"), 1)
+
+    def test_with_local_steps_they_work(self):
+        rates = self.train(self.SCHEDULERS[3][0], local_steps=2)
+        self.assertEqual([round(rate, 6) for rate in rates], [0.5, 0.05, 0.005])
+
+    def test_a_rate_or_momentum_that_the_script_changes_is_refused(self):
+        for name in ("lr", "momentum", "weight_decay"):
+            def change(optimizer, name=name):
+                optimizer.param_groups[0][name] *= 0.5
+                optimizer.param_groups[0][name] += 0.125
+
+            with self.assertRaisesRegex(spotps.Error, f"has changed {name} of .* group 0"):
+                self.train(None, change)
+            self.assertEqual(len(self.job.finished), 1)
+            self.train(None, change, local_steps=2)
+
+    def test_a_rate_that_is_set_before_the_loop_is_the_one_that_is_told(self):
+        model = nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        job = MemoryJob()
+        worker = worker_of(job, model, optimizer)
+        optimizer.param_groups[0]["lr"] = 0.25
+        for x, in worker.loader(TensorDataset(torch.randn(4, 2))):
+            model(x).mean().backward()
+            optimizer.step()
+            worker.log(loss=1)
+        self.assertEqual(job.optimizer["lr"], 0.25)
 
 
 class AloneTest(unittest.TestCase):
