@@ -78,6 +78,53 @@ def tensors_of(
     return tensors
 
 
+class Untrained:
+    """What the servers don't have: parameters that were frozen when the model was declared. Nobody
+    but this worker would see it if they were trained."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        frozen: List[ModelTensor],
+    ) -> None:
+        self._model = model
+        self._trained = self._ids(optimizer)
+        # Batch norms write their statistics also where a momentum of 0 leaves them as they are.
+        self._frozen = [
+            (item, item.tensor._version)
+            for item in frozen
+            if isinstance(item.tensor, torch.nn.Parameter)
+        ]
+
+    @staticmethod
+    def _ids(optimizer: torch.optim.Optimizer) -> List[int]:
+        return [id(p) for group in optimizer.param_groups for p in group["params"]]
+
+    def check(self, optimizer: torch.optim.Optimizer) -> None:
+        """Raises Error with the name of the first parameter that is trained here alone."""
+        now = self._ids(optimizer)
+        if now != self._trained:
+            self._refuse(now)
+        for item, version in self._frozen:
+            if item.tensor._version != version:
+                raise Error(
+                    f"{item.name} was frozen or not in the optimizer of spotps.Worker when the loop "
+                    "began, and has changed since, on this worker alone; put all that is trained "
+                    "into that one optimizer, with requires_grad on, before spotps.Worker, and make "
+                    "averages of parameters, such as a teacher's, buffers"
+                )
+
+    def _refuse(self, now: List[int]) -> None:
+        names = {id(parameter): _plain(name) for name, parameter in self._model.named_parameters()}
+        odd = next(iter(set(now) ^ set(self._trained)), None)
+        name = "their order" if odd is None else names.get(odd, "one that the model doesn't have")
+        raise Error(
+            f"the optimizer's parameters have changed since spotps.Worker was made ({name}), which "
+            "the servers know nothing of; add all parameters to it before"
+        )
+
+
 def _check(item: ModelTensor) -> None:
     tensor = item.tensor
     if type(tensor).__name__ == "DTensor" or hasattr(tensor, "placements"):

@@ -12,7 +12,7 @@ from spotps._data import Collate, Data, Key, Range, even_parts, minibatches
 from spotps._early import EarlyGradients
 from spotps._evaluation import Evaluation
 from spotps._exchange import Exchange
-from spotps._model import tensors_of
+from spotps._model import Untrained, tensors_of
 from spotps._optimizer import Settings, optimizer_of, scaled_by
 from spotps._told import Told, number_of
 
@@ -65,6 +65,7 @@ class Worker:
         self._tensors = [item for item in tensors if not item.is_frozen]
         self._frozen = [item for item in tensors if item.is_frozen]
         self._settings = Settings(optimizer)  # once more when they are told
+        self._untrained = Untrained(model, optimizer, [])  # what is frozen is looked at later
         self._client = Client.open()
         self._task: Optional[Task] = None
         self._stashed: List[Tuple[torch.Tensor, torch.Tensor]] = []
@@ -253,6 +254,8 @@ class Worker:
         tests = 0 if self._evaluation is None else len(self._evaluation)
         client.set_samples(samples, tests)
         self._settings = Settings(self._optimizer)
+        self._untrained.check(self._optimizer)
+        self._untrained = Untrained(self._model, self._optimizer, self._frozen)
         own = optimizer_of(self._optimizer)
         if own is not None:
             client.set_optimizer(own)
@@ -327,6 +330,7 @@ class Worker:
         return (task.epoch, *later[0])
 
     def _finish(self, client: Client, task: Task) -> None:
+        self._untrained.check(self._optimizer)
         if task.is_local:
             self._exchanged().push_difference(self._batches_given)
         elif self._steps_made == 0:

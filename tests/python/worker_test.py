@@ -451,6 +451,60 @@ class SchedulerTest(unittest.TestCase):
         self.assertEqual(job.optimizer["lr"], 0.25)
 
 
+class TrainedElsewhereTest(unittest.TestCase):
+    def train(self, step, model, optimizer, **job):
+        worker = worker_of(MemoryJob(minibatch=4, **job), model, optimizer)
+        for x, in worker.loader(TensorDataset(torch.randn(16, 2))):
+            model(x).mean().backward()
+            optimizer.step()
+            step()
+            worker.log(loss=1)
+
+    def refused(self, sentence, change):
+        for local_steps in (1, 2):
+            model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+            mine = torch.optim.SGD(model[0].parameters(), lr=0.1)
+            theirs = torch.optim.SGD(model[1].parameters(), lr=0.1)
+            with self.assertRaisesRegex(spotps.Error, sentence):
+                self.train(
+                    lambda m=model, o=mine, t=theirs: change(m, o, t),
+                    model,
+                    mine,
+                    local_steps=local_steps,
+                )
+
+    def test_a_second_optimizer_trains_where_nobody_sees_it(self):
+        self.refused("1.weight was frozen or not in the optimizer", lambda m, o, t: t.step())
+
+    def test_a_group_that_is_added_later_is_refused_with_a_name(self):
+        self.refused(
+            r"have changed since .* \(1.weight\)",
+            lambda m, o, t: len(o.param_groups) > 1 or o.add_param_group({"params": m[1].weight}),
+        )
+
+    def test_parameters_that_are_thawed_in_the_loop_are_refused(self):
+        model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+        model[1].bias.requires_grad_(False)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with self.assertRaisesRegex(spotps.Error, "1.bias was frozen"):
+            self.train(lambda: model[1].bias.requires_grad_(True), model, optimizer)
+
+    def test_values_that_are_loaded_between_worker_and_loop_are_the_first_ones(self):
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD([model.weight], lr=0.1)
+        job = MemoryJob()
+        worker = worker_of(job, model, optimizer)
+        with torch.no_grad():
+            model.bias.fill_(3)
+        for _ in worker.loader(TensorDataset(torch.randn(8, 2))):
+            worker.log(loss=1)
+        self.assertEqual(job.frozen, ["bias"])
+
+    def test_statistics_that_do_not_move_may_be_written(self):
+        model = nn.Sequential(nn.BatchNorm1d(2, momentum=0.0), nn.Linear(2, 1))
+        self.train(lambda: None, model, torch.optim.SGD(model.parameters(), lr=0.1))
+
+
 class AloneTest(unittest.TestCase):
     def test_without_a_job_the_script_trains_by_itself(self):
         torch.manual_seed(1)
