@@ -12,6 +12,12 @@ _REMEDY = (
     "with which PyTorch's optimizer and its schedulers work on each worker"
 )
 
+# What groups may differ in: whose decay it is is said of each tensor, the rest is how PyTorch
+# computes, or of schedulers, which are refused elsewhere.
+_FREE = {
+    "params", "param_names", "weight_decay", "foreach", "fused", "capturable", "differentiable",
+}  # fmt: skip
+
 
 def _highest_rate(group: Dict[str, Any]) -> float:
     """What a schedule is a factor of: a scheduler has set `lr` to its first value already."""
@@ -74,15 +80,17 @@ def optimizer_of(optimizer: torch.optim.Optimizer) -> Optional[Dict[str, Any]]:
     """As the job file has it; None: the servers have none like it."""
     group = optimizer.param_groups[0]
     for other in optimizer.param_groups[1:]:
-        if any(
-            other.get(key) != group.get(key)
-            for key in ("lr", "momentum", "betas", "eps", "alpha", "nesterov")
-        ):
+        if any(other.get(key) != group.get(key) for key in {*group, *other} - _FREE):
             return None
-    decay = max(g.get("weight_decay", 0) for g in optimizer.param_groups)
+    decays = {float(g["weight_decay"]) for g in optimizer.param_groups if g.get("weight_decay")}
+    if len(decays) > 1:
+        return None
+    decay = max(decays, default=0.0)
     kind = type(optimizer).__name__.lower()
     if group.get("amsgrad") or group.get("maximize") or group.get("centered"):
         return None
+    if kind == "adam" and group.get("decoupled_weight_decay"):
+        kind = "adamw"
     out: Dict[str, Any] = {"kind": kind, "lr": _highest_rate(group)}
     if kind == "sgd":
         if group["dampening"] != 0:

@@ -124,6 +124,35 @@ class OptimizerTest(unittest.TestCase):
         )
 
 
+    def of_groups(self, kind, first, second, **defaults):
+        layer = nn.Linear(2, 2)
+        groups = [{"params": [layer.weight], **first}, {"params": [layer.bias], **second}]
+        return _optimizer.optimizer_of(kind(groups, **defaults))
+
+    def test_groups_may_differ_in_having_weight_decay_alone(self):
+        o = torch.optim
+        told = self.of_groups(o.AdamW, {"weight_decay": 0.1}, {"weight_decay": 0.0}, lr=0.5)
+        self.assertEqual((told["kind"], told["weight_decay"]), ("adamw", 0.1))
+        for kind, first, second in (
+            (o.SGD, {"weight_decay": 0.1}, {"weight_decay": 0.001}),
+            (o.Adam, {}, {"amsgrad": True}),
+            (o.SGD, {}, {"maximize": True}),
+            (o.SGD, {}, {"dampening": 0.5}),
+            (o.RMSprop, {}, {"centered": True}),
+            (o.Adagrad, {}, {"lr_decay": 0.5}),
+        ):
+            self.assertIsNone(self.of_groups(kind, first, second, lr=0.5), (kind, second))
+
+    def test_adam_with_decoupled_weight_decay_is_adamw(self):
+        try:
+            told = self.job(
+                lambda p: torch.optim.Adam(p, weight_decay=0.25, decoupled_weight_decay=True)
+            )
+        except TypeError:
+            self.skipTest(f"PyTorch {torch.__version__} has none; 2.7 has")
+        self.assertEqual((told["kind"], told["weight_decay"]), ("adamw", 0.25))
+
+
 class EarlyGradientsTest(unittest.TestCase):
     def setUp(self):
         if torch.__version__.startswith("2.0."):
