@@ -75,6 +75,7 @@ def tensors_of(
         tensors.append(ModelTensor(name, buffer, rate, False, is_frozen=rate == 0))
     for item in tensors:
         _check(item)
+    _check_memory(tensors)
     return tensors
 
 
@@ -144,3 +145,25 @@ def _check(item: ModelTensor) -> None:
         )
     if tensor.numel() == 0:
         raise Error(f"{item.name} has no elements; leave it out of the model")
+
+
+def _check_memory(tensors: List[ModelTensor]) -> None:
+    """Each element is one tensor's, though several may be parts of one storage."""
+    of_storage: Dict[int, List[ModelTensor]] = {}
+    for item in tensors:
+        of_storage.setdefault(item.tensor.untyped_storage().data_ptr(), []).append(item)
+    for items in of_storage.values():
+        if len(items) == 1:
+            continue
+        size = items[0].tensor.untyped_storage().nbytes() // items[0].tensor.element_size()
+        owner = torch.zeros(size, dtype=torch.int32)
+        for number, item in enumerate(items, 1):
+            tensor = item.tensor
+            own = owner.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
+            taken = int(own.max())
+            if taken > 0:
+                raise Error(
+                    f"{item.name} and {items[taken - 1].name} share memory and are two tensors to "
+                    "the servers; tie them as one Parameter (b.weight = a.weight), or copy one"
+                )
+            own.fill_(number)

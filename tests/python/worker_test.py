@@ -52,6 +52,21 @@ class TensorsTest(unittest.TestCase):
         model["b"].weight = model["a"].weight
         self.assertEqual([item.name for item in tensors(model)], ["a.weight"])
 
+    def test_two_parameters_in_the_same_memory_are_refused(self):
+        model = nn.ModuleDict({"a": nn.Linear(2, 2, bias=False), "b": nn.Linear(2, 2, bias=False)})
+        for values in (model["a"].weight.data, model["a"].weight.data.t()):
+            model["b"].weight = nn.Parameter(values)
+            with self.assertRaisesRegex(spotps.Error, "b.weight and a.weight share memory"):
+                tensors(model)
+        model["b"].weight.requires_grad_(False)
+        with self.assertRaisesRegex(spotps.Error, "b.weight and a.weight share memory"):
+            tensors(model)
+
+    def test_parts_of_one_storage_that_have_no_element_in_common_are_tensors_of_their_own(self):
+        flat = torch.zeros(2, 4)
+        model = nn.ParameterDict({"a": flat[:, :2], "b": flat[:, 2:]})
+        self.assertEqual([item.name for item in tensors(model)], ["a", "b"])
+
     def test_frozen_parameters_are_kept_and_not_trained(self):
         model = nn.Linear(2, 2)
         model.bias.requires_grad_(False)
