@@ -12,7 +12,7 @@ from spotps._client import Error
 Collate = Optional[Callable[[Any], Any]]
 Key = Tuple[int, int, int]  # epoch, begin, end
 
-_GUESSES_MAX = 4  # batches that are fetched ahead
+_GUESSES_MAX = 2  # batches that are fetched ahead, for each worker
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,8 @@ class Data:
     """A data set and how batches of it are made; threads fetch what will probably be next."""
 
     def __init__(self, dataset: Any, collate: Collate, num_workers: int) -> None:
+        if num_workers < 0:
+            raise Error(f"worker.loader has num_workers {num_workers}; allowed: 0 or more")
         if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
             raise Error(
                 f"the data set ({type(dataset).__name__}) has no len and [], so no batch of chosen "
@@ -63,6 +65,7 @@ class Data:
             )
         self._dataset = dataset
         self._collate = collate
+        self.num_workers = num_workers
         self._pool = ThreadPoolExecutor(num_workers) if num_workers > 0 else None
         self._ahead: Dict[Key, "Future[Any]"] = {}
 
@@ -78,6 +81,7 @@ class Data:
     def foresee(self, key: Key, samples: Callable[[], List[int]]) -> None:
         if self._pool is None or key in self._ahead:
             return
-        if len(self._ahead) >= _GUESSES_MAX:  # they did not come true
-            self._ahead.clear()
+        if len(self._ahead) >= _GUESSES_MAX * self.num_workers:  # some did not come true
+            oldest = next(iter(self._ahead))
+            self._ahead.pop(oldest).cancel()
         self._ahead[key] = self._pool.submit(collated, self._dataset, samples(), self._collate)

@@ -3,6 +3,7 @@
 import atexit
 import sys
 from functools import partial
+from itertools import islice
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
@@ -76,7 +77,7 @@ class Worker:
         self._loss = Told()
         self._right = Told()  # share of the samples
         self._batch_samples = 0
-        self._next: Optional[Key] = None
+        self._next: Iterator[Key] = iter(())
         self._misses_loss = False
         self._evaluation: Optional[Evaluation] = None
         self._job: Dict[str, Any] = {}
@@ -208,9 +209,9 @@ class Worker:
     def _batches(self, data: Data, ranges: Iterator[Range]) -> Iterator[Any]:
         for current in ranges:
             batch = data.fetch(current)
-            client, key = self._client, self._next
-            if client is not None and key is not None:
-                data.foresee(key, partial(client.order, *key))
+            if self._client is not None:
+                for key in islice(self._next, data.num_workers):
+                    data.foresee(key, partial(self._client.order, *key))
             yield batch
 
     def _ranges(self, samples: int, batch_size: Optional[int]) -> Iterator[Range]:
@@ -300,7 +301,7 @@ class Worker:
         parts = self._parts_of(task)
         for number, (begin, end) in enumerate(parts):
             self._batches_left = 0 if task.is_local else len(parts) - number - 1
-            self._next = self._key_after(task, parts, number)
+            self._next = self._keys_after(task, parts, number)
             self._batch_samples = end - begin
             self._batches_given += 1
             yield Range(task.epoch, begin, end, client.order(task.epoch, begin, end))
@@ -316,18 +317,17 @@ class Worker:
             return minibatches(task.begin, task.end, task.minibatch)
         return even_parts(task.begin, task.end, self._accumulate)
 
-    def _key_after(
+    def _keys_after(
         self, task: Task, parts: List[Tuple[int, int]], number: int
-    ) -> Optional[Key]:
-        """The batch that will probably be next, if this worker gets it."""
-        if number + 1 < len(parts):
-            return (task.epoch, *parts[number + 1])
-        begin = task.end
-        end = min(begin + task.minibatch, int(self._job["data"]["train_samples"]))
-        if begin >= end:
-            return None
-        later = [(begin, end)] if task.is_local else even_parts(begin, end, self._accumulate)
-        return (task.epoch, *later[0])
+    ) -> Iterator[Key]:
+        """The batches that will probably be next, if this worker gets them."""
+        for part in parts[number + 1 :]:
+            yield (task.epoch, *part)
+        samples = int(self._job["data"]["train_samples"])
+        for begin in range(task.end, samples, task.minibatch):
+            end = min(begin + task.minibatch, samples)
+            for part in even_parts(begin, end, 1 if task.is_local else self._accumulate):
+                yield (task.epoch, *part)
 
     def _finish(self, client: Client, task: Task) -> None:
         self._untrained.check(self._optimizer)

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import sys
+import threading
 import unittest
 
 import spotps
@@ -302,6 +303,56 @@ class RunningStatisticsTest(unittest.TestCase):
             model(x)
             worker.log(loss=1)
         self.assertTrue(torch.allclose(job.pushed[0]["0.running_mean"], torch.full((2,), 3.0)))
+
+
+class PrefetchTest(unittest.TestCase):
+    class Rows:
+        """Counts how many are fetched at once: waits until so many are, or for a second."""
+
+        def __init__(self, wanted):
+            self.wanted, self.now, self.most = wanted, 0, 0
+            self.changed = threading.Condition()
+
+        def __len__(self):
+            return 64
+
+        def __getitem__(self, row):
+            with self.changed:
+                self.now += 1
+                self.most = max(self.most, self.now)
+                self.changed.notify_all()
+                if threading.current_thread() is not threading.main_thread():
+                    self.changed.wait_for(lambda: self.most >= self.wanted, 5)
+                self.now -= 1
+            return torch.full((2,), float(row))
+
+    def train(self, data, **arguments):
+        model = nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        worker = worker_of(MemoryJob(minibatch=4, epochs=2), model, optimizer)
+        seen = []
+        for x in worker.loader(data, **arguments):
+            seen += x[:, 0].int().tolist()
+            worker.log(loss=1)
+        self.assertEqual(seen, 2 * list(range(64)))
+
+    def test_all_threads_of_the_loader_fetch_at_once(self):
+        data = self.Rows(4)
+        self.train(data, num_workers=4)
+        self.assertGreaterEqual(data.most, 4)
+
+    def test_batches_are_the_same_without_threads(self):
+        self.train(self.Rows(1))
+
+    def test_guesses_that_do_not_come_true_make_room(self):
+        data = _data.Data(self.Rows(0), None, 2)
+        for begin in range(0, 64, 4):
+            data.foresee((0, begin, begin + 4), lambda b=begin: list(range(b, b + 4)))
+        self.assertEqual(list(data._ahead), [(0, begin, begin + 4) for begin in (48, 52, 56, 60)])
+
+    def test_a_number_of_threads_below_0_is_refused(self):
+        with self.assertRaisesRegex(spotps.Error, "num_workers -1; allowed: 0 or more"):
+            self.train(self.Rows(1), num_workers=-1)
 
 
 class LogTest(unittest.TestCase):
