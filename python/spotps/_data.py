@@ -2,12 +2,12 @@
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
 from torch.utils.data import TensorDataset, default_collate
 
-from spotps._client import Error
+from spotps._client import Error, Task
 
 Collate = Optional[Callable[[Any], Any]]
 Key = Tuple[int, int, int]  # epoch, begin, end
@@ -50,6 +50,23 @@ def even_parts(begin: int, end: int, count: int) -> List[Tuple[int, int]]:
     size = end - begin
     starts = [begin + number * size // count for number in range(count + 1)]
     return [(start, max(after, start + 1)) for start, after in zip(starts, starts[1:])]
+
+
+def parts_of(task: Task, accumulate: int) -> List[Tuple[int, int]]:
+    """The batches of a train task; `accumulate` 1 with local steps."""
+    if task.is_local:
+        return minibatches(task.begin, task.end, task.minibatch)
+    return even_parts(task.begin, task.end, accumulate)
+
+
+def keys_after(task: Task, number: int, accumulate: int, train_samples: int) -> Iterator[Key]:
+    """The batches that will probably come after the task's batch `number`, if this worker gets
+    them."""
+    for part in parts_of(task, accumulate)[number + 1 :]:
+        yield (task.epoch, *part)
+    for begin in range(task.end, train_samples, task.minibatch):
+        for part in even_parts(begin, min(begin + task.minibatch, train_samples), accumulate):
+            yield (task.epoch, *part)
 
 
 class Data:

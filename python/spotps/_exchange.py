@@ -19,6 +19,25 @@ class Exchange:
         self._tensors = tensors
         self._early = early
 
+    def declare(self, frozen: List[ModelTensor]) -> None:
+        """The tensors, and `frozen` ones besides, with their first values."""
+        first = []  # lives until the first next()
+        for item in self._tensors + frozen:
+            values = item.tensor.detach().to("cpu", torch.float32).contiguous()
+            first.append(values)
+            shape = list(item.tensor.shape)
+            if item.is_frozen:
+                self._client.declare_frozen(item.name, shape, values.data_ptr())
+            else:
+                self._client.declare(
+                    item.name,
+                    shape,
+                    values.data_ptr(),
+                    average_rate=item.rate,
+                    decays=item.decays,
+                )
+        self._client._keep.append(first)
+
     @torch.no_grad()
     def take_values(self) -> None:
         for number, item in enumerate(self._tensors):

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 import torch
 
 from spotps._client import Client, Error, Task
-from spotps._data import Collate, Data, Key, Range, even_parts, minibatches
+from spotps._data import Collate, Data, Key, Range, keys_after, parts_of
 from spotps._early import EarlyGradients
 from spotps._evaluation import Evaluation
 from spotps._exchange import Exchange
@@ -45,6 +45,8 @@ class Worker:
     spotps.Error, in one sentence.
     """
 
+    _is_there = False  # a worker of a job is, in this process
+
     def __init__(
         self,
         model: torch.nn.Module,
@@ -67,9 +69,10 @@ class Worker:
         self._frozen = [item for item in tensors if item.is_frozen]
         self._settings = Settings(optimizer)  # once more when they are told
         self._untrained = Untrained(model, optimizer, [])  # what is frozen is looked at later
-        self._client = Client.open()
+        self._client = self._open()
         self._task: Optional[Task] = None
         self._stashed: List[Tuple[torch.Tensor, torch.Tensor]] = []
+        self._is_in_hand = False  # the task, until all of it is done
         self._steps_made = 0  # of the task in hand
         self._samples_given = 0
         self._batches_given = 0  # of the task in hand, with the one that the script has now
@@ -92,6 +95,18 @@ class Worker:
         if self._client is not None:
             self._exchange = Exchange(self._client, self._tensors, self._early)
             atexit.register(self._at_exit)
+
+    @classmethod
+    def _open(cls) -> Optional[Client]:
+        client = Client.open()
+        if client is not None and cls._is_there:
+            client.close()
+            raise Error(
+                "a second spotps.Worker in one process, which is one worker of the job; put all that "
+                "is trained into one model and one optimizer, and make the worker once"
+            )
+        cls._is_there = client is not None
+        return client
 
     # -- what scripts use ------------------------------------------------------------------------
 
@@ -217,6 +232,12 @@ class Worker:
     def _ranges(self, samples: int, batch_size: Optional[int]) -> Iterator[Range]:
         client = self._client
         assert client is not None
+        if self._is_in_hand:
+            raise Error(
+                "an earlier loop of this worker was left in the middle of a step (break, or a second "
+                "loader at the same time); have one loop, which ends with the job: end the job by "
+                "train.epochs, run.stop_at_loss or psctl stop"
+            )
         if not self._is_over and self._task is None:
             self._declare(client, samples)
         while not self._is_over:
@@ -227,6 +248,7 @@ class Worker:
             if not self._job:
                 self._begin(client)
             self._task = task
+            self._is_in_hand = True
             self._exchanged().take_values()
             if task.is_evaluation:
                 self._evaluate(client, task)
@@ -234,24 +256,10 @@ class Worker:
                 if task.step == 1:
                     self._check_batch(batch_size, task.minibatch)
                 yield from self._run_task(client, task)
+            self._is_in_hand = False
 
     def _declare(self, client: Client, samples: int) -> None:
-        first = []  # lives until the first next()
-        for item in self._tensors:
-            values = item.tensor.detach().to("cpu", torch.float32).contiguous()
-            first.append(values)
-            client.declare(
-                item.name,
-                list(item.tensor.shape),
-                values.data_ptr(),
-                average_rate=item.rate,
-                decays=item.decays,
-            )
-        for item in self._frozen:
-            values = item.tensor.detach().to("cpu", torch.float32).contiguous()
-            first.append(values)
-            client.declare_frozen(item.name, list(item.tensor.shape), values.data_ptr())
-        client._keep.append(first)
+        self._exchanged().declare(self._frozen)
         tests = 0 if self._evaluation is None else len(self._evaluation)
         client.set_samples(samples, tests)
         self._settings = Settings(self._optimizer)
@@ -298,10 +306,11 @@ class Worker:
         self._batches_given = 0
         self._loss.clear()
         self._right.clear()
-        parts = self._parts_of(task)
+        accumulate = 1 if task.is_local else self._accumulate
+        parts = parts_of(task, accumulate)
         for number, (begin, end) in enumerate(parts):
             self._batches_left = 0 if task.is_local else len(parts) - number - 1
-            self._next = self._keys_after(task, parts, number)
+            self._next = keys_after(task, number, accumulate, self._job["data"]["train_samples"])
             self._batch_samples = end - begin
             self._batches_given += 1
             yield Range(task.epoch, begin, end, client.order(task.epoch, begin, end))
@@ -310,24 +319,6 @@ class Worker:
             if task.is_local and not is_last and client.local_step(self._batch_samples):
                 break  # this worker is taken back: what is done is handed over
         self._finish(client, task)
-
-    def _parts_of(self, task: Task) -> List[Tuple[int, int]]:
-        """The batches of the task."""
-        if task.is_local:
-            return minibatches(task.begin, task.end, task.minibatch)
-        return even_parts(task.begin, task.end, self._accumulate)
-
-    def _keys_after(
-        self, task: Task, parts: List[Tuple[int, int]], number: int
-    ) -> Iterator[Key]:
-        """The batches that will probably be next, if this worker gets them."""
-        for part in parts[number + 1 :]:
-            yield (task.epoch, *part)
-        samples = int(self._job["data"]["train_samples"])
-        for begin in range(task.end, samples, task.minibatch):
-            end = min(begin + task.minibatch, samples)
-            for part in even_parts(begin, end, 1 if task.is_local else self._accumulate):
-                yield (task.epoch, *part)
 
     def _finish(self, client: Client, task: Task) -> None:
         self._untrained.check(self._optimizer)

@@ -131,6 +131,7 @@ class MemoryJob:
 
 
 def worker_of(job, model, optimizer, **arguments):
-    """A spotps.Worker of this job."""
+    """A spotps.Worker of this job, as in a process of its own."""
+    spotps.Worker._is_there = False
     with mock.patch.object(_worker.Client, "open", lambda: job), mock.patch("atexit.register"):
         return spotps.Worker(model, optimizer, **arguments)

@@ -5,6 +5,7 @@ import io
 import sys
 import threading
 import unittest
+from unittest import mock
 
 import spotps
 
@@ -353,6 +354,42 @@ class PrefetchTest(unittest.TestCase):
     def test_a_number_of_threads_below_0_is_refused(self):
         with self.assertRaisesRegex(spotps.Error, "num_workers -1; allowed: 0 or more"):
             self.train(self.Rows(1), num_workers=-1)
+
+
+class OneLoopTest(unittest.TestCase):
+    def setUp(self):
+        self.model = nn.Linear(2, 1)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.data = TensorDataset(torch.randn(16, 2))
+        self.job = MemoryJob(minibatch=4)
+        self.worker = worker_of(self.job, self.model, self.optimizer)
+
+    def test_a_loop_that_was_left_is_not_begun_again(self):
+        for _ in self.worker.loader(self.data):
+            break
+        with self.assertRaisesRegex(spotps.Error, r"left in the middle of a step \(break"):
+            next(self.worker.loader(self.data))
+        self.worker._at_exit()
+        self.assertTrue(self.job.has_left)
+
+    def test_two_loaders_at_once_are_refused(self):
+        with self.assertRaisesRegex(spotps.Error, "a second loader at the same time"):
+            for _ in zip(self.worker.loader(self.data), self.worker.loader(self.data)):
+                pass
+
+    def test_a_loop_after_the_job_is_over_has_no_batches(self):
+        for wanted in (4, 0):
+            batches = 0
+            for _ in self.worker.loader(self.data):
+                self.worker.log(loss=1)
+                batches += 1
+            self.assertEqual(batches, wanted)
+
+    def test_a_second_worker_in_a_process_is_refused(self):
+        second = MemoryJob()
+        with mock.patch("spotps._worker.Client.open", lambda: second):
+            with self.assertRaisesRegex(spotps.Error, "a second spotps.Worker in one process"):
+                spotps.Worker(self.model, self.optimizer)
 
 
 class LogTest(unittest.TestCase):
