@@ -1,5 +1,6 @@
 """The values of a model's tensors from the servers, and what is pushed for them."""
 
+import sys
 from typing import List, Optional
 
 import torch
@@ -7,6 +8,8 @@ import torch
 from spotps._client import Client
 from spotps._early import EarlyGradients
 from spotps._model import ModelTensor
+
+_UNMOVED_SHARE = 0.02  # of what travels, from which on they are told of
 
 
 class Exchange:
@@ -42,6 +45,22 @@ class Exchange:
     def take_values(self) -> None:
         for number, item in enumerate(self._tensors):
             item.tensor.copy_(self._values(number))
+
+    def tell_unmoved(self) -> None:
+        """Of buffers that are as they were when the task began, where they are worth a line."""
+        total = sum(item.tensor.numel() for item in self._tensors)
+        names, elements = [], 0
+        for number, item in enumerate(self._tensors):
+            if item.rate == 1 and torch.equal(item.tensor.cpu(), self._values(number)):
+                names.append(item.name)
+                elements += item.tensor.numel()
+        if elements >= _UNMOVED_SHARE * total:
+            print(
+                f"spotps: {100 * elements / total:.0f} % of what travels are buffers that have not "
+                f"changed, such as {names[0]}; register_buffer(..., persistent=False) spares a "
+                "constant that",
+                file=sys.stderr,
+            )
 
     def push_gradients(self, factor: float = 1.0) -> None:
         """`factor`: of the gradients; 0: zeros, whatever they are."""

@@ -71,6 +71,12 @@ def tensors_of(
                 f"spotps: buffer {name} is {buffer.dtype} and stays on each worker", file=sys.stderr
             )
             continue
+        if not torch.isfinite(buffer).all():
+            raise Error(
+                f"buffer {name} has values that are infinite or not a number, as masks have; where "
+                "it is a constant, register_buffer(..., persistent=False) keeps it on the worker and "
+                "out of the model file"
+            )
         rate = 1 - (1 - momenta.get(id(buffer), 1.0)) ** accumulate
         tensors.append(ModelTensor(name, buffer, rate, False, is_frozen=rate == 0))
     for item in tensors:

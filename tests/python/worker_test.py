@@ -392,6 +392,44 @@ class OneLoopTest(unittest.TestCase):
                 spotps.Worker(self.model, self.optimizer)
 
 
+class BufferTest(unittest.TestCase):
+    class Masked(nn.Module):
+        def __init__(self, mask, **arguments):
+            super().__init__()
+            self.layer = nn.Linear(2, 1)
+            self.register_buffer("mask", mask, **arguments)
+            self.register_buffer("calls", torch.zeros(1))
+
+        def forward(self, x):
+            self.calls += 1
+            return self.layer(x)
+
+    def train(self, model):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        job = MemoryJob(minibatch=4)
+        worker = worker_of(job, model, optimizer)
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            for x, in worker.loader(TensorDataset(torch.randn(32, 2))):
+                model(x).mean().backward()
+                worker.log(loss=1)
+        return job, told.getvalue()
+
+    def test_constants_that_travel_are_told_once_with_the_remedy(self):
+        job, told = self.train(self.Masked(torch.ones(8, 8)))
+        self.assertIn("94 % of what travels are buffers that have not changed, such as mask", told)
+        self.assertEqual(told.count("persistent=False"), 1)
+        self.assertEqual(job.value("calls"), 8)
+        job, told = self.train(self.Masked(torch.ones(8, 8), persistent=False))
+        self.assertNotIn("mask", job.names)
+        self.assertEqual(told, "")
+
+    def test_a_mask_of_infinite_values_is_refused_with_the_remedy(self):
+        mask = torch.full((2, 2), float("-inf")).triu(1)
+        with self.assertRaisesRegex(spotps.Error, "buffer mask has values.*persistent=False"):
+            self.train(self.Masked(mask))
+        self.train(self.Masked(mask, persistent=False))
+
+
 class LogTest(unittest.TestCase):
     def train(self, log, samples=12, **job):
         model = nn.Linear(2, 1)
