@@ -19,11 +19,6 @@ _FREE = {
 }  # fmt: skip
 
 
-def _highest_rate(group: Dict[str, Any]) -> float:
-    """What a schedule is a factor of: a scheduler has set `lr` to its first value already."""
-    return float(group.get("max_lr", group.get("initial_lr", group["lr"])))
-
-
 class Settings:
     """What an optimizer had been made with, in each of its groups. The servers step by the job's
     optimizer, which knows of no change."""
@@ -89,9 +84,11 @@ def optimizer_of(optimizer: torch.optim.Optimizer) -> Optional[Dict[str, Any]]:
     kind = type(optimizer).__name__.lower()
     if group.get("amsgrad") or group.get("maximize") or group.get("centered"):
         return None
+    if any("initial_lr" in g for g in optimizer.param_groups):
+        return None  # a scheduler's: lr is what its first step has
     if kind == "adam" and group.get("decoupled_weight_decay"):
         kind = "adamw"
-    out: Dict[str, Any] = {"kind": kind, "lr": _highest_rate(group)}
+    out: Dict[str, Any] = {"kind": kind, "lr": float(group["lr"])}
     if kind == "sgd":
         if group["dampening"] != 0:
             return None
