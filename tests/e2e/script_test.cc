@@ -443,6 +443,22 @@ TEST_F(TorchTest, OneWorkerInBspWithSgdHasTheBitsOfPlainPyTorch) {
   }
 }
 
+/// 9 samples are left of each epoch, for four batches that the script counts.
+TEST_F(TorchTest, FourBatchesAreOneStepWhateverIsLeftOfAnEpoch) {
+  job_.Drop("optimizer")
+      .Set("train", R"({"epochs": 6, "minibatch": 16})")
+      .Set("data", R"({"train_samples": 633})")
+      .Set("workers", R"([{"count": 1}])");
+  SetTorch('"' + (folder_ / "parts.pt") + R"(", "--parts")");
+  TrainRun run(job_);
+  ASSERT_EQ(run.WaitForEnd(kTorchPatience), ProcessEnd{}) << run.psctl().Err();
+  run.ExpectExactLedger();
+  const Json summary = run.Summary();
+  EXPECT_EQ(summary["samples_counted"].number(), 6 * 633);
+  EXPECT_EQ(summary["steps_counted"].number(), 6 * 40);
+  EXPECT_GT(summary["test_accuracy"].number(), 0.7);
+}
+
 TEST_F(TorchTest, WorkersWithLocalStepsAreKilledAndEverySampleCountsOnce) {
   job_.Set("train", R"({"epochs": 8, "minibatch": 16, "local_steps": 4})");
   job_.Drop("optimizer").Set("workers", R"([{"count": 2, "step_ms": 10}])");

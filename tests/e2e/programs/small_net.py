@@ -2,6 +2,7 @@
 
     small_net.py RECORD            trains, and leaves what each step began with, and its batch
     small_net.py RECORD --early    the same, with gradients that leave during backward
+    small_net.py RECORD --parts    the same, with four batches for a step, which it counts itself
     small_net.py --compare RECORD MODEL
                                    plain PyTorch on these batches: the same bits in each step, and
                                    in the model that the run has left
@@ -32,13 +33,15 @@ def copied(model):
     return {name: value.detach().clone() for name, value in model.named_parameters()}
 
 
-def train(record, is_early):
+def train(record, is_early, parts):
     import spotps
 
     model, optimizer, data, tests = make()
     loss_of = torch.nn.CrossEntropyLoss()
     has_hook = hasattr(torch.Tensor, "register_post_accumulate_grad_hook")  # PyTorch 2.1 on
-    worker = spotps.Worker(model, optimizer, overlap_backward=is_early and has_hook)
+    worker = spotps.Worker(
+        model, optimizer, accumulate=parts, overlap_backward=is_early and has_hook
+    )
 
     def evaluate(x, y):
         out = model(x)
@@ -47,12 +50,13 @@ def train(record, is_early):
 
     worker.evaluate(evaluate, tests)
     steps = []
-    for x, y in worker.loader(data):
+    for number, (x, y) in enumerate(worker.loader(data), 1):
         steps.append((copied(model), x.clone(), y.clone()))
-        optimizer.zero_grad()
         loss = loss_of(model(x), y)
-        loss.backward()
-        optimizer.step()
+        (loss / parts).backward()
+        if number % parts == 0:
+            optimizer.step()
+            optimizer.zero_grad()
         worker.log(loss=loss)
     torch.save(steps, record)
 
@@ -103,4 +107,4 @@ def compare(record, path):
 if sys.argv[1] == "--compare":
     compare(sys.argv[2], sys.argv[3])
 else:
-    train(sys.argv[1], "--early" in sys.argv)
+    train(sys.argv[1], "--early" in sys.argv, 4 if "--parts" in sys.argv else 1)
