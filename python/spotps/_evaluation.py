@@ -55,7 +55,7 @@ class Evaluation:
         return loss_sum, correct
 
     def print_epoch(self, epoch: int) -> None:
-        """Of a script that trains by itself."""
+        """Tells people what a script that trains by itself has come to."""
         loss_sum, correct = self.run(0, len(self))
         print(
             f"spotps: epoch {epoch + 1}: test loss {loss_sum / len(self):.4f}, "

@@ -47,7 +47,7 @@ class Exchange:
             item.tensor.copy_(self._values(number))
 
     def tell_unmoved(self) -> None:
-        """Of buffers that are as they were when the task began, where they are worth a line."""
+        """Prints which buffers are as they were when the task began, where they are worth a line."""
         total = sum(item.tensor.numel() for item in self._tensors)
         names, elements = [], 0
         for number, item in enumerate(self._tensors):

@@ -12,8 +12,7 @@ _REMEDY = (
     "with which PyTorch's optimizer and its schedulers work on each worker"
 )
 
-# What groups may differ in: whose decay it is is said of each tensor, the rest is how PyTorch
-# computes, or of schedulers, which are refused elsewhere.
+# What groups may differ in: each tensor says whether it decays, and the rest is how PyTorch computes.
 _FREE = {
     "params", "param_names", "weight_decay", "foreach", "fused", "capturable", "differentiable",
 }  # fmt: skip
@@ -43,9 +42,7 @@ class Settings:
         if why is None or self._has_told:
             return
         if not job_has_schedule:
-            raise Error(
-                f"{why}, and the servers, which step, do not know of it; {_REMEDY}"
-            )
+            raise Error(f"{why}, and the servers, which step, do not know of it; {_REMEDY}")
         self._has_told = True
         print(f"spotps: {why}; the servers go by optimizer.schedule of the job", file=sys.stderr)
 
