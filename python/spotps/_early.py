@@ -68,6 +68,6 @@ class EarlyGradients:
                 raise Error(
                     f"the gradient of {item.name} has changed since backward made it, and the "
                     "servers have it as it was; leave overlap_backward out of spotps.Worker where "
-                    "gradients are clipped or scaled (optimizer.clip_norm of the job clips on the "
-                    "servers)"
+                    "gradients are clipped or scaled (the servers cut them by optimizer.clip_value "
+                    "of the job)"
                 )
