@@ -3,13 +3,19 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "ps/base/file.h"
 #include "ps/base/text.h"
 #include "ps/coordinator/checkpoints/model_file.h"
 #include "ps/coordinator/state/placement.h"
+#include "ps/json/json_value.h"
+#include "ps/proto/job/job_check.h"
 #include "ps/proto/job/job_limits.h"
 #include "ps/proto/job/task.h"
+#include "ps/proto/limits.h"
 #include "run/report/console.h"
 #include "run/report/data_watch.h"
 #include "worker/model/norm_batches.h"
@@ -82,7 +88,26 @@ std::string TakenText(
   return text + list("not used", std::move(unused));
 }
 
-Result<JobParts> PartsOfScript(const proto::JobConfig& config) {
+/// Whether the job file says by which rule the servers step, not only when and how far. Where there
+/// is no such file the config is that of an earlier run, which says everything.
+bool NamesOptimizer(const std::string& path, const std::vector<proto::ConfigOverride>& overrides) {
+  const Result<std::string> text = ReadFile(path, proto::kConfigBytesMax);
+  Result<JsonValue> root = text.ok() ? ParseJson(*text, path) : Result<JsonValue>(text.status());
+  for (size_t i = 0; root.ok() && i < overrides.size(); ++i) {
+    if (!proto::ApplyOverride(*root, overrides[i], static_cast<int>(i) + 1).ok()) {
+      return true;
+    }
+  }
+  if (!root.ok()) {
+    return true;
+  }
+  const JsonValue* const optimizer = root->At("optimizer");
+  return optimizer != nullptr && std::ranges::any_of(optimizer->children, [](const auto& field) {
+           return field.key != "schedule" && field.key != "clip_value";
+         });
+}
+
+Result<JobParts> PartsOfScript(const proto::JobConfig& config, bool names_optimizer) {
   JobParts parts;
   const std::string& from = config.model.from;
   bool is_known = false;
@@ -93,7 +118,7 @@ Result<JobParts> PartsOfScript(const proto::JobConfig& config) {
   if (!from.empty() && !is_known) {
     PS_TRY(parts.script->TakeValuesFrom(from));
   }
-  PS_ASSIGN(const proto::JobConfig complete, parts.script->Complete(config));
+  PS_ASSIGN(const proto::JobConfig complete, parts.script->Complete(config, names_optimizer));
   parts.data.train_count = complete.data.train_samples;
   parts.data.test_count = complete.data.test_samples;
   parts.model.tensors = parts.script->description().tensors;
@@ -104,9 +129,6 @@ Result<JobParts> PartsOfScript(const proto::JobConfig& config) {
 
 Result<JobParts> PartsOf(
     const proto::JobConfig& config, const proto::DatasetFingerprint* known = nullptr) {
-  if (!config.worker.program.empty()) {
-    return PartsOfScript(config);
-  }
   JobParts parts;
   const proto::Task task = proto::TaskOf(config.model);
   if (known == nullptr) {
@@ -136,7 +158,9 @@ Result<JobParts> LoadParts(
     const std::string& path,
     const std::vector<proto::ConfigOverride>& overrides,
     const proto::DatasetFingerprint* known) {
-  Result<JobParts> parts = PartsOf(config, known);
+  Result<JobParts> parts = config.worker.program.empty()
+                               ? PartsOf(config, known)
+                               : PartsOfScript(config, NamesOptimizer(path, overrides));
   if (!parts.ok()) {
     return proto::AtItsField(parts.status(), path, overrides);
   }
@@ -151,7 +175,8 @@ Result<proto::JobConfig> CompleteJob(
   if (!parts.script) {
     return config;
   }
-  Result<proto::JobConfig> complete = parts.script->Complete(config);
+  Result<proto::JobConfig> complete =
+      parts.script->Complete(config, NamesOptimizer(path, overrides));
   return complete.ok() ? complete : proto::AtItsField(complete.status(), path, overrides);
 }
 

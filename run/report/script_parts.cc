@@ -244,7 +244,8 @@ Status ScriptParts::KeepValuesAs(const std::string& path) const {
   return writer.Finish();
 }
 
-Result<proto::JobConfig> ScriptParts::Complete(const proto::JobConfig& config) const {
+Result<proto::JobConfig> ScriptParts::Complete(
+    const proto::JobConfig& config, bool names_optimizer) const {
   proto::JobConfig job = config;
   job.worker.directory = DirectoryOf(config);
   const auto count = [](const char* field, uint64_t own, uint64_t* wanted) {
@@ -285,8 +286,10 @@ Result<proto::JobConfig> ScriptParts::Complete(const proto::JobConfig& config) c
         config.train.local_steps,
         steps));
   }
-  if (config.optimizer == proto::OptimizerConfig() && job.train.local_steps == 1) {
+  if (!names_optimizer && job.train.local_steps == 1) {
     PS_ASSIGN(job.optimizer, OwnOptimizer(config));
+    job.optimizer.schedule = config.optimizer.schedule;
+    job.optimizer.clip_value = config.optimizer.clip_value;
   }
   return job;
 }
@@ -294,7 +297,11 @@ Result<proto::JobConfig> ScriptParts::Complete(const proto::JobConfig& config) c
 /// By the job's own rules.
 Result<proto::OptimizerConfig> ScriptParts::OwnOptimizer(const proto::JobConfig& config) const {
   if (description_.optimizer_json.empty()) {
-    return config.optimizer;
+    return Status::InvalidArgument(
+        "optimizer.kind is missing, and worker.program has no optimizer that the servers have: "
+        "another kind or option, groups with different settings, or a scheduler; allowed: an "
+        "optimizer with its kind, lr and schedule, or train.local_steps above 1, with which the "
+        "program's own works");
   }
   proto::JobConfig plain = config;
   plain.optimizer = {};

@@ -31,9 +31,9 @@ class ScriptParts {
   Status KeepAs(const std::string& path) const;
 
   /// The job with what it leaves to the program: the numbers of samples, the folder as an absolute
-  /// path, and the optimizer, unless the job has one. Errors: kInvalidArgument that begins with the
-  /// field.
-  Result<proto::JobConfig> Complete(const proto::JobConfig& config) const;
+  /// path, and the optimizer but for its schedule and clipping, unless the job names one. Errors:
+  /// kInvalidArgument that begins with the field.
+  Result<proto::JobConfig> Complete(const proto::JobConfig& config, bool names_optimizer) const;
 
   /// Why the program's own optimizer is another one than that of `config`, which is the servers';
   /// empty: they are the same, or the servers have another purpose.

@@ -1,12 +1,15 @@
 #include "run/report/script_parts.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "ps/base/file.h"
+#include "run/report/job_parts.h"
 #include "tests/base/temporary_folder.h"
 
 namespace ps::run {
@@ -43,13 +46,16 @@ class ScriptPartsTest : public testing::Test {
     return ScriptParts::Ask(job_);
   }
 
-  proto::JobConfig Complete() { return Ask().value().Complete(job_).value(); }
+  proto::JobConfig Complete() { return Ask().value().Complete(job_, names_optimizer_).value(); }
 
-  std::string CompleteError() { return Ask().value().Complete(job_).status().ToString(); }
+  std::string CompleteError() {
+    return Ask().value().Complete(job_, names_optimizer_).status().ToString();
+  }
 
   TemporaryFolder folder_;
   proto::JobConfig job_;
   worker::Description own_;
+  bool names_optimizer_ = false;
 };
 
 TEST_F(ScriptPartsTest, AProgramThatDescribesItselfIsKeptAsTheRunsFirstValues) {
@@ -103,6 +109,7 @@ TEST_F(ScriptPartsTest, WhatTheJobSaysCountsAndDifferencesAreTold) {
   job_.data.train_samples = 50;
   job_.optimizer.lr = 1;
   job_.optimizer.schedule.warmup = 0.1F;
+  names_optimizer_ = true;
   const proto::JobConfig job = Complete();
   EXPECT_EQ(job.data.train_samples, 50U);
   EXPECT_EQ(job.optimizer, job_.optimizer);
@@ -112,6 +119,60 @@ TEST_F(ScriptPartsTest, WhatTheJobSaysCountsAndDifferencesAreTold) {
   EXPECT_THAT(Ask()->OptimizerNote(Complete()), IsEmpty()) << "schedules are the job's";
   own_.optimizer_json = "";
   EXPECT_THAT(Ask()->OptimizerNote(Complete()), HasSubstr("is none that they have"));
+}
+
+TEST_F(ScriptPartsTest, AScheduleAndClippingOfTheJobGoWithTheProgramsOptimizer) {
+  job_.optimizer.schedule.warmup = 0.1F;
+  job_.optimizer.clip_value = 3;
+  const proto::JobConfig job = Complete();
+  EXPECT_EQ(job.optimizer.kind, proto::OptimizerKind::kAdam);
+  EXPECT_EQ(job.optimizer.lr, 0.25F);
+  EXPECT_EQ(job.optimizer.schedule.warmup, 0.1F);
+  EXPECT_EQ(job.optimizer.clip_value, 3);
+  EXPECT_THAT(Ask()->OptimizerNote(job), IsEmpty());
+}
+
+TEST_F(ScriptPartsTest, WhereNobodyNamesAnOptimizerThatTheServersHaveTheJobIsRefused) {
+  own_.optimizer_json = "";
+  EXPECT_THAT(
+      CompleteError(),
+      AllOf(
+          HasSubstr("optimizer.kind is missing, and worker.program has no optimizer that"),
+          HasSubstr(
+              "allowed: an optimizer with its kind, lr and schedule, or train.local_steps above")));
+  job_.train.local_steps = 4;
+  EXPECT_EQ(Complete().optimizer, proto::OptimizerConfig());
+  job_.train.local_steps = 1;
+  names_optimizer_ = true;
+  EXPECT_EQ(Complete().optimizer, proto::OptimizerConfig()) << "it may name what is the default";
+}
+
+/// What counts is what the job file has, not whether it is the default.
+TEST_F(ScriptPartsTest, AJobNamesItsOptimizerByAnyFieldOfTheRule) {
+  const float values[] = {1, 2};
+  const float* const all[] = {values};
+  own_.optimizer_json = "";
+  ASSERT_TRUE(worker::WriteDescription(folder_ / "prepared", own_, all).ok());
+  const std::string path = folder_ / "job.json";
+  const auto load = [&](const std::string& optimizer,
+                        const std::vector<proto::ConfigOverride>& overrides) {
+    const std::string text = fmt::format(
+        R"({{"name": "script", "worker": {{"program": ["sh", "-c", "cp prepared)"
+        R"( \"$SPOTPS_DESCRIBE\""], "directory": "{}"}}, {} "train": {{"epochs": 1}},)"
+        R"( "workers": [{{"count": 1}}]}})",
+        folder_.path(),
+        optimizer);
+    EXPECT_TRUE(WriteFileAtomically(path, text).ok());
+    const Result<proto::JobConfig> config = proto::LoadJobConfig(path, overrides);
+    EXPECT_TRUE(config.ok()) << config.status();
+    return LoadParts(*config, path, overrides).status().ToString();
+  };
+  EXPECT_THAT(load("", {}), HasSubstr("optimizer.kind is missing"));
+  EXPECT_THAT(
+      load(R"("optimizer": {"clip_value": 1, "schedule": {"kind": "cosine"}},)", {}),
+      AllOf(HasSubstr("job.json:1:"), HasSubstr("optimizer.kind is missing")));
+  EXPECT_EQ(load(R"("optimizer": {"kind": "sgd"},)", {}), "ok");
+  EXPECT_EQ(load("", {{"optimizer.lr", "0.01"}}), "ok");
 }
 
 TEST_F(ScriptPartsTest, NumbersOfSamplesThatCannotBeAreRefused) {
