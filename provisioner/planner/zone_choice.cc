@@ -9,25 +9,12 @@
 
 #include "provisioner/planner/numbers.h"
 #include "provisioner/planner/plan_setup.h"
+#include "ps/proto/job/traffic_price.h"
 
 namespace ps::provisioner {
 namespace {
 
 constexpr double kBytesPerGb = 1e9;
-
-/// "us-east-1" of "us-east-1a", "us-central1" of "us-central1-b"; else the name itself.
-std::string_view RegionOf(std::string_view zone) {
-  const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  if (zone.size() < 3 || !is_letter(zone.back())) {
-    return zone;
-  }
-  const char before = zone[zone.size() - 2];
-  if (is_digit(before)) {
-    return zone.substr(0, zone.size() - 1);
-  }
-  return before == '-' && is_digit(zone[zone.size() - 3]) ? zone.substr(0, zone.size() - 2) : zone;
-}
 
 int ZoneNamed(const std::string& name, PlanProblem* problem) {
   const auto found = std::ranges::find(problem->zones, name);
@@ -104,7 +91,7 @@ void PriceTraffic(const proto::TrafficPrices& prices, PlanProblem* problem) {
   for (const std::string& from : problem->zones) {
     std::vector<double>& row = problem->usd_per_byte.emplace_back();
     for (const std::string& to : problem->zones) {
-      const bool is_inside = RegionOf(from) == RegionOf(to);
+      const bool is_inside = proto::RegionOf(from) == proto::RegionOf(to);
       const double usd_per_gb = is_inside ? prices.zone_usd_per_gb : prices.egress_usd_per_gb;
       row.push_back(from == to ? 0 : usd_per_gb / kBytesPerGb);
     }

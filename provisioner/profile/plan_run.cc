@@ -8,6 +8,7 @@
 #include "provisioner/profile/fingerprint.h"
 #include "provisioner/profile/local_steps.h"
 #include "ps/base/text.h"
+#include "ps/proto/job/traffic_price.h"
 
 namespace ps::provisioner {
 namespace {
@@ -89,6 +90,21 @@ Status RentPlan(const proto::Plan& plan, proto::JobConfig* config) {
   return Status::Ok();
 }
 
+/// The prices of the list that was planned by, unless the job has its own, and the plan's place of
+/// the servers, unless the job says it. Where nobody does, traffic is not counted.
+void PriceTraffic(
+    const proto::PlanTraffic& planned, const std::string& zone, proto::JobConfig* config) {
+  proto::TrafficConfig* const traffic = &config->traffic;
+  if (traffic->server_zone.empty() && config->launch.rent.head.type.empty()) {
+    traffic->server_zone = zone;
+  }
+  const bool is_known = !traffic->server_zone.empty() || !config->launch.rent.head.type.empty();
+  if (is_known && !proto::HasPrices(*traffic)) {
+    traffic->zone_usd_per_gb = static_cast<float>(planned.zone_usd_per_gb);
+    traffic->egress_usd_per_gb = static_cast<float>(planned.egress_usd_per_gb);
+  }
+}
+
 }  // namespace
 
 float MbitPerS(double bytes_per_s) {
@@ -128,6 +144,7 @@ Result<proto::JobConfig> ApplyPlan(
   }
   if (proto::IsRented(config.launch.launcher)) {
     PS_TRY(RentPlan(plan, &config));
+    PriceTraffic(plan.traffic, plan.servers.zone, &config);
   } else {
     EmulatePlan(plan, &config);
   }

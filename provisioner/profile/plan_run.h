@@ -16,10 +16,11 @@ float MbitPerS(double bytes_per_s);
 
 /// The job with the plan's fleet: a worker group for each kind of worker, with its minibatch, the
 /// plan's servers and local steps. On machines of the user's own, their times per minibatch and the
-/// rates of their links are emulated; a job that rents gets the plan's types and zones. The run
-/// ends at the plan's loss. Errors: kInvalidArgument for a plan without workers, of another job, of
-/// one that trains otherwise, of another model (`model_fingerprint` is the job's), or of a market
-/// that the job does not rent from.
+/// rates of their links are emulated; a job that rents gets the plan's types and zones, and
+/// its prices of traffic where the job has none. The run ends at the plan's loss. Errors:
+/// kInvalidArgument for a plan without workers, of another job, of one that trains otherwise, of
+/// another model (`model_fingerprint` is the job's), or of a market that the job does not rent
+/// from.
 Result<proto::JobConfig> ApplyPlan(
     proto::JobConfig config, const proto::Plan& plan, const std::string& model_fingerprint);
 

@@ -36,6 +36,7 @@ std::vector<std::pair<std::string, std::string>> ChangeForHead(
   config->launch.rent.head = {};
   config->launch.rent.head.usd_per_hour = static_cast<float>(head.usd_per_hour);
   config->launch.rent.private_address = true;
+  config->traffic.server_zone = head.zone;
   config->run.directory = kRuns;
   config->run.listen = kListen;
   config->run.advertise = head.private_address;
@@ -67,6 +68,9 @@ std::string SettingsOnHead(
   add("run.advertise", head.private_address);
   add("launch.rent.head.usd_per_hour", fmt::format("{}", head.usd_per_hour));
   add("launch.rent.private_address", "true");
+  if (!head.zone.empty()) {
+    add("traffic.server_zone", head.zone);
+  }
   if (has_setup) {
     words += fmt::format(" launch.rent.setup=\"$PWD\"/{}", kSetup);
   }

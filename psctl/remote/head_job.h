@@ -24,6 +24,7 @@ bool IsInBucket(const std::string& place);
 struct HeadFacts {
   std::string private_address;
   double usd_per_hour = 0;  // 0: not known
+  std::string zone = {};
 };
 
 /// Pure.

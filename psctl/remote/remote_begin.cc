@@ -183,7 +183,8 @@ Status RemoteRun::Start() {
   PS_TRY(SendPrograms(shell));
   const HeadFacts head = {
       machine.private_address,
-      HeadRate(provider_.get(), provisioner::HeadOptionsOf(config_, "price", "#!/bin/sh\n"))};
+      HeadRate(provider_.get(), provisioner::HeadOptionsOf(config_, "price", "#!/bin/sh\n")),
+      machine.pool.zone};
   PS_TRY(SendJob(shell, head));
   PS_TRY(SendCheckpoints(shell));
   if (interrupts_->IsInterrupted()) {

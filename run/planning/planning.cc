@@ -474,6 +474,8 @@ proto::Plan PlanOf(
     plan.gains = provisioner::WhatMoreBuys(planning.input, problem, choice);
   }
   AddExchange(planning, choice, &plan);
+  plan.traffic.zone_usd_per_gb = planning.catalog.traffic.zone_usd_per_gb;
+  plan.traffic.egress_usd_per_gb = planning.catalog.traffic.egress_usd_per_gb;
   plan.push = planning.scheme.push == planning.own.push ? "" : planning.scheme.push;
   plan.pull = planning.scheme.pull == planning.own.pull ? "" : planning.scheme.pull;
   plan.notes = planning.notes;

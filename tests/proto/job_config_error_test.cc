@@ -109,7 +109,8 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
        "job.json:2:1: unknown field \"trian\"; allowed: name, model, data, worker, optimizer, "
        "parameters, outer, "
        "train, exchange, "
-       "servers, workers, faults, fleet, checkpoint, launch, budget, run, goal, provisioner; did "
+       "servers, workers, faults, fleet, checkpoint, launch, budget, traffic, run, goal, "
+       "provisioner; did "
        "you mean "
        "\"train\"?"},
       {Replaced("{}", R"({}, {"batch_size": 8})"),
@@ -123,7 +124,8 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
        "parameters, outer, "
        "train, "
        "exchange, "
-       "servers, workers, faults, fleet, checkpoint, launch, budget, run, goal, provisioner; did "
+       "servers, workers, faults, fleet, checkpoint, launch, budget, traffic, run, goal, "
+       "provisioner; did "
        "you mean "
        "\"optimizer.lr\"?"},
   });

@@ -89,6 +89,22 @@ TEST(JobRentTest, GroupsNameTypesAndZonesThatAreRented) {
       HasSubstr("allowed: us-east-1a, us-east-1b"));
 }
 
+TEST(JobRentTest, PricesOfTrafficNeedToKnowWhereBothEndsAre) {
+  const proto::ConfigOverride price = {"traffic.zone_usd_per_gb", "0.02"};
+  EXPECT_EQ(ErrorOf(kSmall, Rented({price, {"traffic.server_zone", "us-east-1a"}})), "no error");
+  EXPECT_EQ(ErrorOf(kSmall, Rented({price, {"traffic.server_zone", "outside"}})), "no error");
+  EXPECT_EQ(ErrorOf(kSmall, Rented({price, {"launch.rent.head.type", "m7i.large"}})), "no error")
+      << "psctl knows where the head is";
+  EXPECT_THAT(
+      ErrorOf(kSmall, Rented({price})), HasSubstr("nobody says in which zone the servers are"));
+  EXPECT_THAT(
+      ErrorOf(kSmall, {price, {"traffic.server_zone", "us-east-1a"}}),
+      HasSubstr("nobody says in which zones the workers are; allowed: leave it out"));
+  EXPECT_THAT(
+      ErrorOf(kSmall, Rented({{"traffic.egress_usd_per_gb", "-1"}})),
+      HasSubstr("traffic.egress_usd_per_gb is -1"));
+}
+
 TEST(JobRentTest, MachinesHaveToReachTheCoordinatorAndTimeToBoot) {
   EXPECT_THAT(
       ErrorOf(kSmall, {{"launch", Launch(kRent)}}),

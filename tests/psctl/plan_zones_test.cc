@@ -80,6 +80,7 @@ TEST_F(PlanZonesTest, WhatCrossesZonesIsPaidForOrAvoided) {
   EXPECT_EQ(paid.traffic.bytes_across_zones, 0);
   EXPECT_EQ(paid.traffic.bytes, free.traffic.bytes);
   EXPECT_GT(paid.usd.value, free.usd.value);
+  EXPECT_EQ(paid.traffic.zone_usd_per_gb, 0.02) << "for a run of the plan";
 
   Type("g3.8xlarge").spot.pop_back();  // it is sold in the other zone alone
   const proto::Plan apart = PlanOf(mixed_, "predict");

@@ -54,6 +54,8 @@ struct PlanTraffic {
   double bytes = 0;
   double bytes_across_zones = 0;
   double usd = 0;  // of the plan's, for those that cross
+  double zone_usd_per_gb = 0;
+  double egress_usd_per_gb = 0;
 
   friend bool operator==(const PlanTraffic&, const PlanTraffic&) = default;
 };

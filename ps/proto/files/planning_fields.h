@@ -221,6 +221,8 @@ void VisitFields(C& c, V&& visit) {
   visit("bytes", c.bytes);
   visit("bytes_across_zones", c.bytes_across_zones);
   visit("usd", c.usd);
+  visit("zone_usd_per_gb", c.zone_usd_per_gb);
+  visit("egress_usd_per_gb", c.egress_usd_per_gb);
 }
 
 template <MaybeConst<Estimate> C, typename V>

@@ -371,6 +371,15 @@ struct BudgetConfig {
   friend bool operator==(const BudgetConfig&, const BudgetConfig&) = default;
 };
 
+/// What bytes between workers and servers cost (traffic_price.h). 0: nothing.
+struct TrafficConfig {
+  std::string server_zone;  // or kOutside
+  float zone_usd_per_gb = 0;
+  float egress_usd_per_gb = 0;
+
+  friend bool operator==(const TrafficConfig&, const TrafficConfig&) = default;
+};
+
 /// Placeholders in prefix and the addresses: {name}, {role}, {index}.
 struct LaunchConfig {
   LauncherKind launcher = LauncherKind::kLocal;
@@ -474,6 +483,7 @@ struct JobConfig {
   CheckpointConfig checkpoint;
   LaunchConfig launch;
   BudgetConfig budget;
+  TrafficConfig traffic;
   RunConfig run;
   GoalConfig goal;
   ProvisionerConfig provisioner;

@@ -261,6 +261,13 @@ void VisitFields(C& c, V&& visit) {
   visit("usd_per_hour", c.usd_per_hour);
 }
 
+template <MaybeConst<TrafficConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("server_zone", c.server_zone);
+  visit("zone_usd_per_gb", c.zone_usd_per_gb);
+  visit("egress_usd_per_gb", c.egress_usd_per_gb);
+}
+
 template <MaybeConst<LaunchConfig> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("launcher", c.launcher);
@@ -332,6 +339,7 @@ void VisitFields(C& c, V&& visit) {
   visit("checkpoint", c.checkpoint);
   visit("launch", c.launch);
   visit("budget", c.budget);
+  visit("traffic", c.traffic);
   visit("run", c.run);
   visit("goal", c.goal);
   visit("provisioner", c.provisioner);

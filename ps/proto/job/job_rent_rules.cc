@@ -7,6 +7,7 @@
 
 #include "ps/base/host_port.h"
 #include "ps/proto/job/job_rules.h"
+#include "ps/proto/job/traffic_price.h"
 
 namespace ps::proto {
 namespace {
@@ -78,6 +79,36 @@ Status Groups(const JobInFile& job) {
   return Status::Ok();
 }
 
+/// Whether the launcher can say in which zone each of the job's workers is.
+bool KnowsZones(const LaunchConfig& launch) {
+  const bool have_hosts_zones =
+      !launch.hosts.empty() &&
+      std::ranges::none_of(launch.hosts, [](const HostConfig& host) { return host.zone.empty(); });
+  return IsRented(launch.launcher) || have_hosts_zones || !launch.zones.empty();
+}
+
+Status Traffic(const JobInFile& job) {
+  const TrafficConfig& traffic = job.config.traffic;
+  if (!HasPrices(traffic)) {
+    return Status::Ok();
+  }
+  if (!KnowsZones(job.config.launch)) {
+    return job.Error(
+        "traffic",
+        "traffic has prices, and nobody says in which zones the workers are; allowed: leave it "
+        "out, or name zones: launch.hosts[].zone of each host (ssh), launch.zones (slurm), or "
+        "\"launcher\": \"ec2\" or \"gce\" in launch");
+  }
+  if (traffic.server_zone.empty() && job.config.launch.rent.head.type.empty()) {
+    return job.Error(
+        "traffic",
+        "traffic has prices, and nobody says in which zone the servers are; add "
+        "traffic.server_zone, for example \"us-east-1a\", or \"outside\" for machines that are "
+        "not the provider's");
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 Status CheckRent(const JobInFile& job) {
@@ -101,6 +132,7 @@ Status CheckRent(const JobInFile& job) {
         "budget limits what rented machines cost, and nothing is rented; allowed: leave it out, or "
         "\"launcher\": \"ec2\" or \"gce\" in launch");
   }
+  PS_TRY(Traffic(job));
   if (!is_rented) {
     return Status::Ok();
   }

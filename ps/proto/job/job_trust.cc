@@ -49,6 +49,7 @@ constexpr auto kHarmless = std::to_array<std::string_view>({
     "launch.hosts.zone",  // a label; the host beside it is asked about
     "servers.hosts.zone",
     "launch.zones.name",
+    "traffic.server_zone",
     // What is asked for an image, and where in it. The image, the cluster and the rights of the
     // Pods are asked about.
     "launch.kubernetes.namespace",

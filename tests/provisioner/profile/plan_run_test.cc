@@ -84,6 +84,32 @@ TEST(PlanRunTest, AJobThatRentsGetsThePlansTypesAndZonesInsteadOfTheirSpeeds) {
   EXPECT_EQ(planned->servers.link_mbit_per_s, 0);
 }
 
+TEST(PlanRunTest, ARunCountsItsTrafficByThePlansPrices) {
+  proto::JobConfig config = JobOf("job");
+  config.launch.launcher = proto::LauncherKind::kEc2;
+  proto::Plan plan = MakePlan();
+  plan.workers.pop_back();
+  plan.traffic.zone_usd_per_gb = 0.25;
+  plan.traffic.egress_usd_per_gb = 0.5;
+  const auto traffic_of = [&](const proto::JobConfig& job) {
+    const auto planned = ApplyPlan(job, plan, "0000abcd");
+    EXPECT_TRUE(planned.ok()) << planned.status();
+    return planned.ok() ? planned->traffic : proto::TrafficConfig();
+  };
+  EXPECT_EQ(traffic_of(config), proto::TrafficConfig()) << "nobody knows where the servers are";
+  plan.servers.zone = "zone-a";
+  EXPECT_EQ(traffic_of(config), (proto::TrafficConfig{"zone-a", 0.25F, 0.5F}));
+  config.traffic.server_zone = "zone-b";
+  EXPECT_EQ(traffic_of(config), (proto::TrafficConfig{"zone-b", 0.25F, 0.5F}));
+  config.traffic.egress_usd_per_gb = 2;
+  EXPECT_EQ(traffic_of(config), config.traffic) << "the job's own prices";
+  config.traffic = {};
+  config.launch.rent.head.type = "host";
+  EXPECT_EQ(traffic_of(config), (proto::TrafficConfig{"", 0.25F, 0.5F})) << "psctl knows it then";
+  proto::JobConfig here = JobOf("job");
+  EXPECT_EQ(traffic_of(here), proto::TrafficConfig()) << "of a fleet that is emulated";
+}
+
 TEST(PlanRunTest, ZonesOfOneTypeAreGroupsOfTheirOwn) {
   proto::Plan plan = MakePlan();
   plan.workers[0].zone = "zone-a";

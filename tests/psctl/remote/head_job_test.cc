@@ -34,7 +34,7 @@ proto::JobConfig RentedJob() {
 }
 
 TEST(HeadJobTest, ItsHeadIsReachedAtItsOwnAddress) {
-  const HeadJob job = HeadJobOf(RentedJob(), {"10.0.0.7", 0.36});
+  const HeadJob job = HeadJobOf(RentedJob(), {"10.0.0.7", 0.36, "us-east-1a"});
   EXPECT_THAT(job.files, IsEmpty());
   const auto there = proto::ParseJobConfig(job.text, "job.json", {}, proto::DataPlace::kElsewhere);
   ASSERT_TRUE(there.ok()) << there.status();
@@ -44,6 +44,7 @@ TEST(HeadJobTest, ItsHeadIsReachedAtItsOwnAddress) {
   EXPECT_TRUE(there->launch.rent.private_address);
   EXPECT_EQ(there->launch.rent.head.type, "") << "it rents none itself";
   EXPECT_FLOAT_EQ(there->launch.rent.head.usd_per_hour, 0.36F) << "and its budget is for it, too";
+  EXPECT_EQ(there->traffic.server_zone, "us-east-1a") << "servers are on the head";
   EXPECT_EQ(there->launch.rent.types, RentedJob().launch.rent.types);
 }
 
@@ -94,13 +95,14 @@ TEST(HeadJobTest, ARunThatGoesOnOnAnotherHeadHasNothingOfTheFirst) {
   file.from = "/home/me/runs/before/checkpoints";
   file.changes = {
       "launch.rent.subnet=it's $HOME", "train.epochs=7", "launch.rent.head.type=m7i.xlarge"};
-  const std::string words = BeginWords(job, {"10.0.0.9", 0.5}, file, "bin", false);
+  const std::string words = BeginWords(job, {"10.0.0.9", 0.5, "us-east-1b"}, file, "bin", false);
   EXPECT_TRUE(words.starts_with("bin/psctl resume checkpoints --set ")) << words;
   const auto there =
       proto::ParseJobConfig(saved, "job", SettingsIn(words), proto::DataPlace::kElsewhere);
   ASSERT_TRUE(there.ok()) << there.status();
   EXPECT_EQ(there->run.advertise, "10.0.0.9");
   EXPECT_EQ(there->run.directory, "runs");
+  EXPECT_EQ(there->traffic.server_zone, "us-east-1b");
   EXPECT_EQ(there->launch.rent.subnet, "it's $HOME");
   EXPECT_EQ(there->launch.rent.setup, "//setup") << "of the folder there";
   EXPECT_EQ(there->launch.ssh_config, "//ssh_config");
