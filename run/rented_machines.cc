@@ -83,19 +83,21 @@ Result<std::unique_ptr<RentedMachines>> RentedMachines::Open(
   return machines;
 }
 
-std::string RentedMachines::WhyEnd() const {
+std::string RentedMachines::WhyEnd(Spent traffic) const {
   if (!(budget_.usd > 0)) {
     return "";
   }
   const provisioner::RentalDesk::Summary now = summary();
-  const double usd_per_hour = now.usd_per_hour + own_usd_per_hour_;
+  const double usd_per_hour = now.usd_per_hour + own_usd_per_hour_ + traffic.usd_per_hour;
   const auto own_us = static_cast<double>(SystemTime().UnixMicros() - since_us_);
-  const double usd = now.usd + own_usd_per_hour_ * own_us / 3600e6;
+  const double usd = now.usd + own_usd_per_hour_ * own_us / 3600e6 + traffic.usd;
   const double by_end = usd + usd_per_hour * kLastSeconds / 3600;
   return by_end < double{budget_.usd}
              ? ""
              : fmt::format(
-                   "its machines have cost ${:.2f} at ${:.2f} an hour, and budget.usd is ${:.2f}",
+                   "its machines{} have cost ${:.2f} at ${:.2f} an hour, and budget.usd is "
+                   "${:.2f}",
+                   traffic.usd > 0 ? " and their traffic" : "",
                    usd,
                    usd_per_hour,
                    budget_.usd);

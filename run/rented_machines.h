@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,9 +40,15 @@ class RentedMachines {
   /// Why some of what the job names can't be rented; empty: nothing is known against any of it.
   const std::string& warning() const { return warning_; }
 
+  /// What else the budget is for.
+  struct Spent {
+    double usd = 0;
+    double usd_per_hour = 0;
+  };
+
   /// Why the run has to end now, so that its last minutes are within `budget.usd` too; empty: there
-  /// is enough.
-  std::string WhyEnd() const;
+  /// is enough. `traffic`: what bytes between workers and servers have cost, and cost now.
+  std::string WhyEnd(Spent traffic) const;
 
   /// Gives all back. True once nothing is left, or it takes too long: then `left` says how many.
   bool GiveBack(TimePoint now);

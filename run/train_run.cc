@@ -443,7 +443,8 @@ void TrainRun::CheckBudget() {
     return;
   }
   NoteRented();
-  const std::string why = rented_->WhyEnd();
+  const coordinator::CoordinatorCore& core = host_.core();
+  const std::string why = rented_->WhyEnd({core.traffic_usd(), core.TrafficUsdPerHour(Now())});
   if (!why.empty() && !host_.is_stopping()) {
     host_.Tell(proto::EventCode::kBudgetSpent, {{"why", why}});
     progress_.Say(why + "; ending");

@@ -28,6 +28,7 @@ Manual AgentManual() {
       {"--launcher", "NAME", KindNames(" or ") + ". Required."},
       {"--program", "FILE", "What to run. Required."},
       {"--needs", "PATH", "Where this does not exist, the program is not started."},
+      {"--zone", "NAME", "Where the machine is, for a psctl that goes on with the run."},
       {"--answer-s",
        "N",
        "How long a host may be silent at the start, or a command of a batch system. Default: 30."}};

@@ -234,7 +234,7 @@ void JobFleet::Start(LaunchSpec spec, std::vector<std::string> arguments, double
   spec.arguments.assign(words.begin() + 1, words.end());
   Append(RunArguments(options_, spec.launch, *token_file), &spec.arguments);
   Append({"--log-file", spec.log_path}, &spec.arguments);
-  Launch(std::move(spec), "");
+  Launch(std::move(spec), "", "");
 }
 
 Result<std::vector<std::string>> JobFleet::LimitCpu(uint32_t worker, double share) {
@@ -296,6 +296,9 @@ void JobFleet::StartAgent(
   spec.gets_credentials = call.gets_credentials;
   spec.arguments = {"--launcher", std::string(kind.name())};
   Append(call.flags, &spec.arguments);
+  if (!process.zone.empty()) {
+    Append({"--zone", process.zone}, &spec.arguments);
+  }
   if (spec.kind == ProcessKind::kServer && !options_.server_needs.empty()) {
     Append({"--needs", options_.server_needs}, &spec.arguments);
   }
@@ -305,7 +308,10 @@ void JobFleet::StartAgent(
   Append({"--program", program, "--"}, &spec.arguments);
   Append(arguments, &spec.arguments);
   Append(RunArguments(options_, spec.launch, call.token_file), &spec.arguments);
-  Launch(std::move(spec), process.host.empty() ? std::string(kind.name()) : process.host);
+  Launch(
+      std::move(spec),
+      process.host.empty() ? std::string(kind.name()) : process.host,
+      process.zone);
 }
 
 const AgentKind* JobFleet::KindOf(ProcessKind kind) const {
@@ -316,7 +322,12 @@ HostTable& JobFleet::HostsOf(ProcessKind kind) {
   return kind == ProcessKind::kWorker ? worker_hosts_ : server_hosts_;
 }
 
-void JobFleet::Launch(LaunchSpec spec, const std::string& host) {
+std::string JobFleet::ZoneOf(WorkerId seat) const {
+  const std::vector<ProcessHandle> handles = WorkersIn(seat);
+  return handles.empty() ? "" : processes_.at(handles.back()).zone;
+}
+
+void JobFleet::Launch(LaunchSpec spec, const std::string& host, const std::string& zone) {
   const ProcessKind kind = spec.kind;
   const uint32_t index = spec.index;
   const std::string what(ProcessKindName(kind));
@@ -334,7 +345,7 @@ void JobFleet::Launch(LaunchSpec spec, const std::string& host) {
     return;
   }
   launch.pid = launcher_->pid(*handle);
-  Note(*handle, {launch, spec.log_path, host, false});
+  Note(*handle, {launch, spec.log_path, host, false, "", zone});
   log_->Info(
       "process_started",
       {{what, index},
@@ -368,10 +379,11 @@ void JobFleet::Adopt(std::span<const proto::LaunchRecord> launches) {
     const std::string what(ProcessKindName(launch.kind));
     const Result<ProcessHandle> handle = launcher_->Adopt(launch);
     if (handle.ok()) {
-      const std::string host =
-          KindOf(launch.kind) != nullptr ? ArgumentOf(launch.pid, "--host") : std::string();
+      const bool is_elsewhere = KindOf(launch.kind) != nullptr;
+      const std::string host = is_elsewhere ? ArgumentOf(launch.pid, "--host") : std::string();
+      const std::string zone = is_elsewhere ? ArgumentOf(launch.pid, "--zone") : std::string();
       HostsOf(launch.kind).TakeOn(host);
-      Note(*handle, {launch, LogPath(launch.kind, launch.index), host, false});
+      Note(*handle, {launch, LogPath(launch.kind, launch.index), host, false, "", zone});
       log_->Info(
           "process_adopted",
           {{what, launch.index}, {"launch", launch.launch.value}, {"pid", launch.pid}});

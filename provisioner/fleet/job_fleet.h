@@ -41,6 +41,7 @@ class JobFleet final : public proto::FleetActions {
   void KillWorker(WorkerId seat) override;
   void KillServer(uint32_t server, LaunchId keep) override;
   bool HasServer(uint32_t server) const override;
+  std::string ZoneOf(WorkerId seat) const override;
 
   /// Goes on with the processes of an earlier fleet. TakeEnds tells of those that have ended.
   void Adopt(std::span<const proto::LaunchRecord> launches);
@@ -59,6 +60,7 @@ class JobFleet final : public proto::FleetActions {
     std::string host;         // of a HostTable; empty: this machine
     bool is_planned = false;  // this fleet has killed it
     std::string lost = {};    // its machine is: how
+    std::string zone = {};    // of a worker's machine; empty: not known
   };
 
   /// A worker whose machine is being rented.
@@ -92,7 +94,7 @@ class JobFleet final : public proto::FleetActions {
   void StartWorkerElsewhere(
       LaunchSpec spec, const proto::WorkerGroup& group, std::vector<std::string> arguments);
   void StartAgent(LaunchSpec spec, RemoteProcess process, std::vector<std::string> arguments);
-  void Launch(LaunchSpec spec, const std::string& host);
+  void Launch(LaunchSpec spec, const std::string& host, const std::string& zone);
   void Tell(proto::EventCode code, std::initializer_list<LogField> fields) const;
   void LogNotStarted(const proto::LaunchRecord& launch, const std::string& why);
   void NotStarted(const proto::LaunchRecord& launch, const Status& why);

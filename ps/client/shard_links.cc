@@ -59,6 +59,7 @@ void ShardLinks::Reset() {
   links_.clear();
   addresses_.clear();
   push_.reset();
+  forgotten_pushed_ = forgotten_pulled_ = 0;
 }
 
 bool ShardLinks::OnConnected(ShardId shard, proto::PeerId peer, TimePoint now, proto::Outbox* out) {
@@ -171,6 +172,8 @@ void ShardLinks::Forget(const proto::ShardAddresses& message, proto::Outbox* out
       continue;
     }
     host_.ForgetShard(shard);
+    forgotten_pushed_ += link.bytes_pushed();
+    forgotten_pulled_ += link.bytes_pulled();
     if (link.peer() != proto::PeerId()) {
       out->Close(link.peer());
     }
@@ -254,6 +257,8 @@ uint64_t ShardLinks::bytes_pushed() const {
 }
 
 void ShardLinks::AddTo(proto::WorkerStats* stats) const {
+  stats->bytes_pushed += forgotten_pushed_;
+  stats->bytes_pulled += forgotten_pulled_;
   for (const auto& [shard, link] : links_) {
     stats->bytes_pushed += link->bytes_pushed();
     stats->bytes_pulled += link->bytes_pulled();

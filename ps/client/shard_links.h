@@ -91,7 +91,7 @@ class ShardLinks {
   /// Whether the values held of each shard follow this step of the worker, or a later one.
   bool HavePulledStep(Step step) const;
 
-  /// All pushes, repeated ones included, to the shards that there are now.
+  /// All pushes, repeated ones included.
   uint64_t bytes_pushed() const;
   void AddTo(proto::WorkerStats* stats) const;
   /// `is_computing`: then nobody waits for answers.
@@ -117,7 +117,9 @@ class ShardLinks {
   uint64_t placement_ = 0;
   std::map<ShardId, std::unique_ptr<ShardLink>> links_;
   std::map<ShardId, proto::ShardAddress> addresses_;  // where each was last
-  std::optional<PushJob> push_;                       // not done on every shard
+  uint64_t forgotten_pushed_ = 0;                     // bytes, by links that are gone
+  uint64_t forgotten_pulled_ = 0;
+  std::optional<PushJob> push_;  // not done on every shard
 };
 
 }  // namespace ps::client

@@ -254,7 +254,7 @@ void CoordinatorCore::OnHeartbeat(const Call& call, const proto::WorkerHeartbeat
   NoteIgnoredNotice(member, message.ignored);
   parts_->job.batches.Note(
       incarnation, member->record->minibatch, member->record->stats, message.stats);
-  parts_->job.membership.NoteStats(*member, message.stats);
+  parts_->job.NoteStats(member, message.stats, call.now);
   if (message.minibatches > member->minibatches) {
     member->last_progress = call.now;  // within a step
   }
@@ -440,6 +440,7 @@ void CoordinatorCore::OnTick(TimePoint now, proto::Outbox* out) {
   const Call call{proto::PeerId(), 0, now, out};
   ForgiveOwnSilence(now);
   parts_->job.cost.Add(parts_->job.UsdPerHour(), now);
+  parts_->job.traffic.Note(parts_->job.state.traffic.usd, now);
   if (IsGoingBack()) {
     LimitGoingBack(call);
     Settle(call);

@@ -136,6 +136,11 @@ class CoordinatorCore {
     rented_usd_per_hour_ = usd_per_hour;
   }
 
+  /// What bytes between workers and servers have cost, and cost an hour now.
+  double traffic_usd() const { return parts_->job.state.traffic.usd; }
+
+  double TrafficUsdPerHour(TimePoint now) const { return parts_->job.traffic.UsdPerHour(now); }
+
   /// What copies of checkpoints have come to, for the status.
   void NoteCopies(proto::CopyStatus copies) { copies_ = std::move(copies); }
 

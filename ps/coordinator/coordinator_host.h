@@ -150,6 +150,8 @@ class CoordinatorHost final : private net::EndpointHandler, private proto::Fleet
 
   bool HasServer(uint32_t server) const override { return owner_.fleet->HasServer(server); }
 
+  std::string ZoneOf(WorkerId seat) const override { return owner_.fleet->ZoneOf(seat); }
+
   Status MakeCore();
   /// Ends every event of the core: its rows are written, then what it lets out leaves.
   void Commit();

@@ -435,7 +435,7 @@ void JobPhases::OnLateMessage(const Call& call, const proto::Message& message) {
   if (const auto* const beat = std::get_if<proto::WorkerHeartbeat>(&message)) {
     Member* const member = job_->membership.Find(beat->incarnation);
     if (member != nullptr && member->peer == call.from) {
-      job_->membership.NoteStats(*member, beat->stats);
+      job_->NoteStats(member, beat->stats, call.now);
     }
   }
   job_->Reply(call, proto::Shutdown{job_->state.leave_reason});

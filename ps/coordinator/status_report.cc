@@ -449,6 +449,10 @@ proto::JobStatus StatusReport::TotalsAt(TimePoint now) const {
   status.stopped_early = job_->state.finish.is_early ? job_->state.finish.why : "";
   status.usd_spent = job_->cost.usd();
   status.usd_per_hour = job_->is_working() ? job_->UsdPerHour() : 0;
+  const proto::TrafficRecord& traffic = job_->state.traffic;
+  status.traffic.usd = traffic.usd;
+  status.traffic.usd_per_hour = job_->is_working() ? job_->traffic.UsdPerHour(now) : 0;
+  status.traffic.bytes = traffic.pushed_bytes + traffic.pulled_bytes;
   status.checkpoints = checkpoints_->StatusAt(now);
   best_->AddTo(&status.checkpoints);
   status.journal.restarts = job_->state.restarts;

@@ -32,6 +32,9 @@ class FleetActions {
   virtual void KillServer(uint32_t server, LaunchId keep) = 0;
   /// Whether a process of the server that it has started, or adopted, is there.
   virtual bool HasServer(uint32_t server) const = 0;
+
+  /// Where the machine of the process in `seat` is; empty: not known, or there is none.
+  virtual std::string ZoneOf(WorkerId /*seat*/) const { return ""; }
 };
 
 enum class ProcessKind : uint8_t { kServer, kWorker };

@@ -15,7 +15,7 @@ namespace ps::proto {
 
 /// What goes over a socket: header, FlatBuffers bytes, payload. Byte layout: PROTOCOL.md.
 inline constexpr uint32_t kFrameMagic = 0x50535053;  // "SPSP" as little-endian bytes
-inline constexpr uint16_t kProtocolVersion = 19;
+inline constexpr uint16_t kProtocolVersion = 20;
 inline constexpr size_t kFrameHeaderBytes = 40;
 /// Zero bytes after the FlatBuffers part make the payload start at a multiple of this in the frame.
 inline constexpr size_t kPayloadAlignment = 64;

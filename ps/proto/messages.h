@@ -565,6 +565,13 @@ struct JournalStatus {
   std::string trouble;    // why, while it lasts: nobody could go on from the journal
 };
 
+/// What bytes between workers and servers cost by the job's `traffic`, beside its machines.
+struct TrafficStatus {
+  double usd = 0;
+  double usd_per_hour = 0;  // over the last minutes
+  uint64_t bytes = 0;       // that had a price, both ways
+};
+
 /// Copies of checkpoints in another place.
 struct CopyStatus {
   std::string target;       // where they go; empty: nowhere
@@ -628,6 +635,7 @@ struct JobStatus {
   uint64_t validation_samples = 0;
   bool has_last_evaluation = false;  // the last row of `evaluations` is of the model that is left
   std::string stopped_early;         // why training ended before its last epoch; empty: it did not
+  TrafficStatus traffic;
 };
 
 struct StatusRequest {};

@@ -86,6 +86,9 @@ RunRow EndedRun(const run::RunPaths& run) {
   row.accuracy = NumberAt(*summary, run::TestMetricName(row.metric));
   row.seconds = NumberAt(*summary, "elapsed_s");
   row.usd = NumberAt(*summary, "usd_spent");
+  if (const auto traffic = NumberAt(*summary, "traffic_usd"); traffic && *traffic > 0) {
+    row.usd = row.usd.value_or(0) + *traffic;
+  }
   if (const auto head = run::ReadHeadFile(run); head.ok() && head->has_value()) {
     row.usd = row.usd.value_or(0) + (*head)->usd;
   }
@@ -124,7 +127,7 @@ RunRow LookAtRun(const run::RunPaths& run) {
       row.accuracy = status->evaluations.back().accuracy;
       row.metric = status->metric;
     }
-    row.usd = status->usd_spent;
+    row.usd = status->usd_spent + status->traffic.usd;
   } else if (!run::FileLock::IsHeld(run.lock())) {
     return EndedRun(run);  // just now
   }

@@ -208,6 +208,12 @@ std::string RenderHead(const proto::JobStatus& status) {
         FormatUsd(status.usd_spent) + " USD so far, " + FormatUsd(status.usd_per_hour) +
             " USD an hour");
   }
+  if (status.traffic.bytes > 0) {
+    pairs.emplace_back(
+        "traffic",
+        run::TrafficText(status) + " so far, " + FormatUsd(status.traffic.usd_per_hour) +
+            " USD an hour");
+  }
   pairs.emplace_back("directory", Printable(status.run_directory));
   return run::RenderPairs(pairs);
 }

@@ -90,11 +90,21 @@ std::string ProgressLine(const proto::JobStatus& status, size_t width) {
 }
 
 std::string CostText(const proto::JobStatus& status) {
+  const std::string traffic = status.traffic.bytes == 0
+                                  ? ""
+                                  : fmt::format(
+                                        "traffic {} USD, {} USD/h",
+                                        FormatUsd(status.traffic.usd),
+                                        FormatUsd(status.traffic.usd_per_hour));
   if (status.usd_spent <= 0 && status.usd_per_hour <= 0) {
-    return "cost - (no usd_per_hour in the job)";
+    return traffic.empty() ? "cost - (no usd_per_hour in the job)" : traffic;
   }
   return fmt::format(
-      "cost {} USD, {} USD/h", FormatUsd(status.usd_spent), FormatUsd(status.usd_per_hour));
+      "cost {} USD, {} USD/h{}{}",
+      FormatUsd(status.usd_spent),
+      FormatUsd(status.usd_per_hour),
+      traffic.empty() ? "" : ", ",
+      traffic);
 }
 
 Lines Head(const TopSnapshot& snapshot, size_t width) {

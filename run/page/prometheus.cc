@@ -346,6 +346,21 @@ void AddSafety(const proto::JobStatus& status, MetricsText* text) {
       kGauge,
       "Cost an hour of the machines that are held now.",
       status.usd_per_hour);
+  text->One(
+      "spotps_traffic_usd_total",
+      kCounter,
+      "Cost of bytes between workers and servers, by the job's traffic.",
+      status.traffic.usd);
+  text->One(
+      "spotps_traffic_usd_per_hour",
+      kGauge,
+      "The same an hour, over the last minute.",
+      status.traffic.usd_per_hour);
+  text->One(
+      "spotps_traffic_bytes_total",
+      kCounter,
+      "Bytes between workers and servers that had a price.",
+      status.traffic.bytes);
 }
 
 }  // namespace

@@ -395,6 +395,9 @@ void AddPageState(const proto::JobStatus& status, JsonWriter* json) {
   json->Field("coordinator_restarts", status.journal.restarts);
   json->Field("usd_spent", status.usd_spent);
   json->Field("usd_per_hour", status.usd_per_hour);
+  json->Field("traffic_usd", status.traffic.usd);
+  json->Field("traffic_usd_per_hour", status.traffic.usd_per_hour);
+  json->Field("traffic_bytes", status.traffic.bytes);
   json->BeginObject("figures");
   for (const proto::Figure& figure : status.figures) {
     json->Field(Short(figure.name), figure.value);
@@ -452,6 +455,8 @@ proto::JobStatus StatusFromSummary(const std::string& text, const std::string& f
   status.revocations_unnoticed = fields.Count("revocations_unnoticed");
   status.joins = fields.Count("joins");
   status.usd_spent = fields.Number("usd_spent");
+  status.traffic.usd = fields.Number("traffic_usd");
+  status.traffic.bytes = fields.Count("traffic_bytes");
   status.checkpoints.committed = fields.Count("checkpoints_written");
   status.checkpoints.is_on = status.checkpoints.committed > 0;
   status.checkpoints.failed = fields.Count("checkpoints_failed");

@@ -227,6 +227,8 @@ void AddModes(const proto::JobStatus& status, JsonWriter* json) {
 void AddCounters(const proto::JobStatus& status, JsonWriter* json) {
   const Totals totals = TotalsOf(status);
   json->Field("usd_spent", status.usd_spent);
+  json->Field("traffic_usd", status.traffic.usd);
+  json->Field("traffic_bytes", status.traffic.bytes);
   json->Field("samples_total", status.samples_total);
   json->Field("samples_counted", status.samples_counted);
   json->Field("samples_rejected", status.samples_rejected);
@@ -290,6 +292,10 @@ std::string_view EvaluatedOn(const proto::JobStatus& status) {
   return EvaluatedOn(status, status.evaluations.size() - 1);
 }
 
+std::string TrafficText(const proto::JobStatus& status) {
+  return FormatUsd(status.traffic.usd) + " USD for " + FormatBytes(status.traffic.bytes);
+}
+
 std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
   std::string out = RenderOutcome(status) + "\n\n";
   if (status.steps_counted == 0) {
@@ -324,6 +330,9 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
   pairs.emplace_back("training time", FormatDuration(status.elapsed_s));
   if (status.usd_spent > 0) {
     pairs.emplace_back("cost", FormatUsd(status.usd_spent) + " USD");
+  }
+  if (status.traffic.bytes > 0) {
+    pairs.emplace_back("traffic", TrafficText(status));
   }
   pairs.emplace_back("throughput", FormatRate(totals.samples_per_s) + " samples/s");
   pairs.emplace_back(

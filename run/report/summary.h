@@ -18,6 +18,9 @@ std::string_view EvaluatedOn(const proto::JobStatus& status, size_t row);
 /// The newest of them: "validation" or "test". Requires: there is one.
 std::string_view EvaluatedOn(const proto::JobStatus& status);
 
+/// "0.42 USD for 21.3 GB": what bytes between workers and servers have cost.
+std::string TrafficText(const proto::JobStatus& status);
+
 /// What a run came to, for people. `width_max` 0: not limited.
 std::string RenderSummary(const proto::JobStatus& status, size_t width_max = 0);
 

@@ -80,6 +80,21 @@ TEST_F(WorkerChunksTest, AShardWithoutChunksIsForgottenWhenAllOthersAreNamed) {
   EXPECT_THAT(out_.closed, ElementsAre(PeerOf(ShardId(1))));
 }
 
+/// The coordinator adds up what a worker has moved, and what that costs.
+TEST_F(WorkerChunksTest, WhatAForgottenShardHasMovedStaysCounted) {
+  BeginOn(ShardId(0), ShardId(1), false);
+  SendValues(ShardId(1), LastToShard(ShardId(1)), {1}, 1, 1);
+  const uint64_t pulled = core_->Stats(now_).bytes_pulled;
+  EXPECT_GT(pulled, 0U);
+  proto::ShardAddresses moved;
+  moved.shards = {{ShardId(0), "127.0.0.1", 1}};
+  moved.version = 2;
+  moved.places = {{kFirst, ShardId(0)}, {kSecond, ShardId(0)}};
+  FromCoordinator(moved);
+  ASSERT_THAT(out_.closed, ElementsAre(PeerOf(ShardId(1))));
+  EXPECT_EQ(core_->Stats(now_).bytes_pulled, pulled);
+}
+
 TEST_F(WorkerChunksTest, AChunkThatComesTwiceIsHandedOverOnce) {
   BeginOn(ShardId(0), ShardId(0), false);
   const uint64_t pull = LastToShard();

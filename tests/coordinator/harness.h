@@ -47,6 +47,11 @@ class FakeFleet final : public proto::FleetActions {
 
   bool HasServer(uint32_t server) const override { return !foreign.contains(server); }
 
+  std::string ZoneOf(WorkerId seat) const override {
+    const auto zone = zones.find(seat);
+    return zone == zones.end() ? "" : zone->second;
+  }
+
   /// Seats that workers were started for since it was asked last.
   std::vector<uint32_t> TakeStarted() {
     std::vector<uint32_t> seats;
@@ -67,6 +72,7 @@ class FakeFleet final : public proto::FleetActions {
   std::vector<uint32_t> server_kills;  // of each launch once
   std::set<LaunchId> killed;           // launches of servers
   std::set<uint32_t> foreign;          // servers that somebody else has started
+  std::map<WorkerId, std::string> zones;
 };
 
 /// A shard made of answers: it acknowledges at once what it gets, unless told to hold its tongue.

@@ -13,6 +13,7 @@ Status CheckJournal(JobJournal* journal, const CoordinatorCore& core, TimePoint 
   proto::JobState& journaled = recovered->state;
   const proto::JobState state = core.StateAt(now);
   journaled.age = state.age;
+  journaled.clock = state.clock;
   journaled.trained = state.trained;
   journaled.is_trained = state.is_trained;
   for (auto& [incarnation, member] : journaled.membership.members) {

@@ -101,11 +101,13 @@ TEST_F(RentedTest, WorkersOfRentedMachinesAreReplacedWhenTheseAreTakenBackAndAll
   if (IsSkipped()) {
     return;
   }
+  job_.Set("traffic", R"({"server_zone": "eu-test-1c", "zone_usd_per_gb": 40})");
   TrainRun run(job_, options_);
   Boot();
   const proto::WorkerRow worker = AwaitWorker(&run);
   EXPECT_EQ(cloud_.Machines().size(), 2U);
   EXPECT_GT(run.Status()->usd_per_hour, 0);
+  EXPECT_TRUE(run.WaitFor([](const proto::JobStatus& status) { return status.traffic.usd > 0; }));
   ExpectThatAnotherCoordinatorKeepsAll(&run);
   EXPECT_EQ(cloud_.Machines().size(), 2U) << "the successor rents no others";
   const std::string log = ReadText(run.Root() + "/events.jsonl");
@@ -137,6 +139,13 @@ TEST_F(RentedTest, WorkersOfRentedMachinesAreReplacedWhenTheseAreTakenBackAndAll
   ExpectThatAllWentBack(summary);
   EXPECT_GT(summary["usd_spent"].number(), 2 * 72 * 900.0 / 3600)
       << "1000 s and more of the second";
+  // Each byte once: those of the worker that is gone and of before the restart as well.
+  const double bytes = summary["bytes_pushed"].number() + summary["bytes_pulled"].number();
+  EXPECT_EQ(summary["traffic_bytes"].number(), bytes);
+  EXPECT_NEAR(summary["traffic_usd"].number(), bytes / 1e9 * 40, 0.005);
+  EXPECT_GT(summary["traffic_usd"].number(), 0.01);
+  EXPECT_THAT(
+      run.psctl().Err() + run.psctl().Out(), testing::ContainsRegex("traffic +[0-9.]+ USD"));
 }
 
 TEST_F(RentedTest, WhatARunLeavesWhenItsMachineGoesIsListedAndSwept) {
@@ -242,6 +251,26 @@ TEST_F(RentedTest, ARunEndsBeforeItsBudgetIsSpent) {
   ExpectThatAllWentBack(summary);
   EXPECT_TRUE(std::filesystem::exists(summary["model"].text()));
   EXPECT_GE(summary["checkpoints_written"].number(), 1) << "a last one";
+}
+
+TEST_F(RentedTest, TrafficCountsAgainstTheBudget) {
+  OpenEc2();
+  if (IsSkipped()) {
+    return;
+  }
+  MovePrices(0.01);
+  job_.Set("budget", R"({"usd": 5})")
+      .Set("workers", R"([{"count": 1, "step_ms": 40}])")
+      .Set("traffic", R"({"server_zone": "eu-test-1c", "zone_usd_per_gb": 20})");
+  TrainRun run(job_, options_);
+  Boot();
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{}) << "no failure";
+  EXPECT_THAT(run.psctl().Err(), testing::HasSubstr("its machines and their traffic have cost $"));
+  const Json summary = run.Summary();
+  EXPECT_LT(summary["usd_spent"].number(), 0.01);
+  EXPECT_GT(summary["traffic_usd"].number(), 0);
+  EXPECT_LE(summary["traffic_usd"].number(), 5);
+  ExpectThatAllWentBack(summary);
 }
 
 /// What this provider's machines run first is plain text.

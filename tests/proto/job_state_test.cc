@@ -110,6 +110,7 @@ JobState SampleState() {
   filler.Fill(state.meter);
   filler.Fill(state.counters);
   state.age = std::chrono::seconds(100);
+  state.clock = std::chrono::seconds(7000);
   state.pause = {true, 6};
   state.usd = 1.5;
   state.trained = std::chrono::seconds(90);
@@ -126,6 +127,7 @@ JobState SampleState() {
   filler.Fill(state.events.last.emplace_back());
   state.finish = {FinishStep::kTest, true, "no better epoch"};
   state.frozen_crc = 0x1234;
+  state.traffic = {7, 8, 0.5};
   return state;
 }
 
@@ -233,6 +235,19 @@ TEST(JobStateTest, StatesOfOlderProgramsAreRead) {
     again.push_back(EncodeJobState(*back));
   }
   EXPECT_EQ(again[0], again[1]) << "both had the same state";
+}
+
+TEST(JobStateTest, AStateFromBeforeTrafficWasCountedHasNone) {
+  const JobState sample = SampleState();
+  const Result<JobState> back = DecodeJobState(SavedBy(16));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->usd, sample.usd);
+  EXPECT_EQ(back->finish.why, sample.finish.why);
+  EXPECT_EQ(back->traffic, TrafficRecord());
+  for (const auto& [incarnation, member] : back->membership.members) {
+    EXPECT_EQ(member.zone, "");
+    EXPECT_EQ(member.pushed_counted, 0U);
+  }
 }
 
 /// Of much data workers make other checksums than programs before this version did.

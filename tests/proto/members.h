@@ -36,7 +36,7 @@ constexpr size_t MemberCount() {
 template <typename T>
 auto Members(T& v) {
   constexpr size_t kCount = MemberCount<std::remove_const_t<T>>();
-  static_assert(kCount <= 48, "add a line");
+  static_assert(kCount <= 49, "add a line");
 #define PS_TIE(count, ...)           \
   if constexpr (kCount == (count)) { \
     auto& [__VA_ARGS__] = v;         \
@@ -115,6 +115,8 @@ auto Members(T& v) {
               z, A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P, Q, R, S, T_, U, V)
   else PS_TIE(48, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y,
               z, A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P, Q, R, S, T_, U, V, W)
+  else PS_TIE(49, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y,
+              z, A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P, Q, R, S, T_, U, V, W, X)
   // clang-format on
 #undef PS_TIE
 }

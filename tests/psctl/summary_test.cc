@@ -26,6 +26,23 @@ TEST(SummaryTest, SaysWhatTheRunCameTo) {
   EXPECT_EQ(run::RenderSummary(Done()), Golden("summary.txt"));
 }
 
+TEST(SummaryTest, TrafficIsAFigureOfItsOwnWhereItCosts) {
+  proto::JobStatus status = Done();
+  EXPECT_THAT(run::RenderSummary(status), Not(HasSubstr("traffic")));
+  EXPECT_THAT(RenderStatus(status, 100), Not(HasSubstr("traffic")));
+  status.usd_spent = 1.5;
+  status.traffic.usd = 0.42;
+  status.traffic.usd_per_hour = 0.2;
+  status.traffic.bytes = uint64_t{20} << 30;
+  EXPECT_THAT(run::RenderSummary(status), HasSubstr("1.50 USD\n"));
+  EXPECT_THAT(run::RenderSummary(status), HasSubstr("0.42 USD for 20.0 GiB\n"));
+  const std::string json = run::SummaryToJson(status, "");
+  EXPECT_THAT(json, HasSubstr("\"usd_spent\":1.5,\"traffic_usd\":0.42,"));
+  EXPECT_THAT(json, HasSubstr("\"traffic_bytes\":21474836480"));
+  EXPECT_THAT(
+      RenderStatus(status, 100), HasSubstr("0.42 USD for 20.0 GiB so far, 0.20 USD an hour"));
+}
+
 TEST(SummaryTest, AMetricIsCalledByItsName) {
   proto::JobStatus status = Done();
   status.metric = proto::Metric::kR2;

@@ -55,6 +55,18 @@ std::string Screen(const TopSnapshot& snapshot, size_t width, size_t height) {
   return text;
 }
 
+TEST(TopViewTest, TrafficIsShownBesideWhatMachinesCost) {
+  TopSnapshot snapshot = MakeSnapshot();
+  snapshot.status.traffic.usd = 0.42;
+  snapshot.status.traffic.usd_per_hour = 0.2;
+  snapshot.status.traffic.bytes = 1;
+  EXPECT_THAT(
+      Screen(snapshot, 160, 40),
+      HasSubstr("cost 0.032 USD, 2.30 USD/h, traffic 0.42 USD, 0.20 USD/h"));
+  snapshot.status.usd_spent = snapshot.status.usd_per_hour = 0;
+  EXPECT_THAT(Screen(snapshot, 160, 40), HasSubstr("  traffic 0.42 USD, 0.20 USD/h"));
+}
+
 TEST(TopViewTest, ASmallTerminalShowsWhatMattersMost) {
   EXPECT_EQ(Screen(MakeSnapshot(), 80, 24), Golden("top_80x24.txt"));
 }

@@ -9,6 +9,7 @@
 
 #include "ps/coordinator/state/mode_state.h"
 #include "ps/coordinator/state/placement.h"
+#include "ps/proto/job/traffic_price.h"
 
 namespace ps::coordinator {
 namespace {
@@ -324,6 +325,40 @@ double Job::UsdPerHour() const {
   return usd;
 }
 
+void Job::NoteStats(Member* member, const proto::WorkerStats& stats, TimePoint now) {
+  membership.NoteStats(*member, stats);
+  if (proto::HasPrices(options.config.traffic)) {
+    CountTraffic(member, now);
+  }
+}
+
+/// What is counted is in the member's row, and what it has cost in that of the totals. Both are
+/// written with this event, so whoever goes on from them counts no byte twice and misses none.
+void Job::CountTraffic(Member* member, TimePoint now) {
+  // More than any network moves between two heartbeats: whoever says so is wrong.
+  constexpr uint64_t kBytesMax = uint64_t{1} << 50;
+  const proto::WorkerStats& stats = member->record->stats;
+  const uint64_t pushed = std::max(stats.bytes_pushed, member->record->pushed_counted);
+  const uint64_t pulled = std::max(stats.bytes_pulled, member->record->pulled_counted);
+  const uint64_t pushed_more = pushed - member->record->pushed_counted;
+  const uint64_t pulled_more = pulled - member->record->pulled_counted;
+  if (std::max(pushed_more, pulled_more) == 0 || std::max(pushed_more, pulled_more) > kBytesMax) {
+    return;
+  }
+  MemberRecord& record = membership.Edit(*member);
+  if (record.zone.empty()) {
+    record.zone = fleet->ZoneOf(record.seat);
+  }
+  const proto::TrafficPrice price = proto::PriceOf(options.config.traffic, record.zone);
+  proto::TrafficRecord& sum = state_.traffic;
+  sum.pushed_bytes += price.push_usd_per_gb > 0 ? pushed_more : 0;
+  sum.pulled_bytes += price.pull_usd_per_gb > 0 ? pulled_more : 0;
+  sum.usd += price.Usd(pushed_more, pulled_more);
+  record.pushed_counted = pushed;
+  record.pulled_counted = pulled;
+  traffic.Note(sum.usd, now);
+}
+
 proto::KillRecord& Job::EditKill(WorkerId seat) {
   touched_.Mark(RowKind::kKill, seat.value);
   return state_.kills[seat];
@@ -336,6 +371,7 @@ void Job::DropKill(WorkerId seat) {
 
 void Job::SetTimes(TimePoint now, JobState* saved) const {
   saved->age = now - started_at;
+  saved->clock = now.time_since_epoch();
   saved->usd = cost.usd();
   if (training_began) {
     saved->trained = training_ended.value_or(now) - *training_began;
@@ -425,7 +461,12 @@ RowChanges Job::TakeRows(TimePoint now, bool is_all) {
 void Job::Resume(TimePoint now) {
   started_at = now - state.age;
   places.SetBegin(started_at);
-  cost.Resume(state.usd, now);
+  // Machines have cost while no coordinator was there, too, but for longer no process is left. A
+  // journal of another boot is refused, and what a checkpoint has is taken over without a clock.
+  const bool is_known = state.clock > Duration::zero();
+  const TimePoint saved_at = is_known ? TimePoint(state.clock) : now;
+  cost.Resume(state.usd, std::clamp(saved_at, now - timing.orphan, now));
+  traffic.Note(state.traffic.usd, now);
   no_worker_since = now;
   round_since = now;
   if (state.trained) {

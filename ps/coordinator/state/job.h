@@ -16,6 +16,7 @@
 #include "ps/coordinator/meters/fleet_speed.h"
 #include "ps/coordinator/meters/progress_meter.h"
 #include "ps/coordinator/meters/straggler_watch.h"
+#include "ps/coordinator/meters/traffic_meter.h"
 #include "ps/coordinator/meters/trend_watch.h"
 #include "ps/coordinator/state/call.h"
 #include "ps/coordinator/state/evaluations.h"
@@ -223,6 +224,9 @@ class Job {
   /// Cost: seats.
   double UsdPerHour() const;
 
+  /// What the member says that it has done, and what its traffic has cost since.
+  void NoteStats(Member* member, const proto::WorkerStats& stats, TimePoint now);
+
   /// What the fleet's policy has to know later.
   void RememberPolicy(proto::PolicyRecord record);
 
@@ -283,9 +287,11 @@ class Job {
   TimePoint shards_silent_at{};  // when one of them was last found silent: nobody gets on then
   TimePoint round_since{};
   CostMeter cost;
+  TrafficMeter traffic;
 
  private:
   void Launch(WorkerId seat, const std::string& zone);
+  void CountTraffic(Member* member, TimePoint now);
   void SetTimes(TimePoint now, JobState* saved) const;
   /// Brings the times of the state up to date. False while they are but a little behind.
   bool NoteTimes(TimePoint now);

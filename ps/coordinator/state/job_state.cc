@@ -166,8 +166,8 @@ Status CheckSeats(const JobState& state, const CoordinatorOptions& options) {
   }
   is_sane = is_sane && (!state.park.is_on ||
                         (state.membership.members.empty() && !state.checkpoints.kept.empty()));
-  is_sane = is_sane && state.usd >= 0 && state.usd < kUsdMax &&
-            state.pause.checkpoint < state.checkpoints.next;
+  is_sane = is_sane && state.usd >= 0 && state.usd < kUsdMax && state.traffic.usd >= 0 &&
+            state.traffic.usd < kUsdMax && state.pause.checkpoint < state.checkpoints.next;
   return is_sane ? Status::Ok() : Status::Corruption("the seats make no sense");
 }
 
@@ -331,6 +331,7 @@ void TakeOver(const ResumeFrom& resume, uint64_t train_samples, JobState* state)
   state->last_launch = LaunchId((saved.last_launch.value / kLaunchesOfRun + 1) * kLaunchesOfRun);
   state->age = saved.age;
   state->usd = saved.usd;
+  state->traffic = saved.traffic;
   state->trained = saved.trained;
   TakeModes(saved, state);
   TakeSteps(saved, state);

@@ -45,7 +45,7 @@ void DepartureDesk::On(const Call& call, const proto::Goodbye& message) {
     if (member->peer != call.from) {
       return;  // on a connection that it has given up
     }
-    job_->membership.NoteStats(*member, message.stats);
+    job_->NoteStats(member, message.stats, call.now);
     const bool is_stopping = job_->state.phase == JobPhase::kStopping;
     job_->edit.counters.steps_lost +=
         std::min<uint64_t>(message.stats.steps_dropped, kStepsInHandMax);

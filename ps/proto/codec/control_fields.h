@@ -91,6 +91,11 @@ auto ListFields(M& m, auto&& list) {
       Field<"is_best_left">(m.is_best_left));
 }
 
+template <MaybeConst<TrafficStatus> M>
+auto ListFields(M& m, auto&& list) {
+  return list(Field<"usd">(m.usd), Field<"usd_per_hour">(m.usd_per_hour), Field<"bytes">(m.bytes));
+}
+
 template <MaybeConst<JournalStatus> M>
 auto ListFields(M& m, auto&& list) {
   return list(
@@ -238,7 +243,8 @@ auto ListFields(M& m, auto&& list) {
       Field<"metric">(m.metric),
       Field<"validation_samples">(m.validation_samples),
       Field<"has_last_evaluation">(m.has_last_evaluation),
-      Text<"stopped_early", kTextBytesMax>(m.stopped_early));
+      Text<"stopped_early", kTextBytesMax>(m.stopped_early),
+      Field<"traffic">(m.traffic));
 }
 
 template <MaybeConst<StatusRequest> M>

@@ -77,7 +77,10 @@ auto ListFields(M& m, auto&& list) {
       Field<"is_at_risk">(m.is_at_risk),
       Field<"launch">(m.launch),
       Field<"began_ns">(m.began),
-      Optional<"times">(m.stats.times));
+      Optional<"times">(m.stats.times),
+      Text<"zone", kTextBytesMax>(m.zone),
+      Field<"pushed_counted">(m.pushed_counted),
+      Field<"pulled_counted">(m.pulled_counted));
 }
 
 template <MaybeConst<Answer> M>

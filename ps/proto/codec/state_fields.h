@@ -317,6 +317,14 @@ auto ListFields(M& m, auto&& list) {
       Field<"step">(m.step), Field<"is_early">(m.is_early), Text<"why", kTextBytesMax>(m.why));
 }
 
+template <MaybeConst<TrafficRecord> M>
+auto ListFields(M& m, auto&& list) {
+  return list(
+      Field<"pushed_bytes">(m.pushed_bytes),
+      Field<"pulled_bytes">(m.pulled_bytes),
+      Field<"usd">(m.usd));
+}
+
 template <MaybeConst<JobState> M>
 auto ListFields(M& m, auto&& list) {
   return list(
@@ -361,7 +369,9 @@ auto ListFields(M& m, auto&& list) {
       In<kEventsPart | kTotalsPart>(Optional<"events">(m.events)),
       In<kTotalsPart>(Optional<"steps">(m.steps)),
       In<kTotalsPart>(Optional<"finish">(m.finish)),
-      In<kTotalsPart>(Field<"frozen_crc">(m.frozen_crc)));
+      In<kTotalsPart>(Field<"frozen_crc">(m.frozen_crc)),
+      In<kTotalsPart>(Optional<"traffic">(m.traffic)),
+      In<kTimesPart>(Field<"clock_ns">(m.clock)));
 }
 
 }  // namespace ps::proto

@@ -132,6 +132,12 @@ struct MemberRecord {
   uint64_t lives_missed = 0;  // that shards have begun, and that it is not known to have found
   WorkerStats stats;
 
+  // Where its machine is; empty: not known, or traffic has no price.
+  std::string zone;
+  // Bytes of its stats that JobState::traffic has.
+  uint64_t pushed_counted = 0;
+  uint64_t pulled_counted = 0;
+
   ProcessId process() const { return {launch, host, pid}; }
 };
 
@@ -440,6 +446,15 @@ struct ModelRecord {
   std::string problem;  // why there is none
 };
 
+/// Bytes between workers and servers that had a price, and what they have cost.
+struct TrafficRecord {
+  uint64_t pushed_bytes = 0;
+  uint64_t pulled_bytes = 0;
+  double usd = 0;
+
+  friend bool operator==(const TrafficRecord&, const TrafficRecord&) = default;
+};
+
 /// All of it.
 struct JobState {
   std::string config_json;  // PrintJobConfig of the job that this is the state of
@@ -479,14 +494,16 @@ struct JobState {
   EventsState events;
   std::optional<StepsState> steps;  // none: as the config says; in states of older programs
   FinishRecord finish;
+  TrafficRecord traffic;
 
   Duration age{};                   // since the job was started
+  Duration clock{};                 // TimeSource::Now() then, on this machine; 0: not known
   std::optional<Duration> trained;  // since the first lease; none: no lease yet
   bool is_trained = false;          // `trained` grows no more
   double usd = 0;                   // for the machines, so far
 };
 
-inline constexpr uint32_t kJobStateVersion = 16;
+inline constexpr uint32_t kJobStateVersion = 17;
 
 /// The state as bytes: a checksum over a FlatBuffer.
 std::vector<std::byte> EncodeJobState(const JobState& state);

@@ -454,6 +454,8 @@ function showFacts(run) {
   fillPairs(byId('cost'), [
     ['so far', usd(run.usd_spent)],
     ...(run.is_ended ? [] : [['now', usd(run.usd_per_hour) + ' an hour']]),
+    ...(run.traffic_bytes > 0 ? [['traffic', `${usd(run.traffic_usd)} for ${bytes(run.traffic_bytes)}` +
+      (run.is_ended ? '' : `, ${usd(run.traffic_usd_per_hour)} an hour`)]] : []),
     ...(plan ? [['planned', `${usd(plan.usd)} (${usd(plan.usd_low)} to ${usd(plan.usd_high)})`],
       ['planned time', `${duration(plan.seconds)} (${duration(plan.seconds_low)} to ${duration(plan.seconds_high)})`],
       ...(plan.loss_target > 0 ? [['to loss', short(plan.loss_target)]] : []),

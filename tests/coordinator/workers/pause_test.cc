@@ -76,6 +76,28 @@ TEST_F(PauseTest, ContinueGoesOnWithThoseWhoWait) {
   EXPECT_EQ(harness_.status().samples_counted, harness_.status().samples_total);
 }
 
+TEST_F(PauseTest, MachinesCostWhileNoCoordinatorIsThere) {
+  Begin();
+  const double usd_per_hour = 3 * 2 + 2 * 0.5;
+  Wait(std::chrono::seconds(1));
+  const TimePoint from = harness_.now;
+  const double before = harness_.status().usd_spent;
+  harness_.Restart(std::chrono::seconds(20));
+  for (FakeWorker& worker : workers_) {
+    harness_.Reconnect(&worker);
+  }
+  Wait(harness_.timing.tick);
+  EXPECT_NEAR(
+      harness_.status().usd_spent - before,
+      usd_per_hour * Seconds(harness_.now - from) / 3600,
+      usd_per_hour * 0.2 / 3600);
+  const double later = harness_.status().usd_spent;
+  harness_.Restart(std::chrono::hours(10));
+  Wait(harness_.timing.tick);
+  EXPECT_NEAR(harness_.status().usd_spent - later, usd_per_hour / 60, usd_per_hour / 3600)
+      << "for fleet.orphan_grace_s: then no process is left";
+}
+
 TEST_F(PauseTest, APauseOutlivesTheCoordinator) {
   Begin();
   Pause(true);

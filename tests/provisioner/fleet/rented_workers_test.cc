@@ -94,6 +94,9 @@ TEST_F(RentedWorkersTest, AWorkerIsStartedByItsAgentOnceItsMachineIsThere) {
   EXPECT_EQ(spec.program, folder_ / "ps_agent");
   EXPECT_THAT(spec.arguments, IsSupersetOf({"--launcher", "ssh", "--host", "ubuntu@1.2.3.4"}));
   EXPECT_THAT(spec.arguments, IsSupersetOf({"--machine-keys", "/run/rentals", "--boot-s", "300"}));
+  EXPECT_THAT(spec.arguments, IsSupersetOf({"--zone", "zone-a"})) << "for who adopts it";
+  EXPECT_EQ(fleet_->ZoneOf(WorkerId(2)), "zone-a");
+  EXPECT_EQ(fleet_->ZoneOf(WorkerId(1)), "");
   EXPECT_THAT(hosts_.dropped, IsEmpty());
 
   End(1, 2, 0);

@@ -113,6 +113,8 @@ TEST(PageStateTest, ASummaryIsReadBack) {
   proto::JobStatus told = MakeStatus();
   told.state = proto::RunState::kDone;
   told.usd_spent = 1.25;
+  told.traffic.usd = 0.75;
+  told.traffic.bytes = 3'000'000'000;
   told.checkpoints.committed = 3;
   const proto::JobStatus read = StatusFromSummary(SummaryToJson(told), "summary.json");
   EXPECT_EQ(read.name, told.name);
@@ -128,6 +130,8 @@ TEST(PageStateTest, ASummaryIsReadBack) {
   EXPECT_EQ(read.steps_lost, told.steps_lost);
   EXPECT_EQ(read.joins, told.joins);
   EXPECT_EQ(read.usd_spent, told.usd_spent);
+  EXPECT_EQ(read.traffic.usd, told.traffic.usd);
+  EXPECT_EQ(read.traffic.bytes, told.traffic.bytes);
   EXPECT_EQ(read.checkpoints.committed, told.checkpoints.committed);
   ASSERT_EQ(read.evaluations.size(), told.evaluations.size());
   EXPECT_EQ(read.evaluations[0].accuracy, told.evaluations[0].accuracy);
