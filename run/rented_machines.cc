@@ -103,6 +103,23 @@ std::string RentedMachines::WhyEnd(Spent traffic) const {
                    budget_.usd);
 }
 
+std::map<WorkerId, double> RentedMachines::worker_usd_per_hour() const {
+  std::map<WorkerId, double> rates;
+  for (const auto& [seat, usd] : desk_->seat_usd_per_hour()) {
+    rates[WorkerId(seat.index)] = usd;
+  }
+  return rates;
+}
+
+std::vector<proto::MarketPrice> RentedMachines::prices() const {
+  std::vector<proto::MarketPrice> prices;
+  for (const provisioner::PoolPrice& price : desk_->prices()) {
+    const provisioner::Pool& pool = price.pool;
+    prices.push_back({pool.type, pool.zone, pool.is_spot, price.usd_per_hour});
+  }
+  return prices;
+}
+
 bool RentedMachines::GiveBack(TimePoint now) {
   if (!ending_since_) {
     ending_since_ = now;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,8 +10,10 @@
 
 #include "provisioner/rental/rental_desk.h"
 #include "provisioner/rental/rental_note.h"
+#include "ps/base/ids.h"
 #include "ps/base/logger.h"
 #include "ps/base/status.h"
+#include "ps/proto/fleet_policy.h"
 #include "ps/proto/job/job_config.h"
 #include "run/directory/run_directory.h"
 
@@ -29,6 +32,12 @@ class RentedMachines {
   provisioner::RentedHosts* hosts() { return desk_.get(); }
 
   provisioner::RentalDesk::Summary summary() const { return desk_->summary(); }
+
+  /// What is paid for each worker's machine now, in USD an hour.
+  std::map<WorkerId, double> worker_usd_per_hour() const;
+
+  /// Prices of now of all that the job may rent, as far as the provider or the job tells them.
+  std::vector<proto::MarketPrice> prices() const;
 
   /// The folder of the keys that they show and let in.
   const std::string& keys() const { return keys_; }

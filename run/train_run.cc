@@ -324,6 +324,10 @@ int TrainRun::Run(SharedState* shared) {
              }
            },
        .policy = PolicyOf(config_),
+       .prices =
+           [this] {
+             return rented_ == nullptr ? std::vector<proto::MarketPrice>() : rented_->prices();
+           },
        .on_decision = [this](const std::string& line) { progress_.Say(line); }});
   if (shared != nullptr) {
     shared->beats = 0;
@@ -435,7 +439,7 @@ bool TrainRun::MayClose() {
 
 void TrainRun::NoteRented() {
   const provisioner::RentalDesk::Summary now = rented_->summary();
-  host_.NoteRented(now.usd, now.usd_per_hour);
+  host_.NoteRented(now.usd, now.usd_per_hour, rented_->worker_usd_per_hour());
 }
 
 void TrainRun::CheckBudget() {

@@ -60,6 +60,8 @@ std::string_view ReplanCauseText(ReplanCause cause) {
       return "another fleet is wanted";
     case ReplanCause::kPrices:
       return "the catalog has changed";
+    case ReplanCause::kMarket:
+      return "prices of the market have moved";
     case ReplanCause::kSpeed:
       return "the speed is not as predicted";
   }
@@ -75,6 +77,8 @@ void Replanner::Note(const ReplanFacts& facts) {
       cause = ReplanCause::kScaled;
     } else if (facts.catalog != catalog_) {
       cause = ReplanCause::kPrices;
+    } else if (facts.market != market_) {
+      cause = ReplanCause::kMarket;
     }
     if (cause != ReplanCause::kNone) {
       speed_waits_ = 1;
@@ -89,6 +93,7 @@ void Replanner::Note(const ReplanFacts& facts) {
   revocations_ = facts.revocations;
   wanted_ = facts.wanted;
   catalog_ = facts.catalog;
+  market_ = facts.market;
 }
 
 bool Replanner::IsSpeedOff(const ReplanFacts& facts) {

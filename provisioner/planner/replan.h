@@ -20,6 +20,7 @@ enum class ReplanCause : unsigned char {
   kRevoked,  // workers were lost or told to go
   kScaled,   // somebody wants another fleet
   kPrices,   // the catalog is another one
+  kMarket,   // what machines cost has moved
   kSpeed,    // measured outside of what was predicted, for long enough
 };
 
@@ -41,6 +42,7 @@ struct ReplanFacts {
   std::vector<TypeCount> present;  // likewise, that take part
   uint64_t revocations = 0;        // so far
   uint64_t catalog = 0;            // changes with the catalog's contents
+  uint64_t market = 0;             // changes when prices of the market have moved far
   double samples_per_s = 0;
 };
 
@@ -89,6 +91,7 @@ class Replanner {
   std::vector<TypeCount> wanted_;
   uint64_t revocations_ = 0;
   uint64_t catalog_ = 0;
+  uint64_t market_ = 0;
   Range speed_;             // predicted of `speed_of_`
   double speed_waits_ = 1;  // in patience_s: twice as long each time that no answer brings it back
   std::vector<TypeCount> speed_of_;

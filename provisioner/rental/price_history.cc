@@ -24,6 +24,10 @@ std::optional<double> PriceHistory::At(const Pool& pool, int64_t us) const {
   return next == it->second.begin() ? next->second : std::prev(next)->second;
 }
 
+std::optional<double> PriceHistory::PaidAt(const Pool& pool, int64_t start_us, int64_t us) const {
+  return At(pool, us - std::max<int64_t>(us - start_us, 0) % kHourUs);
+}
+
 double PriceHistory::Cost(const Pool& pool, int64_t start_us, int64_t end_us) const {
   const int64_t seconds = (std::max(end_us - start_us, kLeastUs) + kSecondUs - 1) / kSecondUs;
   const int64_t until_us = start_us + seconds * kSecondUs;

@@ -253,7 +253,7 @@ void RentalBook::TakeRents(RentalTime time, std::vector<RentalCall>* calls) {
     }
     if (!rental.is_sent) {
       std::optional<std::string> why =
-          money_.WhyNot(rental.note, usd_per_hour(time), usd(time), time.unix_us);
+          money_.WhyNot(rental.note, LimitedRate(time), usd(time), time.unix_us);
       if (!why) {
         rental.trouble_at = rental.trouble_at.value_or(time.now);
         continue;
@@ -395,7 +395,7 @@ size_t RentalBook::rented_count() const {
   return rented_count_;
 }
 
-double RentalBook::usd_per_hour(RentalTime time) const {
+double RentalBook::LimitedRate(RentalTime time) const {
   double sum = 0;
   for (const auto& [number, rental] : rentals_) {
     if (rental.is_sent && rental.note.ended_us == 0) {
@@ -403,6 +403,37 @@ double RentalBook::usd_per_hour(RentalTime time) const {
     }
   }
   return sum;
+}
+
+double RentalBook::usd_per_hour(RentalTime time) const {
+  double sum = 0;
+  for (const auto& [number, rental] : rentals_) {
+    if (rental.is_sent && rental.note.ended_us == 0) {
+      sum += rental.note.machine.empty() ? money_.RateOf(rental.note, time.unix_us)
+                                         : money_.PaidRateOf(rental.note, time.unix_us);
+    }
+  }
+  return sum;
+}
+
+std::map<RentalSeat, double> RentalBook::seat_usd_per_hour(RentalTime time) const {
+  std::map<RentalSeat, double> rates;
+  for (const auto& [number, rental] : rentals_) {
+    if (rental.seat && !rental.note.machine.empty() && rental.note.ended_us == 0) {
+      rates[*rental.seat] = money_.PaidRateOf(rental.note, time.unix_us);
+    }
+  }
+  return rates;
+}
+
+std::vector<PoolPrice> RentalBook::prices(RentalTime time) const {
+  std::vector<PoolPrice> prices;
+  for (const Pool& pool : options_.pools) {
+    if (const std::optional<double> usd = money_.PriceOf(pool, time.unix_us)) {
+      prices.push_back({pool, *usd, time.unix_us});
+    }
+  }
+  return prices;
 }
 
 double RentalBook::usd(RentalTime time) const {

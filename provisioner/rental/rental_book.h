@@ -122,7 +122,12 @@ class RentalBook {
   bool is_over() const;
   size_t machine_count() const;  // that cost now
   size_t rented_count() const;   // ever
+  /// That are paid now, and what the dearest machine would cost that is being asked for.
   double usd_per_hour(RentalTime time) const;
+  /// What is paid now for the machine of each seat that has one.
+  std::map<RentalSeat, double> seat_usd_per_hour(RentalTime time) const;
+  /// Those of now of the pools of RentalOptions that have one.
+  std::vector<PoolPrice> prices(RentalTime time) const;
   double usd(RentalTime time) const;  // of the whole run until now
 
   /// The last fault that keeps it from renting anything, for people; empty: none.
@@ -172,6 +177,8 @@ class RentalBook {
   void RentFor(const RentalSeat& seat, const std::vector<Pool>& pools, RentalTime time);
   void TakeRents(RentalTime time, std::vector<RentalCall>* calls);
   bool HasNoMachine() const;
+  /// Dollars an hour that the limit is for: of all that is there, or was asked for.
+  double LimitedRate(RentalTime time) const;
   void TakeReleases(RentalTime time, std::vector<RentalCall>* calls);
 
   void OnRent(const RentalCall& call, const RentReply& reply, RentalTime time);

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -36,8 +37,8 @@ class RentalDesk final : public RentedHosts {
     size_t machines = 0;  // that cost now
     size_t rented = 0;    // in the whole run
     double usd = 0;
-    double usd_per_hour = 0;
-    std::string problem;  // why nothing is rented; empty: nothing is wrong
+    double usd_per_hour = 0;  // that are paid now
+    std::string problem;      // why nothing is rented; empty: nothing is wrong
   };
 
   /// `notes` outlives it. Errors: those of RentalBook::Open.
@@ -58,6 +59,12 @@ class RentalDesk final : public RentedHosts {
   void AwaitAnswer(Duration limit);
 
   Summary summary() const;
+
+  /// As RentalBook.
+  std::vector<PoolPrice> prices() const { return book_.prices(Now()); }
+
+  /// Dollars an hour that are paid now for the machine of each seat that has one.
+  std::map<RentalSeat, double> seat_usd_per_hour() const { return book_.seat_usd_per_hour(Now()); }
 
  private:
   RentalDesk(Options options, RentalBook book);

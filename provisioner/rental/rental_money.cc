@@ -51,9 +51,13 @@ double RentalMoney::ended_usd() const {
   return sum;
 }
 
+double RentalMoney::PaidRateOf(const RentalNote& note, int64_t unix_us) const {
+  return note.machine.empty() ? 0 : prices_.PaidAt(note.pool, note.started_us, unix_us).value_or(0);
+}
+
 double RentalMoney::RateOf(const RentalNote& note, int64_t unix_us) const {
   if (!note.machine.empty()) {
-    return prices_.At(note.pool, unix_us).value_or(0);
+    return std::max(PaidRateOf(note, unix_us), prices_.At(note.pool, unix_us).value_or(0));
   }
   double most = 0;
   for (const Pool& pool : note.pools) {

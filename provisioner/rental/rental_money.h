@@ -34,7 +34,15 @@ class RentalMoney {
   /// it later, so the cost is too high rather than too low.
   void Close(RentalNote* note, int64_t ended_us, const std::string& why, TimePoint now);
 
-  /// Dollars an hour of a machine, or of the dearest that the note may become.
+  /// Dollars an hour of a machine that is rented now; none: nobody tells.
+  std::optional<double> PriceOf(const Pool& pool, int64_t unix_us) const {
+    return prices_.At(pool, unix_us);
+  }
+
+  /// Dollars an hour that are paid for a machine now; 0: there is none yet.
+  double PaidRateOf(const RentalNote& note, int64_t unix_us) const;
+  /// The same, or what it will be from its next hour on by the price of now, if that is more; or of
+  /// the dearest machine that the note may become.
   double RateOf(const RentalNote& note, int64_t unix_us) const;
   double CostUntil(const RentalNote& note, int64_t unix_us) const;
 

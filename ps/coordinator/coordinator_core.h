@@ -2,10 +2,12 @@
 
 #include <cstddef>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ps/coordinator/checkpoints/best_desk.h"
@@ -126,14 +128,21 @@ class CoordinatorCore {
     status.copies = copies_;
     status.usd_spent += rented_usd_;
     status.usd_per_hour += rented_usd_per_hour_;
+    for (proto::WorkerRow& row : status.workers) {
+      const auto rented = rented_workers_.find(row.worker);
+      if (rented != rented_workers_.end() && !row.is_gone()) {
+        row.usd_per_hour = rented->second;
+      }
+    }
     return status;
   }
 
   /// What the run's owner rents has cost `usd` until now, and costs `usd_per_hour`, beside the
-  /// machines that the job has prices of. For the status.
-  void NoteRented(double usd, double usd_per_hour) {
+  /// machines that the job has prices of; and what those `of_workers` cost an hour. For the status.
+  void NoteRented(double usd, double usd_per_hour, std::map<WorkerId, double> of_workers) {
     rented_usd_ = usd;
     rented_usd_per_hour_ = usd_per_hour;
+    rented_workers_ = std::move(of_workers);
   }
 
   /// What bytes between workers and servers have cost, and cost an hour now.
@@ -245,6 +254,7 @@ class CoordinatorCore {
   proto::CopyStatus copies_;
   double rented_usd_ = 0;
   double rented_usd_per_hour_ = 0;
+  std::map<WorkerId, double> rented_workers_;
   bool is_outranked_ = false;
   TimePoint last_event_{};
   std::optional<TimePoint> going_back_since_;

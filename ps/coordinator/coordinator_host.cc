@@ -225,8 +225,12 @@ void CoordinatorHost::StartPolicy() {
 void CoordinatorHost::AskPolicyAfter(Duration pause) {
   loop_.RunAfter(pause, [this] {
     if (!is_stopping_ && !core_->is_ending()) {
-      policy_->Ask(
-          {.status = StatusNow(), .memory = core_->state().policy, .was_refused = was_refused_});
+      proto::PolicyView view = {
+          .status = StatusNow(), .memory = core_->state().policy, .was_refused = was_refused_};
+      if (owner_.prices != nullptr) {
+        view.prices = owner_.prices();
+      }
+      policy_->Ask(std::move(view));
     }
   });
 }

@@ -68,6 +68,8 @@ class CoordinatorHost final : private net::EndpointHandler, private proto::Fleet
     std::function<void(const proto::EventRow& event)> on_event = nullptr;
     /// Asked again and again while the job goes on, on a thread of its own; null: the fleet stays.
     std::unique_ptr<proto::FleetPolicy> policy = nullptr;
+    /// What machines cost now, for the policy; null: nobody knows.
+    std::function<std::vector<proto::MarketPrice>()> prices = nullptr;
     /// What the policy has decided, or was refused, in words.
     std::function<void(const std::string& line)> on_decision = nullptr;
   };
@@ -115,9 +117,10 @@ class CoordinatorHost final : private net::EndpointHandler, private proto::Fleet
 
   proto::JobStatus StatusNow() const { return core_->StatusAt(Now()); }
 
-  /// What the owner rents has cost `usd` until now, and costs `usd_per_hour`, beside the machines
-  /// that the job has prices of.
-  void NoteRented(double usd, double usd_per_hour) { core_->NoteRented(usd, usd_per_hour); }
+  /// As CoordinatorCore.
+  void NoteRented(double usd, double usd_per_hour, std::map<WorkerId, double> of_workers) {
+    core_->NoteRented(usd, usd_per_hour, std::move(of_workers));
+  }
 
   /// A request or a limit ends the job.
   bool is_stopping() const { return is_stopping_; }

@@ -10,12 +10,21 @@
 
 namespace ps::proto {
 
+/// What a machine costs now where it may be rented.
+struct MarketPrice {
+  std::string type;
+  std::string zone;
+  bool is_spot = false;
+  double usd_per_hour = 0;
+};
+
 /// What a policy is told of the run whenever it is asked.
 struct PolicyView {
   JobStatus status;
   PolicyRecord memory{};                 // as it left it, or another coordinator's policy
   bool was_refused = false;              // what it wanted last
   std::optional<uint32_t> available{};   // spot machines that can be had, where somebody knows
+  std::vector<MarketPrice> prices{};     // of what the run may rent; empty: nobody tells any
   std::function<bool()> is_ending = {};  // nobody waits for the answer any more; null: it is false
 };
 

@@ -170,13 +170,15 @@ Result<provisioner::ReplanAnswer> AskPlanner(
     const proto::JobConfig& config,
     const std::vector<std::string>& servers,
     const std::string& today,
-    provisioner::SearchWatch* watch) {
+    provisioner::SearchWatch* watch,
+    const std::vector<proto::MarketPrice>& prices) {
   const RunFacts facts = FactsOf(status, config);
   PlanCommand asked;
   asked.types = GroupTypes(config);
   asked.servers = servers;
   asked.servers_run = !servers.empty();
   asked.common.confidence = config.goal.confidence;
+  asked.common.prices = prices;
   PS_ASSIGN(PlanCommand command, FillFromFacts(asked, facts, config));
   command.measured = MeasuredSteps(status, config);
   Solved kept(today);
@@ -222,6 +224,7 @@ proto::FleetDecision GoalPolicy::Look(const proto::PolicyView& view) {
   }
   provisioner::ReplanFacts facts = ReplanFactsOf(view.status, config_);
   facts.catalog = today_.empty() ? 0 : CatalogMark(config_.goal);
+  facts.market = market_.Mark(view.prices);
   if (answer_) {
     return Decide(facts);
   }
@@ -232,7 +235,7 @@ proto::FleetDecision GoalPolicy::Look(const proto::PolicyView& view) {
 proto::FleetDecision GoalPolicy::Plan(const proto::PolicyView& view) {
   EndingWatch watch(view.is_ending);
   Result<provisioner::ReplanAnswer> answer =
-      AskPlanner(view.status, config_, servers_, today_, &watch);
+      AskPlanner(view.status, config_, servers_, today_, &watch, view.prices);
   if (answer.ok()) {
     last_trouble_.clear();
     answer_ = std::move(answer).value();

@@ -9,6 +9,7 @@
 #include "ps/proto/fleet_policy.h"
 #include "ps/proto/job/job_config.h"
 #include "ps/proto/messages.h"
+#include "run/planning/market_prices.h"
 
 namespace ps::run {
 
@@ -19,15 +20,16 @@ provisioner::ReplanFacts ReplanFactsOf(
     const proto::JobStatus& status, const proto::JobConfig& config);
 
 /// What the planner says of what is left of such a run, to go on with the fleet that is wanted or
-/// with another one of the job's types. `servers`: "TYPE=N", where somebody knows. `watch` may end
-/// it early; null: nobody does. Errors: of the profile or the catalog, or there is nothing left to
-/// plan.
+/// with another one of the job's types. `servers`: "TYPE=N", where somebody knows. `prices`: of
+/// now, instead of the catalog's. `watch` may end it early; null: nobody does. Errors: of the
+/// profile or the catalog, or there is nothing left to plan.
 Result<provisioner::ReplanAnswer> AskPlanner(
     const proto::JobStatus& status,
     const proto::JobConfig& config,
     const std::vector<std::string>& servers,
     const std::string& today,
-    provisioner::SearchWatch* watch);
+    provisioner::SearchWatch* watch,
+    const std::vector<proto::MarketPrice>& prices = {});
 
 /// Plans a job with a goal anew while it goes on: at its begin, when workers were revoked, when
 /// somebody wants another fleet, when prices have changed, and when the speed is not as predicted.
@@ -50,6 +52,7 @@ class GoalPolicy final : public proto::FleetPolicy {
   const std::string today_;
   const std::vector<std::string> servers_;
   provisioner::Replanner replanner_;
+  PriceWatch market_;
   std::optional<provisioner::ReplanAnswer> answer_;  // that is not decided about yet
   std::string last_trouble_;
 };

@@ -70,7 +70,7 @@ Status FillGoal(
   }
   if (!filled->has_budget && goal.budget_usd > 0) {
     const double usd_per_hour = UsdPerHour(catalog, facts.done_by, facts.server_hosts);
-    const double used = usd_per_hour * facts.seconds / 3600;
+    const double used = facts.usd > 0 ? facts.usd : usd_per_hour * facts.seconds / 3600;
     PS_ASSIGN(filled->budget_usd, LeftOf(goal.budget_usd, used, "the budget, in USD"));
     filled->has_budget = true;
   }

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "ps/proto/fleet_policy.h"
 #include "run/planning/planning_files.h"
 #include "run/planning/run_facts.h"
 #include "run/planning/spot_traces.h"
@@ -13,9 +14,10 @@ namespace ps::run {
 struct PlanningCommand {
   std::string job_path;  // empty: whatever the profile is of
   std::string profile_path = kDefaultProfile;
-  std::string catalog_path;  // empty: the default catalog
-  double loss = 0;           // 0: none given, which only predict allows
-  std::string market;        // empty: spot, or on-demand where the strategy is
+  std::string catalog_path;                // empty: the default catalog
+  std::vector<proto::MarketPrice> prices;  // of now, instead of the catalog's
+  double loss = 0;                         // 0: none given, which only predict allows
+  std::string market;                      // empty: spot, or on-demand where the strategy is
   std::string speed_model = "queue";
   double contention_margin = 0;  // percent
   double confidence = 0.9;

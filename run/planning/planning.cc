@@ -16,6 +16,7 @@
 #include "provisioner/strategies/revocable_fleets.h"
 #include "ps/base/text.h"
 #include "ps/proto/job/job_config.h"
+#include "run/planning/market_prices.h"
 #include "run/planning/plan_arguments.h"
 #include "run/planning/planning_files.h"
 #include "run/planning/prepared_job.h"
@@ -230,6 +231,7 @@ Status Load(const PlanningCommand& command, Planning* planning) {
     return Status::InvalidArgument("--confidence has to lie between 0 and 1, as in 0.9");
   }
   PS_ASSIGN(planning->catalog, LoadCatalog(command.catalog_path));
+  TakeMarketPrices(command.prices, planning->today, &planning->catalog);
   PS_ASSIGN(planning->profile, LoadProfile(command.profile_path));
   planning->notes = UseMeasured(planning->measured, &planning->profile);
   PS_TRY(UseUnseen(command, planning));

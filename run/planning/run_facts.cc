@@ -118,6 +118,7 @@ RunFacts FactsOf(const proto::JobStatus& status, const proto::JobConfig& config)
   facts.loss = status.train_loss;
   facts.steps = provisioner::MinibatchesCounted(status, config.train.local_steps);
   facts.seconds = status.elapsed_s;
+  facts.usd = status.usd_spent + status.traffic.usd;
   facts.scheme = provisioner::SchemeOf(status.steps.in_force);
   facts.samples_per_s = status.samples_per_s;
   for (const proto::FleetRow& row : status.fleet) {

@@ -19,6 +19,7 @@ struct RunFacts {
   double loss = 0;                           // smoothed, of training; 0: none yet
   double steps = 0;                          // minibatches counted, of all workers together
   double seconds = 0;                        // of training
+  double usd = 0;                            // paid so far; 0: nobody knows
   double samples_per_s = 0;                  // of the last seconds; 0 of a run that has ended
   std::vector<provisioner::TypeCount> held;  // workers that take part, by type; none of a run that
                                              // has ended

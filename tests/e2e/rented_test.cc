@@ -107,6 +107,7 @@ TEST_F(RentedTest, WorkersOfRentedMachinesAreReplacedWhenTheseAreTakenBackAndAll
   const proto::WorkerRow worker = AwaitWorker(&run);
   EXPECT_EQ(cloud_.Machines().size(), 2U);
   EXPECT_GT(run.Status()->usd_per_hour, 0);
+  EXPECT_GT(worker.usd_per_hour, 0) << "as the provider says";
   EXPECT_TRUE(run.WaitFor([](const proto::JobStatus& status) { return status.traffic.usd > 0; }));
   ExpectThatAnotherCoordinatorKeepsAll(&run);
   EXPECT_EQ(cloud_.Machines().size(), 2U) << "the successor rents no others";

@@ -222,6 +222,84 @@ TEST_F(RunFactsTest, ThePlannerReplacesWhatFigureNineLost) {
       StatusCode::kNotFound);
 }
 
+proto::MarketPrice SpotPriceOf(const std::string& type, const std::string& zone, double usd) {
+  return {.type = type, .zone = zone, .is_spot = true, .usd_per_hour = usd};
+}
+
+TEST_F(RunFactsTest, ThePlannerTakesWhatMachinesCostNow) {
+  const auto ask = [](const std::vector<proto::MarketPrice>& prices) {
+    const auto answer =
+        run::AskPlanner(ResNetStatus(), ResNetConfig(), {}, "2026-11-22", nullptr, prices);
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    return answer.ok() ? *answer : provisioner::ReplanAnswer();
+  };
+  const auto count_of = [](const provisioner::ReplanAnswer& answer, const std::string& type) {
+    const auto some = std::ranges::find(answer.best, type, &provisioner::TypeCount::instance_type);
+    return some == answer.best.end() ? 0 : some->count;
+  };
+  const provisioner::ReplanAnswer by_catalog = ask({});
+  const provisioner::ReplanAnswer dear = ask(
+      {SpotPriceOf("g3.8xlarge", "us-east-1a", 90), SpotPriceOf("p3.2xlarge", "us-east-1a", 0.01)});
+  EXPECT_EQ(count_of(dear, "g3.8xlarge"), 0) << "nobody takes it at that price";
+  EXPECT_GT(count_of(dear, "p3.2xlarge"), 0);
+  const provisioner::ReplanAnswer other = ask(
+      {SpotPriceOf("p3.2xlarge", "us-east-1a", 90), SpotPriceOf("g3.8xlarge", "us-east-1a", 0.01)});
+  EXPECT_EQ(count_of(other, "p3.2xlarge"), 0);
+  EXPECT_GT(count_of(other, "g3.8xlarge"), 0);
+  EXPECT_NE(dear.best_usd, by_catalog.best_usd);
+}
+
+TEST(MarketPricesTest, PricesOfTheMarketReplaceThoseOfTheCatalogInItsZones) {
+  proto::Catalog catalog;
+  catalog.region = "us-east-1";
+  catalog.types.resize(2);
+  catalog.types[0].name = "a";
+  catalog.types[0].spot = {
+      {.zone = "us-east-1", .usd_per_hour = 1, .as_of = "2020-01-01", .is_estimate = true}};
+  catalog.types[1].name = "b";
+  catalog.types[1].on_demand_usd_per_hour = 4;
+  catalog.types[1].spot = catalog.types[0].spot;
+  run::TakeMarketPrices(
+      {SpotPriceOf("a", "us-east-1a", 0.5),
+       SpotPriceOf("a", "us-east-1b", 0.25),
+       SpotPriceOf("nobody's", "us-east-1b", 7),
+       {.type = "b", .zone = "us-east-1a", .is_spot = false, .usd_per_hour = 5}},
+      "2026-11-29",
+      &catalog);
+  ASSERT_EQ(catalog.types[0].spot.size(), 2U);
+  EXPECT_EQ(catalog.types[0].spot[1].zone, "us-east-1b");
+  EXPECT_EQ(catalog.types[0].spot[1].usd_per_hour, 0.25);
+  EXPECT_EQ(catalog.types[0].spot[1].as_of, "2026-11-29");
+  EXPECT_FALSE(catalog.types[0].spot[1].is_estimate);
+  EXPECT_EQ(catalog.types[1].on_demand_usd_per_hour, 5);
+  EXPECT_EQ(catalog.types[1].spot[0].usd_per_hour, 1) << "nobody said otherwise";
+}
+
+TEST(MarketPricesTest, AWiggleIsNoNews) {
+  run::PriceWatch watch;
+  const uint64_t begin = watch.Mark({});
+  const uint64_t first = watch.Mark({SpotPriceOf("a", "z", 1)});
+  EXPECT_NE(first, begin);
+  for (const double usd : {1.05, 0.95, 1.09, 0.91, 1.0}) {
+    EXPECT_EQ(watch.Mark({SpotPriceOf("a", "z", usd)}), first);
+  }
+  const uint64_t risen = watch.Mark({SpotPriceOf("a", "z", 1.1)});
+  EXPECT_NE(risen, first);
+  EXPECT_EQ(watch.Mark({SpotPriceOf("a", "z", 1.01)}), risen) << "less than a tenth of 1.1";
+  EXPECT_NE(watch.Mark({SpotPriceOf("a", "z", 0.98)}), risen);
+}
+
+TEST_F(RunFactsTest, ABudgetLeavesWhatWasNotPaid) {
+  proto::JobConfig config = ResNetConfig();
+  config.goal.budget_usd = 50;
+  proto::JobStatus status = ResNetStatus();
+  status.usd_spent = 30;
+  status.traffic.usd = 5;
+  const auto filled = run::FillFromFacts({}, run::FactsOf(status, config), config);
+  ASSERT_TRUE(filled.ok()) << filled.status();
+  EXPECT_NEAR(filled->budget_usd, 15, 1e-9);
+}
+
 Result<std::string> PreviewOf(
     const std::vector<std::string>& words,
     const proto::JobStatus& status,

@@ -75,6 +75,7 @@ TEST(ReplanTest, WhatMakesItAsk) {
        [](ReplanFacts* f) { std::swap(f->wanted[0], f->wanted[1]); },
        ReplanCause::kNone},
       {"other prices", [](ReplanFacts* f) { f->catalog = 8; }, ReplanCause::kPrices},
+      {"another market", [](ReplanFacts* f) { f->market = 1; }, ReplanCause::kMarket},
       {"a revocation and other prices",
        [](ReplanFacts* f) { f->revocations = 3, f->catalog = 8; },
        ReplanCause::kRevoked},

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -43,6 +44,7 @@ class RentalBookTest : public testing::Test {
       for (const RentalCall& call : book_.TakeCalls(Now())) {
         RentalAnswer answer;
         answer.list.machines = machines;
+        answer.prices.prices = prices_;
         answer.release = release;
         if (call.kind == RentalCall::Kind::kRelease) {
           released_.insert(released_.end(), call.ids.begin(), call.ids.end());
@@ -89,6 +91,7 @@ class RentalBookTest : public testing::Test {
   }
 
   int64_t second_ = 0;
+  std::vector<PoolPrice> prices_;
   NoNotes notes_;
   RentalBook book_;
   std::vector<std::string> released_;
@@ -106,6 +109,41 @@ TEST_F(RentalBookTest, AMachineThatOneListLacksIsStillThere) {
   ASSERT_THAT(events_, SizeIs(1));
   EXPECT_EQ(events_[0].kind, RentalEvent::Kind::kLost);
   EXPECT_THAT(released_, ElementsAre("m-1")) << "should it be there all the same";
+}
+
+/// A price moves when the machine is half an hour old, and again later.
+TEST_F(RentalBookTest, WhatIsPaidNowAddsUpToTheCostWhereverPricesGo) {
+  const Pool pool = Options().pools.front();
+  constexpr int64_t kSecond = 1'000'000;
+  prices_ = {{pool, 0.36, 0}};
+  const Machine machine = Start();
+  double sum = book_.usd_per_hour(Now()) * 11 / 3600;  // while it began
+  EXPECT_EQ(book_.seat_usd_per_hour(Now()), (std::map<RentalSeat, double>{{Seat(), 0.36}}));
+  const auto pass = [&](int seconds) {
+    for (int i = 0; i < seconds; ++i) {
+      sum += book_.usd_per_hour(Now()) / 3600;
+      Pass(1, {machine});
+    }
+  };
+  pass(1800);
+  prices_.push_back({pool, 7.2, Now().unix_us});
+  pass(600);
+  EXPECT_DOUBLE_EQ(book_.usd_per_hour(Now()), 0.36) << "its hour has its price";
+  pass(1800);
+  EXPECT_DOUBLE_EQ(book_.usd_per_hour(Now()), 7.2);
+  EXPECT_DOUBLE_EQ(book_.seat_usd_per_hour(Now()).at(Seat()), 7.2);
+  prices_.push_back({pool, 0.72, Now().unix_us});
+  pass(3600);
+  EXPECT_DOUBLE_EQ(book_.usd_per_hour(Now()), 0.72);
+  EXPECT_NEAR(book_.usd(Now()), sum, 0.005) << "to the cent";
+  EXPECT_NEAR(
+      book_.usd(Now()),
+      0.36 + 7.2 +
+          0.72 * static_cast<double>(Now().unix_us - machine.started_us - 7200 * kSecond) /
+              (3600.0 * kSecond),
+      0.005);
+  book_.Drop(Seat(), true, Now());
+  EXPECT_THAT(book_.seat_usd_per_hour(Now()), IsEmpty());
 }
 
 /// Otherwise its cost would end with the list, and it would go on.

@@ -116,6 +116,19 @@ TEST(PriceHistoryTest, APriceCountsFromTheNextHourOfTheMachine) {
   EXPECT_DOUBLE_EQ(history.Cost(kSpot, 0, 100 * kSecond + 1), 101.0 / 3600);
 }
 
+TEST(PriceHistoryTest, WhatIsPaidNowIsThePriceOfTheHourUnderWay) {
+  constexpr int64_t kSecond = 1'000'000;
+  PriceHistory history;
+  EXPECT_FALSE(history.PaidAt(kSpot, 0, 0));
+  history.Add({kSpot, 1, 0});
+  history.Add({kSpot, 3, 1000 * kSecond});
+  EXPECT_EQ(*history.PaidAt(kSpot, 0, 3599 * kSecond), 1);
+  EXPECT_EQ(*history.PaidAt(kSpot, 0, 3600 * kSecond), 3);
+  EXPECT_EQ(*history.PaidAt(kSpot, 1001 * kSecond, 1001 * kSecond), 3);
+  EXPECT_EQ(*history.PaidAt(kSpot, 900 * kSecond, 4499 * kSecond), 1);
+  EXPECT_EQ(*history.PaidAt(kSpot, 900 * kSecond, 800 * kSecond), 1) << "clocks differ";
+}
+
 TEST(RentSettingsTest, AGroupHasTheTypesAndZonesThatItNames) {
   proto::RentConfig rent;
   rent.types = {"a", "b"};
