@@ -36,6 +36,9 @@ class RentedMachines {
   /// What is paid for each worker's machine now, in USD an hour.
   std::map<WorkerId, double> worker_usd_per_hour() const;
 
+  /// The worker that is to leave its machine now for one of another pool; none: all stay.
+  std::optional<provisioner::RentalMove> TakeMove() { return desk_->TakeMove(); }
+
   /// Prices of now of all that the job may rent, as far as the provider or the job tells them.
   std::vector<proto::MarketPrice> prices() const;
 

@@ -47,6 +47,8 @@ constexpr Duration kObserve = std::chrono::milliseconds(50);
 constexpr size_t kRowsPerTurn = 64;
 /// Children that do not leave by themselves when the job is over are killed after this.
 constexpr Duration kLeaveTime = std::chrono::seconds(5);
+/// To end a step and hand over, where nobody takes the machine back.
+constexpr uint32_t kMoveGraceMs = 30'000;
 /// Whoever kills the supervisor may be about to kill this process as well (pkill ps_coordinator):
 /// that is no request to stop, and psctl resume is to go on with the run.
 constexpr Duration kOrphanDelay = std::chrono::milliseconds(300);
@@ -453,6 +455,31 @@ void TrainRun::CheckBudget() {
     host_.Tell(proto::EventCode::kBudgetSpent, {{"why", why}});
     progress_.Say(why + "; ending");
     host_.RequestStop(why, false);  // an evaluation would cost what there is not
+    return;
+  }
+  LeavePool();
+}
+
+/// When a pool is left: the worker hands over, its machine goes back, another one is rented.
+void TrainRun::LeavePool() {
+  const std::optional<provisioner::RentalMove> move =
+      host_.is_stopping() ? std::nullopt : rented_->TakeMove();
+  if (!move) {
+    return;
+  }
+  proto::NoticeRequest notice;
+  notice.worker = WorkerId(move->seat.index);
+  notice.grace_ms = kMoveGraceMs;
+  const proto::Message answer = host_.Ask(notice);
+  if (std::holds_alternative<proto::NoticeReply>(answer)) {
+    const std::string why = fmt::format(
+        "worker {} leaves machine {} for one of another pool: {}",
+        move->seat.index,
+        move->machine,
+        move->why);
+    host_.Tell(
+        proto::EventCode::kPolicy, {{"why", why}, {"by", "launch.rent.leave_above"}}, move->others);
+    progress_.Say(why);
   }
 }
 

@@ -63,6 +63,7 @@ class TrainRun final {
   bool MayClose();
   void NoteRented();
   void CheckBudget();
+  void LeavePool();
   void TellOfMachinesLeft();
   [[noreturn]] void LeaveToAnother();
   void RescueModel();

@@ -117,6 +117,7 @@ RentalOptions RentalOptionsOf(
   options.tags[std::string(kOwnerTag)] = OwnerName();
   options.boot_max = std::chrono::seconds(rent.boot_s);
   options.idle_max = std::chrono::seconds(rent.idle_s);
+  options.leave_above = double{rent.leave_above};
   if (config.budget.usd > 0) {
     options.budget.usd = double{config.budget.usd};
   }

@@ -330,6 +330,10 @@ void RentalBook::LoseMachine(
     events_.push_back(std::move(event));
     Free(rental, time);
   }
+  if (is_revoked) {
+    watch_.NoteRevocation(rental->note.pool, time.now);
+    WatchPools(time);
+  }
   CloseBill(rental, why, time);
   GoBack(rental, time);
 }
@@ -365,6 +369,7 @@ void RentalBook::OnPrices(const RentalCall& call, const PriceReply& reply, Renta
   is_pricing_ = false;
   is_price_told_ = reply.end.ok();
   money_.OnPrices(reply, call.begun);
+  WatchPools(time);
   price_at_ = time.now + (reply.end.ok() ? kPricesEvery : kListSoon);
 }
 

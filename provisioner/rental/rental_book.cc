@@ -38,6 +38,7 @@ Result<RentalBook> RentalBook::Open(RentalOptions options, RentalNotes* notes, R
     // One that has ended is looked for as well: the provider may not have ended it yet.
     Rental rental;
     rental.note = note;
+    rental.wanted = note.pools;
     rental.machine.id = note.machine;
     rental.machine.pool = note.pool;
     rental.machine.started_us = note.started_us;
@@ -75,7 +76,7 @@ void RentalBook::Fail(const RentalSeat& seat, std::string why) {
 }
 
 /// The one that is ready first.
-RentalBook::Rental* RentalBook::FreeRental(const std::vector<Pool>& pools) {
+RentalBook::Rental* RentalBook::FreeRental(const std::vector<Pool>& pools, RentalTime time) {
   const auto fits = [&](const Pool& pool) { return std::ranges::find(pools, pool) != pools.end(); };
   Rental* best = nullptr;
   for (auto& [number, rental] : rentals_) {
@@ -84,7 +85,8 @@ RentalBook::Rental* RentalBook::FreeRental(const std::vector<Pool>& pools) {
     const RentalNote& note = rental.note;
     const bool is_fit =
         note.machine.empty() ? std::ranges::all_of(note.pools, fits) : fits(note.pool);
-    if (is_usable && is_fit && !rental.seat && (best == nullptr || rental.stage > best->stage)) {
+    if (is_usable && is_fit && !IsToLeave(rental, time) && !rental.seat &&
+        (best == nullptr || rental.stage > best->stage)) {
       best = &rental;
     }
   }
@@ -96,12 +98,13 @@ void RentalBook::Ask(const RentalSeat& seat, const std::vector<Pool>& pools, Ren
     Fail(seat, "the run is ending");
     return;
   }
-  Rental* const rental = FreeRental(pools);
+  Rental* const rental = FreeRental(pools, time);
   if (rental == nullptr) {
     RentFor(seat, pools, time);
     return;
   }
   rental->seat = seat;
+  rental->wanted = pools;
   if (rental->stage == Stage::kReady) {
     Give(rental, time);
   }
@@ -114,7 +117,8 @@ void RentalBook::RentFor(const RentalSeat& seat, const std::vector<Pool>& pools,
   }
   Rental rental;
   rental.note.number = next_number_;
-  rental.note.pools = memory_.Open(pools, time.now);
+  rental.note.pools = WithoutLeft(memory_.Open(pools, time.now));
+  rental.wanted = pools;
   if (rental.note.pools.empty()) {
     Fail(seat, memory_.WhyLeftOut(pools, time.now));
     return;
@@ -159,7 +163,9 @@ void RentalBook::Drop(const RentalSeat& seat, bool is_bad, RentalTime time) {
   Free(&rental, time);
   if (rental.stage == Stage::kAsked && !rental.is_sent) {
     rentals_.erase(it);
-  } else if (is_bad && (rental.stage == Stage::kReady || rental.stage == Stage::kBooting)) {
+  } else if (
+      (is_bad || IsToLeave(rental, time)) &&
+      (rental.stage == Stage::kReady || rental.stage == Stage::kBooting)) {
     GoBack(&rental, time);
   }
 }

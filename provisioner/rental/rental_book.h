@@ -9,6 +9,7 @@
 
 #include "provisioner/provider/provider.h"
 #include "provisioner/rental/pool_memory.h"
+#include "provisioner/rental/pool_watch.h"
 #include "provisioner/rental/rental_money.h"
 #include "provisioner/rental/rental_note.h"
 #include "ps/base/time.h"
@@ -44,6 +45,7 @@ struct RentalOptions {
   Duration unclear_max = std::chrono::minutes(5);
   size_t rents_max = 4;  // at a time
   RentalMoney::Limits budget;
+  double leave_above = 0;  // as PoolWatch
 };
 
 /// The two clocks: one for what to do, one for money.
@@ -86,6 +88,14 @@ struct RentalEvent {
   bool is_revoked = false;  // kLost: the provider took it back
 };
 
+/// A process is to leave its machine, since another pool is better; it gets one there.
+struct RentalMove {
+  RentalSeat seat;
+  std::string machine;
+  std::string why;     // for people
+  std::string others;  // pools that there are besides
+};
+
 /// Rents a machine for each process of a run that wants one, keeps it while it has a process, and
 /// gives all back. It decides, and calls nobody: TakeCalls says what the provider is to be asked,
 /// OnAnswer takes what it said, Tick lets time pass. So a simulation runs the same code.
@@ -116,6 +126,8 @@ class RentalBook {
   std::vector<RentalCall> TakeCalls(RentalTime time);
   void OnAnswer(const RentalCall& call, const RentalAnswer& answer, RentalTime time);
   std::vector<RentalEvent> TakeEvents();
+  /// Who is to move now, one at a time. Told again after a while if he stays.
+  std::optional<RentalMove> TakeMove(RentalTime time);
 
   /// After End: no machine of the run, and nothing that was made for them, is left, as far as the
   /// provider tells.
@@ -146,6 +158,7 @@ class RentalBook {
 
   struct Rental {
     RentalNote note;
+    std::vector<Pool> wanted;  // that its process may have; those of the note are some of them
     Stage stage = Stage::kAsked;
     std::optional<RentalSeat> seat;  // that has it, or waits for it
     Machine machine;
@@ -166,12 +179,15 @@ class RentalBook {
   };
 
   RentalBook(RentalOptions options, RentalNotes* notes)
-      : options_(std::move(options)), notes_(notes), money_(options_.budget, notes) {}
+      : options_(std::move(options)),
+        notes_(notes),
+        money_(options_.budget, notes),
+        watch_(options_.leave_above) {}
 
   RentRequest RequestOf(const RentalNote& note) const;
   void Fail(const RentalSeat& seat, std::string why);
   /// One without a seat whose machine is, or will be, of one of the pools.
-  Rental* FreeRental(const std::vector<Pool>& pools);
+  Rental* FreeRental(const std::vector<Pool>& pools, RentalTime time);
   void Give(Rental* rental, RentalTime time);
   void Free(Rental* rental, RentalTime time);
   void RentFor(const RentalSeat& seat, const std::vector<Pool>& pools, RentalTime time);
@@ -191,6 +207,9 @@ class RentalBook {
   void OnPrices(const RentalCall& call, const PriceReply& reply, RentalTime time);
   std::vector<Pool> PricedPools() const;
 
+  void WatchPools(RentalTime time);
+  std::vector<Pool> WithoutLeft(std::vector<Pool> pools) const;
+  bool IsToLeave(const Rental& rental, RentalTime time) const;
   void NoteOrigin(Rental* rental, const Machine& machine, RentalTime time);
   void HaveMachine(Rental* rental, const Machine& machine, RentalTime time);
   void GoBack(Rental* rental, RentalTime time);
@@ -212,6 +231,8 @@ class RentalBook {
   std::vector<RentalEvent> events_;
   PoolMemory memory_;
   RentalMoney money_;
+  PoolWatch watch_;
+  std::optional<TimePoint> moved_at_;
   std::string problem_;
   uint64_t next_number_ = 1;
   int64_t first_us_ = 0;  // the oldest machine's start

@@ -61,6 +61,8 @@ class RentalDesk final : public RentedHosts {
   Summary summary() const;
 
   /// As RentalBook.
+  std::optional<RentalMove> TakeMove() { return book_.TakeMove(Now()); }
+
   std::vector<PoolPrice> prices() const { return book_.prices(Now()); }
 
   /// Dollars an hour that are paid now for the machine of each seat that has one.

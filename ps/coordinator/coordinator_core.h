@@ -115,8 +115,11 @@ class CoordinatorCore {
       proto::Asker by, const proto::FleetDecision& decision, TimePoint now, proto::Outbox* out);
 
   /// Something of the run that the core does not know of by itself.
-  void Tell(proto::EventCode code, std::initializer_list<LogField> fields) {
-    parts_->job.events.Tell(code, fields);
+  void Tell(
+      proto::EventCode code,
+      std::initializer_list<LogField> fields,
+      const std::string& others = "") {
+    parts_->job.events.Tell(code, fields, others);
   }
 
   /// As Events::Stamp; after every event of the core, before TakeRows.

@@ -104,9 +104,12 @@ class CoordinatorHost final : private net::EndpointHandler, private proto::Fleet
   /// kUnavailable (another one is under way, or there is nothing to write yet).
   Result<uint64_t> CheckpointNow();
 
-  /// Something has happened that the owner knows of.
-  void Tell(proto::EventCode code, std::initializer_list<LogField> fields) {
-    core_->Tell(code, fields);
+  /// Something has happened that the owner knows of. `others`: what else could have been decided.
+  void Tell(
+      proto::EventCode code,
+      std::initializer_list<LogField> fields,
+      const std::string& others = "") {
+    core_->Tell(code, fields, others);
   }
 
   /// For the owner's signals and timers; they are called within Run.

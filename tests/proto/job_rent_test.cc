@@ -89,6 +89,13 @@ TEST(JobRentTest, GroupsNameTypesAndZonesThatAreRented) {
       HasSubstr("allowed: us-east-1a, us-east-1b"));
 }
 
+TEST(JobRentTest, APoolIsLeftForOneThatCostsLess) {
+  EXPECT_EQ(ErrorOf(kSmall, Rented({{"launch.rent.leave_above", "1.5"}})), "no error");
+  EXPECT_THAT(
+      ErrorOf(kSmall, Rented({{"launch.rent.leave_above", "0.5"}})),
+      HasSubstr("launch.rent.leave_above is 0.5: times the price of the cheapest other pool"));
+}
+
 TEST(JobRentTest, PricesOfTrafficNeedToKnowWhereBothEndsAre) {
   const proto::ConfigOverride price = {"traffic.zone_usd_per_gb", "0.02"};
   EXPECT_EQ(ErrorOf(kSmall, Rented({price, {"traffic.server_zone", "us-east-1a"}})), "no error");

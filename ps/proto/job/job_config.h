@@ -356,6 +356,7 @@ struct RentConfig {
   uint32_t watch_min = 15;
   uint32_t run_max_h = 168;
   float usd_per_hour = 0;  // where the provider does not tell; 0: not known
+  float leave_above = 0;   // times the price of the cheapest other pool; 0: never
   std::string project;
   std::string endpoint;  // empty: the provider's own
   RentHeadConfig head;

@@ -250,6 +250,7 @@ void VisitFields(C& c, V&& visit) {
   visit("watch_min", c.watch_min);
   visit("run_max_h", c.run_max_h);
   visit("usd_per_hour", c.usd_per_hour);
+  visit("leave_above", c.leave_above);
   visit("project", c.project);
   visit("endpoint", c.endpoint);
   visit("head", c.head);

@@ -149,6 +149,14 @@ Status CheckRent(const JobInFile& job) {
             rent.boot_s + rent.idle_s,
             (rent.boot_s + rent.idle_s + 59) / 60));
   }
+  if (rent.leave_above > 0 && rent.leave_above <= 1) {
+    return job.Error(
+        "launch.rent.leave_above",
+        fmt::format(
+            "launch.rent.leave_above is {}: times the price of the cheapest other pool; allowed: "
+            "above 1, for example 2, or 0 for never",
+            rent.leave_above));
+  }
   if (IsLoopback(config.run.listen) && rent.endpoint.empty()) {
     return job.Error(
         "launch.launcher",

@@ -111,6 +111,122 @@ TEST_F(RentalBookTest, AMachineThatOneListLacksIsStillThere) {
   EXPECT_THAT(released_, ElementsAre("m-1")) << "should it be there all the same";
 }
 
+/// Two pools; machines come from the first one that is asked for.
+class RentalMoveTest : public testing::Test {
+ protected:
+  static RentalOptions Options() {
+    RentalOptions options;
+    options.run = "run";
+    options.pools = {{"type", "a", true}, {"type", "b", true}};
+    options.leave_above = 2;
+    return options;
+  }
+
+  RentalMoveTest() : book_(*RentalBook::Open(Options(), &notes_, Now())) {}
+
+  RentalTime Now() const { return {TimePoint(std::chrono::seconds(second_)), second_ * 1'000'000}; }
+
+  static RentalSeat Seat(uint32_t index) {
+    return {proto::ProcessKind::kWorker, index, LaunchId(index + 1)};
+  }
+
+  void Pass(int seconds) {
+    for (int i = 0; i < seconds; i++) {
+      second_++;
+      book_.Tick(Now());
+      for (const RentalCall& call : book_.TakeCalls(Now())) {
+        RentalAnswer answer;
+        if (call.kind == RentalCall::Kind::kRent) {
+          Machine machine;
+          machine.id = "m-" + std::to_string(call.number);
+          machine.pool = call.request.pools.front();
+          machine.state = MachineState::kRunning;
+          machine.address = "1.2.3.4";
+          machine.tags = call.request.tags;
+          machine.started_us = Now().unix_us;
+          machines_[machine.id] = machine;
+          answer.rent.machine = machine;
+        }
+        for (const std::string& id : call.ids) {
+          machines_.at(id).state = MachineState::kGone;
+          machines_.at(id).ended_us = Now().unix_us;
+        }
+        for (const auto& [id, machine] : machines_) {
+          answer.list.machines.push_back(machine);
+        }
+        answer.prices.prices = prices_;
+        book_.OnAnswer(call, answer, Now());
+      }
+      book_.TakeEvents();
+    }
+  }
+
+  std::vector<std::string> Living() const {
+    std::vector<std::string> zones;
+    for (const auto& [id, machine] : machines_) {
+      if (machine.state == MachineState::kRunning) {
+        zones.push_back(machine.pool.zone);
+      }
+    }
+    return zones;
+  }
+
+  int64_t second_ = 0;
+  NoNotes notes_;
+  RentalBook book_;
+  std::vector<PoolPrice> prices_ = {{Options().pools[0], 0.5, 0}, {Options().pools[1], 1, 0}};
+  std::map<std::string, Machine> machines_;
+};
+
+TEST_F(RentalMoveTest, WorkersLeaveADearPoolOneAfterTheOther) {
+  for (uint32_t seat = 0; seat < 2; ++seat) {
+    book_.Ask(Seat(seat), Options().pools, Now());
+  }
+  Pass(60);
+  EXPECT_THAT(Living(), ElementsAre("a", "a"));
+  EXPECT_FALSE(book_.TakeMove(Now()).has_value());
+  prices_.push_back({Options().pools[0], 2.5, Now().unix_us});
+  Pass(400);
+  EXPECT_FALSE(book_.TakeMove(Now()).has_value()) << "the price may fall again";
+  Pass(600);
+  const std::optional<RentalMove> first = book_.TakeMove(Now());
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(first->seat, Seat(0));
+  EXPECT_EQ(first->machine, "m-1");
+  EXPECT_EQ(first->why, "type spot in a costs $2.50 an hour, 2.5 times the cheapest other pool");
+  EXPECT_EQ(first->others, "type spot in b for $1.00 an hour with 0 revocations in the last hour");
+  Pass(60);
+  EXPECT_FALSE(book_.TakeMove(Now()).has_value()) << "one at a time";
+
+  // Its worker hands over, and the one in its place asks for a machine.
+  book_.Ask(Seat(2), Options().pools, Now());
+  book_.Drop(Seat(0), false, Now());
+  Pass(120);
+  EXPECT_THAT(Living(), ElementsAre("a", "b")) << "m-1 went back at once, and m-3 is another's";
+  const std::optional<RentalMove> second = book_.TakeMove(Now());
+  ASSERT_TRUE(second.has_value());
+  EXPECT_EQ(second->seat, Seat(1));
+  book_.Ask(Seat(3), Options().pools, Now());
+  book_.Drop(Seat(1), false, Now());
+  Pass(120);
+  EXPECT_THAT(Living(), ElementsAre("b", "b"));
+  Pass(600);
+  EXPECT_FALSE(book_.TakeMove(Now()).has_value());
+}
+
+TEST_F(RentalMoveTest, WhoMayHaveNoOtherPoolStays) {
+  const std::vector<Pool> first = {Options().pools.front()};
+  book_.Ask(Seat(0), first, Now());
+  Pass(60);
+  prices_.push_back({Options().pools[0], 2.5, Now().unix_us});
+  Pass(1200);
+  EXPECT_FALSE(book_.TakeMove(Now()).has_value());
+  book_.Drop(Seat(0), false, Now());
+  book_.Ask(Seat(1), first, Now());
+  Pass(30);
+  EXPECT_THAT(Living(), ElementsAre("a")) << "the same machine";
+}
+
 /// A price moves when the machine is half an hour old, and again later.
 TEST_F(RentalBookTest, WhatIsPaidNowAddsUpToTheCostWhereverPricesGo) {
   const Pool pool = Options().pools.front();

@@ -14,6 +14,7 @@
 #include "provisioner/fleet/ssh_agent.h"
 #include "provisioner/rental/machine_script.h"
 #include "provisioner/rental/pool_memory.h"
+#include "provisioner/rental/pool_watch.h"
 #include "provisioner/rental/price_history.h"
 #include "provisioner/rental/rent_settings.h"
 #include "provisioner/rental/rental_note.h"
@@ -99,6 +100,70 @@ TEST(PoolMemoryTest, AQuotaIsNotAskedSoonAndARefusalNeverAgain) {
   EXPECT_THAT(memory.Open({kSpot, kOther}, now + std::chrono::minutes(29)), IsEmpty());
   EXPECT_THAT(memory.Open({kSpot, kOther}, now + std::chrono::minutes(30)), ElementsAre(kSpot));
   EXPECT_THAT(memory.WhyLeftOut({kOther}, now), HasSubstr("no such type (not asked again)"));
+}
+
+TEST(PoolWatchTest, ADearPoolIsLeftLateAndComesBackLater) {
+  PoolWatch watch(2);
+  TimePoint now{std::chrono::hours(1)};
+  const auto is_left_at = [&](double usd, int minutes) {
+    now += std::chrono::minutes(minutes);
+    watch.Look({{kSpot, usd}, {kOther, 1}}, now);
+    EXPECT_EQ(watch.LeaveOf(kOther), nullptr);
+    return watch.LeaveOf(kSpot) != nullptr;
+  };
+  EXPECT_FALSE(is_left_at(2.1, 0));
+  EXPECT_FALSE(is_left_at(2.1, 9)) << "it may be a moment";
+  EXPECT_FALSE(is_left_at(2, 1)) << "it was one";
+  EXPECT_FALSE(is_left_at(2.1, 1));
+  EXPECT_TRUE(is_left_at(3, 10));
+  EXPECT_EQ(
+      watch.LeaveOf(kSpot)->why,
+      "a spot in zone-1 costs $3.00 an hour, 3.0 times the cheapest other pool");
+  EXPECT_EQ(
+      watch.LeaveOf(kSpot)->others,
+      "a spot in zone-2 for $1.00 an hour with 0 revocations in the last hour");
+  EXPECT_TRUE(is_left_at(1.6, 60)) << "not cheap enough yet";
+  EXPECT_FALSE(is_left_at(1.5, 1));
+  EXPECT_FALSE(is_left_at(1.9, 60));
+}
+
+TEST(PoolWatchTest, APoolThatTakesMuchBackIsLeftUntilItHasNotForAnHour) {
+  PoolWatch watch(2);
+  TimePoint now{std::chrono::hours(1)};
+  const auto is_left = [&] {
+    watch.Look({{kSpot, 1}, {kOther, 1}}, now);
+    return watch.LeaveOf(kSpot) != nullptr;
+  };
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(is_left());
+    watch.NoteRevocation(kSpot, now);
+    watch.NoteRevocation(kOther, now);
+    now += std::chrono::minutes(10);
+  }
+  EXPECT_FALSE(is_left()) << "the other one is no better";
+  for (int i = 0; i < 3; ++i) {
+    watch.NoteRevocation(kSpot, now);
+  }
+  EXPECT_TRUE(is_left());
+  EXPECT_THAT(watch.LeaveOf(kSpot)->why, HasSubstr("has taken 6 machines back in the last hour"));
+  now += std::chrono::minutes(59);
+  EXPECT_TRUE(is_left());
+  now += std::chrono::minutes(1);
+  EXPECT_FALSE(is_left());
+}
+
+TEST(PoolWatchTest, TheLastPoolAndWhatNobodyAskedForAreNotLeft) {
+  PoolWatch alone(2);
+  PoolWatch off(0);
+  for (int minutes = 0; minutes < 60; minutes += 5) {
+    const TimePoint now{std::chrono::minutes(60 + minutes)};
+    alone.NoteRevocation(kSpot, now);
+    off.NoteRevocation(kSpot, now);
+    alone.Look({{kSpot, 9}}, now);
+    off.Look({{kSpot, 9}, {kOther, 1}}, now);
+  }
+  EXPECT_EQ(alone.LeaveOf(kSpot), nullptr);
+  EXPECT_EQ(off.LeaveOf(kSpot), nullptr);
 }
 
 TEST(PriceHistoryTest, APriceCountsFromTheNextHourOfTheMachine) {

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <deque>
+#include <map>
+#include <string>
+
+#include "provisioner/provider/provider.h"
+#include "ps/base/time.h"
+
+namespace ps::provisioner {
+
+/// Which pools a run is to leave: their machines cost far more than those of another pool, or are
+/// taken back far more often. It leaves late and comes back later, so that a price that swings
+/// moves nobody. Pure.
+class PoolWatch {
+ public:
+  /// So long a price has to be too high.
+  static constexpr Duration kPatience = std::chrono::minutes(10);
+  /// Revocations are counted for so long.
+  static constexpr Duration kCounted = std::chrono::hours(1);
+  /// So many in that time are too many, where another pool has half of them at most.
+  static constexpr size_t kRevocationsMax = 3;
+
+  /// A pool is too dear above `factor` times the price of the cheapest pool that is not left, and
+  /// dear no more half way back to it: at (1 + factor) / 2. 0: nothing is ever left.
+  explicit PoolWatch(double factor) : factor_(factor) {}
+
+  void NoteRevocation(const Pool& pool, TimePoint now);
+  /// `prices`: USD an hour of now, of the pools that can be had and of those that are in use.
+  void Look(const std::map<Pool, double>& prices, TimePoint now);
+
+  struct Leave {
+    bool is_dear = false;
+    bool is_unsteady = false;
+    std::string why;     // for people
+    std::string others;  // pools that there are besides, with what they cost
+  };
+
+  /// Null: it is a pool like others.
+  const Leave* LeaveOf(const Pool& pool) const;
+
+ private:
+  size_t RevocationsOf(const Pool& pool) const;
+  void LookAt(const Pool& pool, double usd, const std::map<Pool, double>& prices, TimePoint now);
+
+  const double factor_;
+  std::map<Pool, std::deque<TimePoint>> revocations_;  // within kCounted
+  std::map<Pool, TimePoint> dear_since_;
+  std::map<Pool, Leave> left_;
+};
+
+}  // namespace ps::provisioner

@@ -1,0 +1,70 @@
+// How a RentalBook leaves pools that PoolWatch says are to be left.
+
+#include <algorithm>
+
+#include "provisioner/rental/rental_book.h"
+
+namespace ps::provisioner {
+namespace {
+
+/// Between two machines that are left, so that a fleet does not stand still for a price.
+constexpr Duration kMoveEvery = std::chrono::minutes(2);
+
+}  // namespace
+
+void RentalBook::WatchPools(RentalTime time) {
+  std::map<Pool, double> prices;
+  const auto add = [&](const Pool& pool) {
+    if (const std::optional<double> usd = money_.PriceOf(pool, time.unix_us)) {
+      prices[pool] = *usd;
+    }
+  };
+  for (const Pool& pool : memory_.Open(options_.pools, time.now)) {
+    add(pool);
+  }
+  for (const auto& [number, rental] : rentals_) {
+    if (!rental.note.machine.empty() && rental.note.ended_us == 0) {
+      add(rental.note.pool);
+    }
+  }
+  watch_.Look(prices, time.now);
+}
+
+/// All of them, where the others would be none.
+std::vector<Pool> RentalBook::WithoutLeft(std::vector<Pool> pools) const {
+  const auto is_left = [this](const Pool& pool) { return watch_.LeaveOf(pool) != nullptr; };
+  if (!std::ranges::all_of(pools, is_left)) {
+    std::erase_if(pools, is_left);
+  }
+  return pools;
+}
+
+/// Its pool is left, and whoever has it may have a machine of another one.
+bool RentalBook::IsToLeave(const Rental& rental, RentalTime time) const {
+  if (rental.note.machine.empty() || watch_.LeaveOf(rental.note.pool) == nullptr) {
+    return false;
+  }
+  return std::ranges::any_of(memory_.Open(rental.wanted, time.now), [this](const Pool& pool) {
+    return watch_.LeaveOf(pool) == nullptr;
+  });
+}
+
+std::optional<RentalMove> RentalBook::TakeMove(RentalTime time) {
+  const bool is_waiting = std::ranges::any_of(rentals_, [](const auto& entry) {
+    const Rental& rental = entry.second;
+    return rental.seat && (rental.stage == Stage::kAsked || rental.stage == Stage::kBooting);
+  });
+  if (is_ending_ || is_waiting || (moved_at_ && time.now - *moved_at_ < kMoveEvery)) {
+    return std::nullopt;
+  }
+  for (const auto& [number, rental] : rentals_) {
+    if (rental.stage == Stage::kReady && rental.seat && IsToLeave(rental, time)) {
+      moved_at_ = time.now;
+      const PoolWatch::Leave& leave = *watch_.LeaveOf(rental.note.pool);
+      return RentalMove{*rental.seat, rental.machine.id, leave.why, leave.others};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace ps::provisioner
