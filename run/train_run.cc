@@ -19,6 +19,7 @@
 #include "ps/base/host_port.h"
 #include "ps/base/text.h"
 #include "ps/net/addresses.h"
+#include "ps/proto/job/launcher_name.h"
 #include "ps/proto/job/task.h"
 #include "run/directory/files.h"
 #include "run/directory/model_export.h"
@@ -144,7 +145,8 @@ TrainRun::TrainRun(
           parts_.model.tensors,
           provisioner::RunProfiler::SeatsOf(config_),
           config_.train,
-          config_.exchange) {}
+          config_.exchange),
+      starts_(std::string(proto::LauncherName(config_.launch.launcher))) {}
 
 Status TrainRun::Prepare() {
   PS_TRY(provisioner::CheckPrograms(ProgramDirectory(), config_));
@@ -175,6 +177,7 @@ Status TrainRun::Prepare() {
   fleet.tell = [this](proto::EventCode code, std::initializer_list<LogField> fields) {
     host_.Tell(code, fields);
   };
+  fleet.on_start = [this](const proto::WorkerStart& start) { starts_.Begin(start); };
   if (const proto::WorkerConfig& worker = config_.worker; !worker.program.empty()) {
     fleet.worker_flags = {
         "--program", worker::PrintWords(worker.program), "--directory", worker.directory};
@@ -517,6 +520,9 @@ void TrainRun::OnEnd(const proto::ProcessEnd& end) {
     const std::string& last = end.last_words;
     progress_.Say(who + " " + Printable(end.description) + (last.empty() ? "" : before + last));
   }
+  if (end.kind == proto::ProcessKind::kWorker) {
+    starts_.End(end.launch);
+  }
   host_.OnProcessExited(end);
 }
 
@@ -559,6 +565,7 @@ void TrainRun::Observe() {
   }
   const proto::JobStatus status = host_.StatusNow();
   profiler_.Observe(status);
+  starts_.Look(host_.core().state().membership.members, status.state, Now());
   if (status.state == proto::RunState::kTraining) {
     training_to_ = ReadProcessorTime();
     if (training_from_.total == 0) {
@@ -584,6 +591,7 @@ proto::JobProfile TrainRun::Profile() const {
   profile.training_fingerprint = provisioner::TrainingFingerprint(config_);
   const bool is_overlapping = config_.train.overlap && config_.train.mode == proto::Mode::kAsync;
   profile.overlap = is_overlapping ? 1 : 0;
+  profile.starts = starts_.Starts();
   for (proto::FleetSample& fleet : profile.fleets) {
     fleet.server_hosts = static_cast<int>(config_.servers.count);
     fleet.server_bytes_per_s = double{config_.servers.link_mbit_per_s} * 1e6 / 8;

@@ -8,6 +8,7 @@
 #include "provisioner/fleet/launcher.h"
 #include "provisioner/profile/plan_run.h"
 #include "provisioner/profile/run_profiler.h"
+#include "provisioner/profile/start_meter.h"
 #include "ps/base/logger.h"
 #include "ps/coordinator/coordinator_host.h"
 #include "run/directory/event_log.h"
@@ -103,6 +104,7 @@ class TrainRun final {
   ProgressPrinter progress_;
   RunEvents events_;
   provisioner::RunProfiler profiler_;
+  provisioner::StartMeter starts_;
   ProcessorTime training_from_;
   ProcessorTime training_to_;
   proto::JobStatus final_status_;

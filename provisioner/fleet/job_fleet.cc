@@ -111,6 +111,7 @@ void JobFleet::StartWorker(WorkerId seat, LaunchId launch, const proto::WorkerGr
   LaunchSpec spec = SpecOf(ProcessKind::kWorker, seat.value, launch);
   std::vector<std::string> arguments = WorkerArguments(options_, seat, group);
   if (KindOf(ProcessKind::kWorker) == nullptr) {
+    TellStart(launch, group.type, group.zones.empty() ? "" : group.zones.front());
     Start(std::move(spec), std::move(arguments), double{group.cpu_share});
   } else {
     StartWorkerElsewhere(std::move(spec), group, std::move(arguments));
@@ -269,7 +270,15 @@ void JobFleet::StartWorkerElsewhere(
     full_zones_.erase(process.zone);
     process.host = std::move(taken).value();
   }
+  TellStart(spec.launch, group.type, process.zone);
   StartAgent(std::move(spec), std::move(process), std::move(arguments));
+}
+
+void JobFleet::TellStart(LaunchId launch, const std::string& type, const std::string& zone) const {
+  if (options_.on_start != nullptr) {
+    options_.on_start(
+        {.launch = launch, .type = type, .zone = zone, .asked = options_.time->Now()});
+  }
 }
 
 /// What runs elsewhere writes its log to stderr, which the agent or the batch system brings to the

@@ -93,6 +93,9 @@ class JobFleet final : public proto::FleetActions {
   void OnLostMachine(const RentalEvent& event);
   void StartWorkerElsewhere(
       LaunchSpec spec, const proto::WorkerGroup& group, std::vector<std::string> arguments);
+  /// A worker is ordered now, and has its place.
+  void TellStart(LaunchId launch, const std::string& type, const std::string& zone) const;
+  void TellRentedStart(const RentalEvent& event) const;
   void StartAgent(LaunchSpec spec, RemoteProcess process, std::vector<std::string> arguments);
   void Launch(LaunchSpec spec, const std::string& host, const std::string& zone);
   void Tell(proto::EventCode code, std::initializer_list<LogField> fields) const;

@@ -52,6 +52,7 @@ void JobFleet::OnMachine(const RentalEvent& event) {
       {{"worker", event.seat.index},
        {"machine", event.machine.id},
        {"pool", PoolText(event.machine.pool)}});
+  TellRentedStart(event);
   const proto::RentConfig& rent = options_.launch.rent;
   RemoteProcess process;
   process.host = rent.user + "@" +
@@ -63,6 +64,18 @@ void JobFleet::OnMachine(const RentalEvent& event) {
       SpecOf(event.seat.kind, event.seat.index, event.seat.launch),
       std::move(process),
       std::move(worker.arguments));
+}
+
+/// A machine that another worker had before, or was rented for, says nothing of how long one takes.
+void JobFleet::TellRentedStart(const RentalEvent& event) const {
+  if (options_.on_start != nullptr && event.asked_at) {
+    options_.on_start(
+        {.launch = event.seat.launch,
+         .type = event.machine.pool.type,
+         .zone = event.machine.pool.zone,
+         .asked = *event.asked_at,
+         .machine_up = options_.time->Now()});
+  }
 }
 
 /// Another zone may do better.

@@ -14,6 +14,7 @@
 #include "ps/proto/fleet_actions.h"
 #include "ps/proto/job/job_config.h"
 #include "ps/proto/state/launch_journal.h"
+#include "ps/proto/worker_start.h"
 
 namespace ps::provisioner {
 
@@ -41,6 +42,9 @@ struct FleetOptions {
   const TimeSource* time = &SystemTime();
   /// Tells what people of the run are to know. Null: it is in the fleet's log alone.
   std::function<void(proto::EventCode code, std::initializer_list<LogField> fields)> tell = nullptr;
+  /// Hears of each worker that is about to be started, but for one on a machine that was there
+  /// before it was ordered.
+  std::function<void(const proto::WorkerStart& start)> on_start = nullptr;
 };
 
 /// The command line of a server, and of a worker, as far as it depends on the job. Elsewhere a

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "provisioner/profile/start_times.h"
 #include "ps/base/text.h"
 
 namespace ps::provisioner {
@@ -20,6 +21,9 @@ constexpr int kSpeedsPerFleet = 10;
 /// Limits over all kinds, for profiles with ever new fleets.
 constexpr size_t kFleetsMax = 500;
 constexpr size_t kLossesMax = 50000;
+/// Starts of each type of machine in a zone with each launcher, and of all.
+constexpr int kStartsPerKind = 50;
+constexpr size_t kStartsMax = 2000;
 
 /// Keeps the newest `per_kind` items of each kind, and `most` of all.
 template <typename Item, typename KindOf>
@@ -41,6 +45,13 @@ void KeepNewestFleets(std::vector<proto::FleetSample>* fleets) {
     return std::tuple(fleet.workers, fleet.server_hosts, fleet.server_bytes_per_s);
   };
   KeepNewest(kSpeedsPerFleet, kFleetsMax, kind_of, fleets);
+}
+
+void KeepNewestStarts(std::vector<proto::StartSample>* starts) {
+  const auto kind_of = [](const proto::StartSample& start) {
+    return std::tuple(start.instance_type, start.zone, start.launcher);
+  };
+  KeepNewest(kStartsPerKind, kStartsMax, kind_of, starts);
 }
 
 void KeepNewestCurves(std::vector<proto::LossSample>* losses) {
@@ -190,6 +201,8 @@ proto::JobProfile MergeProfiles(const proto::JobProfile& older, const proto::Job
     merged.losses.insert(merged.losses.end(), newer.losses.begin(), newer.losses.end());
     MergePenalties(newer.penalties, &merged);
   }
+  merged.starts.insert(merged.starts.end(), newer.starts.begin(), newer.starts.end());
+  KeepNewestStarts(&merged.starts);
   KeepNewestFleets(&merged.fleets);
   KeepNewestCurves(&merged.losses);
   return merged;
@@ -229,6 +242,10 @@ Refinement RefinementBy(
   } else {
     const auto workers = static_cast<uint64_t>(part.losses.front().workers);
     refinement.learnt.push_back("a loss curve of " + Plural(workers, "worker"));
+  }
+  part.starts = StartsElsewhere(told.starts);  // no plan is made with others
+  if (!part.starts.empty()) {
+    refinement.learnt.push_back("the start of " + Plural(part.starts.size(), "worker"));
   }
   return refinement;
 }

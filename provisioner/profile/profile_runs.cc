@@ -229,6 +229,7 @@ std::vector<LossAt> LossesBySamples(const proto::JobProfile& told) {
 void AddProfileRun(
     const ProfileRun& run, const proto::JobProfile& told, proto::JobProfile* profile) {
   proto::JobProfile part = told;
+  part.starts.clear();  // of processes of this machine
   if (!run.tells_bandwidth) {
     part.request_bytes_per_s = 0;
   }

@@ -144,11 +144,13 @@ void RentalBook::Give(Rental* rental, RentalTime time) {
   event.kind = RentalEvent::Kind::kReady;
   event.seat = seat;
   event.machine = rental->machine;
+  event.asked_at = rental->asked_at;
   events_.push_back(std::move(event));
 }
 
 void RentalBook::Free(Rental* rental, RentalTime time) {
   rental->seat.reset();
+  rental->asked_at.reset();
   rental->free_at = time.now;
 }
 
@@ -274,6 +276,9 @@ void RentalBook::TakeRents(RentalTime time, std::vector<RentalCall>* calls) {
         refused.push_back(number);
         continue;
       }
+    }
+    if (!rental.is_sent && rental.seat) {
+      rental.asked_at = time.now;
     }
     rental.is_sent = rental.is_asking = true;
     rents_++;

@@ -86,6 +86,9 @@ struct RentalEvent {
   Machine machine;          // kReady, kLost
   std::string why;          // kFailed, kLost: for people
   bool is_revoked = false;  // kLost: the provider took it back
+  // kReady: when the provider was asked for the machine; none: that was not for this seat, or
+  // another book has asked.
+  std::optional<TimePoint> asked_at = {};
 };
 
 /// A process is to leave its machine, since another pool is better; it gets one there.
@@ -173,6 +176,7 @@ class RentalBook {
     Duration wait{};                      // kAsked: the last one before another attempt
     bool is_asking = false;               // a call is under way
     bool is_sent = false;                 // some call was made: there may be a machine
+    std::optional<TimePoint> asked_at;    // that first call, while the seat that it was for has it
     bool was_unclear = false;
     bool is_releasing = false;
     bool is_released = false;  // the provider has said so

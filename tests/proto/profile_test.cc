@@ -39,6 +39,8 @@ JobProfile SampleProfile() {
       {8, "", "", "async", 1.1, 64000},
       {8, "", "", "bsp", 1.05, 64000},
       {8, "int8", "bf16", "async", 1.15, 64000}};
+  profile.starts = {
+      {"g4dn.xlarge", "us-east-1a", "ec2", 41.5, 80, 94}, {"local", "", "local", 0, 0.2, 0}};
   return profile;
 }
 
@@ -83,6 +85,7 @@ TEST(ProfileTest, EveryMemberIsAField) {
       FleetFactor,
       CurveFit,
       ExchangePenalty,
+      StartSample,
       JobProfile>();
 }
 
@@ -143,6 +146,15 @@ TEST(ProfileTest, CurvesHaveAsManyFactorsAsLosses) {
   profile = SampleProfile();
   profile.curves.fleets[1].by_loss.pop_back();
   EXPECT_THAT(ErrorOf(profile), HasSubstr("curves.fleets[1].by_loss has 1 values; allowed: 2,"));
+}
+
+TEST(ProfileTest, StartsHaveToBePossible) {
+  JobProfile profile = SampleProfile();
+  profile.starts[0].step_s = -1;
+  EXPECT_THAT(ErrorOf(profile), HasSubstr("starts[0].step_s is -1; allowed: "));
+  profile = SampleProfile();
+  profile.starts[1].launcher = "by hand";
+  EXPECT_THAT(ErrorOf(profile), HasSubstr("starts[1].launcher"));
 }
 
 }  // namespace

@@ -169,6 +169,16 @@ void VisitFields(C& c, V&& visit) {
   visit("measured", c.measured);
 }
 
+template <MaybeConst<StartSample> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("instance_type", c.instance_type);
+  visit("zone", c.zone);
+  visit("launcher", c.launcher);
+  visit("machine_s", c.machine_s);
+  visit("join_s", c.join_s);
+  visit("step_s", c.step_s);
+}
+
 template <MaybeConst<JobProfile> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("job", c.job);
@@ -192,6 +202,7 @@ void VisitFields(C& c, V&& visit) {
   visit("loss", c.loss);
   visit("curves", c.curves);
   visit("penalties", c.penalties);
+  visit("starts", c.starts);
 }
 
 template <MaybeConst<PlanWorkers> C, typename V>

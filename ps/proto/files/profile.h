@@ -142,6 +142,18 @@ struct ExchangePenalty {
   friend bool operator==(const ExchangePenalty&, const ExchangePenalty&) = default;
 };
 
+/// How long one worker took to come, in seconds from its order, or from asking for its machine.
+struct StartSample {
+  std::string instance_type;
+  std::string zone = {};      // empty: not known
+  std::string launcher = {};  // as LauncherName
+  double machine_s = 0;       // until its machine was known to run; 0: not known
+  double join_s = 0;          // until it had joined
+  double step_s = 0;          // until its first step counted; 0: none did, or it is not known
+
+  friend bool operator==(const StartSample&, const StartSample&) = default;
+};
+
 struct JobProfile {
   std::string job;                   // its name
   std::string model_fingerprint;     // of the model's tensors: a profile is of one model only
@@ -164,6 +176,7 @@ struct JobProfile {
   LossFit loss;
   CurveFit curves;
   std::vector<ExchangePenalty> penalties;
+  std::vector<StartSample> starts;  // the newest last
 
   /// The first of that type; null when there is none.
   const WorkerProfile* Find(std::string_view instance_type) const;

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "ps/proto/job/job_fields.h"
+#include "ps/proto/job/launcher_name.h"
 
 namespace ps::proto {
 namespace {
@@ -62,9 +63,6 @@ constexpr auto kHarmless = std::to_array<std::string_view>({
     "servers.kubernetes.gpu_resource",
 });
 
-constexpr std::array<std::string_view, 6> kLauncherNames = {
-    "local", "ssh", "slurm", "kubernetes", "ec2", "gce"};
-
 /// "a[3].b" is "a.b".
 std::string WithoutIndices(std::string_view path) {
   std::string plain;
@@ -88,7 +86,7 @@ class Collector {
       Add(path, value);
     } else if constexpr (std::is_same_v<T, LauncherKind>) {
       if (value != LauncherKind::kLocal) {
-        Add(path, kLauncherNames.at(static_cast<size_t>(value)));
+        Add(path, LauncherName(value));
       }
     } else if constexpr (IsVector<T>::value) {
       for (size_t i = 0; i < value.size(); ++i) {

@@ -508,6 +508,37 @@ TEST_F(JobFleetTest, AWorkerIsStartedInItsZone) {
   EXPECT_FALSE(full[0].is_place) << "no host was asked";
 }
 
+TEST_F(JobFleetTest, AStartIsToldWhenItIsOrderedIfThereIsAPlace) {
+  ManualTime time;
+  time.now += std::chrono::seconds(7);
+  std::vector<proto::WorkerStart> starts;
+  JobFleet::Options options = options_;
+  options.time = &time;
+  options.on_start = [&](const proto::WorkerStart& start) { starts.push_back(start); };
+  options.launch.launcher = proto::LauncherKind::kSsh;
+  options.launch.hosts = {{"h1", 1, "a"}, {"h2", 1, "b"}};
+  Make(options);
+  proto::WorkerGroup group;
+  group.type = "g4dn.xlarge";
+  group.zones = {"b"};
+  StartWorker(WorkerId(0), group);
+  StartWorker(WorkerId(1), group);
+  ASSERT_EQ(starts.size(), 1U) << "zone b is full";
+  EXPECT_EQ(starts[0].launch, LaunchId(1));
+  EXPECT_EQ(starts[0].type, "g4dn.xlarge");
+  EXPECT_EQ(starts[0].zone, "b");
+  EXPECT_EQ(starts[0].asked, time.now);
+  EXPECT_FALSE(starts[0].machine_up.has_value());
+
+  options.launch.launcher = proto::LauncherKind::kLocal;
+  Make(options);
+  StartWorker(WorkerId(0), {});
+  ASSERT_EQ(starts.size(), 2U);
+  EXPECT_EQ(starts[1].type, "local");
+  fleet_->Adopt(std::vector<proto::LaunchRecord>{{ProcessKind::kWorker, 3, LaunchId(9), 77, 5}});
+  EXPECT_EQ(starts.size(), 2U) << "nobody knows since when it is there";
+}
+
 TEST_F(JobFleetTest, AHostThatTakesNobodyIsNoFailureOfTheWorkerAndIsLeftOut) {
   JobFleet::Options options = options_;
   options.launch.launcher = proto::LauncherKind::kSsh;

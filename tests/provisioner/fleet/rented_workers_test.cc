@@ -3,7 +3,12 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "ps/proto/worker_start.h"
 #include "tests/provisioner/fleet/scripted_fleet.h"
 
 namespace ps::provisioner {
@@ -27,8 +32,13 @@ class ScriptedHosts final : public RentedHosts {
 
   std::vector<RentalEvent> TakeEvents() override { return std::exchange(events, {}); }
 
-  void Tell(RentalEvent::Kind kind, const RentalSeat& seat, const std::string& why = "") {
+  void Tell(
+      RentalEvent::Kind kind,
+      const RentalSeat& seat,
+      const std::string& why = "",
+      std::optional<TimePoint> asked_at = {}) {
     RentalEvent event;
+    event.asked_at = asked_at;
     event.kind = kind;
     event.seat = seat;
     event.why = why;
@@ -171,6 +181,31 @@ TEST_F(RentedWorkersTest, ASuccessorSaysWhichProcessesStillRun) {
       {proto::ProcessKind::kWorker, 3, LaunchId(9), 77, 5},
       {proto::ProcessKind::kWorker, 4, LaunchId(8), 78, 0}});
   EXPECT_THAT(hosts_.adopted, ElementsAre(Seat(3, 9)));
+}
+
+TEST_F(RentedWorkersTest, AStartIsToldWithItsMachineUnlessThatWasThereBefore) {
+  std::vector<proto::WorkerStart> starts;
+  JobFleet::Options options = options_;
+  options.on_start = [&](const proto::WorkerStart& start) { starts.push_back(start); };
+  Make(options);
+  StartWorker(WorkerId(0), {});
+  EXPECT_THAT(starts, IsEmpty()) << "there is no machine yet";
+  const TimePoint asked = options_.time->Now() - std::chrono::seconds(30);
+  hosts_.Tell(RentalEvent::Kind::kReady, Seat(0, 1), "", asked);
+  fleet_->TakeEnds();
+  ASSERT_EQ(starts.size(), 1U);
+  EXPECT_EQ(starts[0].launch, LaunchId(1));
+  EXPECT_EQ(starts[0].type, "g4dn.xlarge");
+  EXPECT_EQ(starts[0].zone, "zone-a");
+  EXPECT_EQ(starts[0].asked, asked);
+  ASSERT_TRUE(starts[0].machine_up.has_value());
+  EXPECT_GE(*starts[0].machine_up - asked, std::chrono::seconds(30));
+
+  StartWorker(WorkerId(1), {});
+  hosts_.Tell(RentalEvent::Kind::kReady, Seat(1, 2));
+  fleet_->TakeEnds();
+  EXPECT_EQ(launcher_.started.size(), 2U);
+  EXPECT_EQ(starts.size(), 1U);
 }
 
 }  // namespace

@@ -166,5 +166,33 @@ TEST(RefinementTest, AGlanceTellsNoSpeedAndAShortCurveNoLosses) {
   EXPECT_THAT(refinement.left_out, ElementsAre("speeds, since watched too briefly"));
 }
 
+TEST(MergeProfilesTest, TheNewestStartsOfEachKindAreKept) {
+  proto::JobProfile all;
+  proto::JobProfile rare;
+  rare.starts = {{.instance_type = "a", .zone = "z", .launcher = "gce", .step_s = 1}};
+  all = MergeProfiles(all, rare);
+  proto::JobProfile other = rare;
+  other.local_steps = 8;  // a start is none of exchanges
+  other.starts = {{.instance_type = "a", .launcher = "ec2", .step_s = 1}};
+  for (int day = 1; day <= 80; ++day) {
+    other.starts[0].step_s = day;
+    all = MergeProfiles(all, other);
+  }
+  ASSERT_EQ(all.starts.size(), 51U);
+  EXPECT_EQ(all.starts.front(), rare.starts[0]);
+  EXPECT_EQ(all.starts[1].step_s, 31);
+  EXPECT_EQ(all.starts.back().step_s, 80);
+}
+
+TEST(RefinementTest, StartsElsewhereAreLearntWhateverTheMachineDoes) {
+  proto::JobProfile told = Told(0.12);
+  told.starts = {
+      {.instance_type = "a", .launcher = "ec2", .step_s = 90},
+      {.instance_type = "local", .launcher = "local", .step_s = 1}};
+  const Refinement refinement = RefinementBy(Known(), told, kCrowded);
+  EXPECT_EQ(refinement.part.starts, std::vector{told.starts[0]});
+  EXPECT_THAT(refinement.learnt, testing::Contains("the start of 1 worker"));
+}
+
 }  // namespace
 }  // namespace ps::provisioner

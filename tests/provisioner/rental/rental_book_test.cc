@@ -361,5 +361,42 @@ TEST_F(RentalBookTest, WhatCarriesTheRunsTagAndIsNotKnownIsEnded) {
   EXPECT_THAT(released_, testing::Not(testing::Contains("m-1")));
 }
 
+/// What a start takes is measured from there.
+TEST_F(RentalBookTest, AMachineComesWithTheTimeAtWhichItWasAskedForIfThatWasForThisSeat) {
+  second_ = 100;
+  book_.Ask(Seat(), Options().pools, Now());
+  Pass(1, {});
+  const TimePoint asked = Now().now;
+  const Machine machine = Machine1();
+  Pass(40, {});
+  Pass(10, {machine});
+  ASSERT_THAT(events_, SizeIs(1));
+  EXPECT_EQ(events_[0].kind, RentalEvent::Kind::kReady);
+  EXPECT_EQ(events_[0].asked_at, asked);
+  // Another worker gets it at once, and boots nothing.
+  events_.clear();
+  book_.Drop(Seat(), false, Now());
+  const RentalSeat next = {proto::ProcessKind::kWorker, 0, LaunchId(2)};
+  book_.Ask(next, Options().pools, Now());
+  Pass(1, {machine});
+  ASSERT_THAT(events_, SizeIs(1));
+  EXPECT_EQ(events_[0].seat, next);
+  EXPECT_EQ(events_[0].asked_at, std::nullopt);
+}
+
+/// It may have been asked for by the worker before, or be half booted.
+TEST_F(RentalBookTest, OneThatWasOnItsWayForAnotherSeatComesWithoutThatTime) {
+  book_.Ask(Seat(), Options().pools, Now());
+  Pass(1, {});
+  const Machine machine = Machine1();
+  Pass(20, {});
+  book_.Drop(Seat(), false, Now());
+  book_.Ask({proto::ProcessKind::kWorker, 0, LaunchId(2)}, Options().pools, Now());
+  Pass(10, {machine});
+  ASSERT_THAT(events_, SizeIs(1));
+  EXPECT_EQ(events_[0].kind, RentalEvent::Kind::kReady);
+  EXPECT_EQ(events_[0].asked_at, std::nullopt);
+}
+
 }  // namespace
 }  // namespace ps::provisioner

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <random>
@@ -346,6 +348,21 @@ class World {
     }
   }
 
+  /// What a start takes is measured from there: the machine was made for this seat, after it asked.
+  void CheckAsked(const RentalEvent& event, const Seat& seat) {
+    if (!event.asked_at) {
+      return;
+    }
+    const TimePoint asked = TimePoint(std::chrono::microseconds(seat.asked_us));
+    const int64_t since_us =
+        std::chrono::duration_cast<std::chrono::microseconds>(event.asked_at->time_since_epoch())
+            .count();
+    if (*event.asked_at < asked || *event.asked_at > Time().now ||
+        event.machine.started_us < kEpochUs + since_us) {
+      Violate("a machine that was not asked for when the book says so");
+    }
+  }
+
   void OnEvent(const RentalEvent& event) {
     Seat& seat = seats_.at(event.seat.index);
     if (seat.launch != event.seat.launch) {
@@ -366,6 +383,7 @@ class World {
             std::ranges::find(pools, event.machine.pool) == pools.end()) {
           Violate("a machine of a pool that was not asked for");
         }
+        CheckAsked(event, seat);
         outcome_.ready++;
         seat.is_asking = false;
         seat.machine = event.machine.id;
