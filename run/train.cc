@@ -6,10 +6,12 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "provisioner/profile/plan_run.h"
 #include "provisioner/profile/profile_merge.h"
+#include "provisioner/profile/start_times.h"
 #include "ps/base/file.h"
 #include "run/directory/copies.h"
 #include "run/planning/planning_files.h"
@@ -66,21 +68,23 @@ void LeaveProfile(const proto::JobProfile& profile, const RunPaths& paths, const
 bool LeaveSummary(
     const proto::JobStatus& status,
     const std::optional<provisioner::PlanOutcome>& outcome,
+    std::span<const proto::StartSample> starts,
     const RunPaths& paths,
     bool is_json,
     const Console& console) {
-  const std::string json = SummaryToJson(status, outcome ? PlanOutcomeToJson(*outcome) : "") + "\n";
+  const std::string json =
+      SummaryToJson(status, outcome ? PlanOutcomeToJson(*outcome) : "", starts) + "\n";
   const std::string against = outcome ? "\n" + RenderPlanOutcome(*outcome) : "";
   bool is_left = true;
   for (const Status& written :
        {WriteFileAtomically(paths.summary_json(), json),
-        WriteFileAtomically(paths.summary_text(), RenderSummary(status) + against)}) {
+        WriteFileAtomically(paths.summary_text(), RenderSummary(status, 0, starts) + against)}) {
     if (!written.ok()) {
       Fail(console, written);
       is_left = false;
     }
   }
-  console.out(is_json ? json : RenderSummary(status, console.out_width) + against);
+  console.out(is_json ? json : RenderSummary(status, console.out_width, starts) + against);
   return is_left;
 }
 
@@ -208,7 +212,13 @@ int Conduct(
     outcome = provisioner::CompareWithPlan(
         *start.job.plan, profile, run.loss_reached(), run.status().train_loss);
   }
-  const bool is_left = LeaveSummary(run.status(), outcome, paths, order.is_json, console);
+  const bool is_left = LeaveSummary(
+      run.status(),
+      outcome,
+      provisioner::StartsElsewhere(profile.starts),
+      paths,
+      order.is_json,
+      console);
   if (exit_code != kExitOk) {
     return exit_code;
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ps/base/text.h"
+#include "run/report/start_view.h"
 #include "run/report/tables.h"
 
 namespace ps::psctl {
@@ -65,6 +66,9 @@ std::string RenderProfile(const proto::JobProfile& profile) {
     }
     pairs.emplace_back(
         "steps by workers", FactorsText(curves, true) + "larger fleets extrapolated");
+  }
+  if (std::string starts = run::StartsText(profile.starts); !starts.empty()) {
+    pairs.emplace_back("start-up", std::move(starts));
   }
   run::Table table(
       {{"type", run::Align::kLeft},

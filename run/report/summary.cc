@@ -11,6 +11,7 @@
 #include "run/report/exchange.h"
 #include "run/report/metric_text.h"
 #include "run/report/run_events.h"
+#include "run/report/start_view.h"
 #include "run/report/tables.h"
 
 namespace ps::run {
@@ -296,7 +297,8 @@ std::string TrafficText(const proto::JobStatus& status) {
   return FormatUsd(status.traffic.usd) + " USD for " + FormatBytes(status.traffic.bytes);
 }
 
-std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
+std::string RenderSummary(
+    const proto::JobStatus& status, size_t width_max, std::span<const proto::StartSample> starts) {
   std::string out = RenderOutcome(status) + "\n\n";
   if (status.steps_counted == 0) {
     return out + RenderPairs(
@@ -360,6 +362,9 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
     pairs.emplace_back("coordinator", "restarted " + Plural(status.journal.restarts, "time"));
   }
   pairs.emplace_back("joins", FormatCount(status.joins));
+  if (std::string text = StartsText(starts); !text.empty()) {
+    pairs.emplace_back("start-up", std::move(text));
+  }
   if (status.servers.moves > 0) {
     pairs.emplace_back(
         "servers",
@@ -428,7 +433,10 @@ int ExitCodeOf(std::string_view state, std::string_view model_problem) {
   return is_well ? kExitOk : kExitFailed;
 }
 
-std::string SummaryToJson(const proto::JobStatus& status, std::string_view plan_outcome) {
+std::string SummaryToJson(
+    const proto::JobStatus& status,
+    std::string_view plan_outcome,
+    std::span<const proto::StartSample> starts) {
   JsonWriter json(JsonForm::kOneLine);
   json.BeginObject();
   json.Field("name", status.name);
@@ -466,6 +474,7 @@ std::string SummaryToJson(const proto::JobStatus& status, std::string_view plan_
     json.Key("plan");
     json.Raw(plan_outcome);
   }
+  AddStarts(starts, &json);
   AddWorkers(status, &json);
   json.EndObject();
   return std::move(json).Take();

@@ -65,6 +65,13 @@ TEST_F(ElsewhereTest, AWorkerThatSlurmPreemptsLeavesAtItsNoticeAndIsReplaced) {
   EXPECT_EQ(summary["revocations_unnoticed"].number(), 0);
   EXPECT_EQ(summary["steps_lost"].number(), 0);
   EXPECT_EQ(summary["joins"].number(), 3);
+  const auto profile = Json::Parse(ReadText(run.Root() + "/profile.json"));
+  ASSERT_TRUE(profile.has_value());
+  const Json starts = (*profile)["starts"];
+  ASSERT_GE(starts.size(), 2U);
+  EXPECT_EQ(starts[0]["launcher"].text(), "slurm");
+  EXPECT_GT(starts[0]["join_s"].number(), 0);
+  EXPECT_EQ(summary["starts"].size(), 1U) << "of one type";
 }
 
 TEST_F(ElsewhereTest, OrphansOverSshEndThemselves) {

@@ -42,5 +42,19 @@ TEST(ProfileViewTest, ALineSaysWhatWasLearnt) {
   EXPECT_EQ(run::RenderRefinement("p.json", {}), "p.json learnt nothing\n");
 }
 
+TEST(ProfileViewTest, StartsAreShownByType) {
+  proto::JobProfile profile;
+  EXPECT_THAT(RenderProfile(profile), ::testing::Not(HasSubstr("start-up")));
+  profile.starts = {
+      {.instance_type = "g4dn.xlarge", .launcher = "ec2", .step_s = 94},
+      {.instance_type = "g4dn.xlarge", .launcher = "ec2", .step_s = 90},
+      {.instance_type = "g4dn.xlarge", .launcher = "ec2", .step_s = 131},
+      {.instance_type = "g5.xlarge", .launcher = "ec2", .step_s = 45}};
+  EXPECT_THAT(
+      RenderProfile(profile),
+      HasSubstr("1m 34s until the first step of g4dn.xlarge (3 starts, 9 in 10 within 2m 11s), "
+                "45.0 s until the first step of g5.xlarge (1 start)\n"));
+}
+
 }  // namespace
 }  // namespace ps::psctl

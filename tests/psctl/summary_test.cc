@@ -182,5 +182,20 @@ TEST(SummaryTest, JsonWithoutEvaluationHasNulls) {
   EXPECT_THAT(run::SummaryToJson({}), HasSubstr(R"("test_accuracy":null,"test_loss":null)"));
 }
 
+TEST(SummaryTest, SaysHowLongMachinesTookUntilTheirFirstStep) {
+  EXPECT_THAT(run::RenderSummary(Done()), Not(HasSubstr("start-up")));
+  EXPECT_THAT(run::SummaryToJson(Done()), HasSubstr(R"("starts":[],)"));
+  const std::vector<proto::StartSample> starts = {
+      {.instance_type = "g4dn.xlarge", .launcher = "ec2", .join_s = 60, .step_s = 94},
+      {.instance_type = "g4dn.xlarge", .launcher = "ec2", .join_s = 62}};
+  EXPECT_THAT(
+      run::RenderSummary(Done(), 0, starts),
+      HasSubstr("start-up              1m 34s until the first step of g4dn.xlarge (1 start)\n"));
+  EXPECT_THAT(
+      run::SummaryToJson(Done(), "", starts),
+      HasSubstr(R"("starts":[{"type":"g4dn.xlarge","count":1,"median_s":94,"high_s":94}],)"));
+  EXPECT_THAT(run::RenderSummary(Done(), 0, std::span(starts).last(1)), Not(HasSubstr("start-up")));
+}
+
 }  // namespace
 }  // namespace ps::psctl
