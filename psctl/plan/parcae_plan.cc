@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "psctl/traces/replay_command.h"
 #include "run/planning/plan_arguments.h"
 #include "run/planning/planning.h"
+#include "run/planning/start_plan.h"
 #include "run/report/tables.h"
 
 namespace ps::psctl {
@@ -43,6 +45,8 @@ struct ParcaeOutlook {
   std::string servers;
   double interval_s = 0;
   double usd_per_hour = 0;  // of a worker
+  double start_s = 0;       // of a machine
+  std::string start_note;   // where that was measured; empty: there is nothing to say
   bool ignores_forecast = false;
   std::string forecast_by;   // the predictor, or "current": the count stays
   std::string why_no_other;  // empty: it is the one that was asked for
@@ -178,6 +182,12 @@ Status UseModels(const run::PlanCommand& command, ParcaeOutlook* outlook) {
     return Status::InvalidArgument(fmt::format(
         "the catalog has no spot[] price of {}, so it has no spot machines to plan", type.name));
   }
+  std::optional<double> start_s;
+  if (!command.start_up.empty()) {
+    PS_ASSIGN(start_s, run::ParseDurationOrZero("--start-up", command.start_up));
+  }
+  outlook->start_s = run::StartSecondsOf(planning, type.name, start_s);
+  outlook->start_note = start_s ? "" : run::StartNoteOf(planning, type.name);
   outlook->usd_per_hour = spot->usd_per_hour;
   outlook->servers = fmt::format("{} {}", servers.hosts_min, servers.instance_type);
   const provisioner::Offer& offer = planning.problem.offers.front();
@@ -208,15 +218,14 @@ Result<ParcaeOutlook> LookAtParcae(const run::PlanCommand& command) {
   PS_TRY(CheckParcaeFlags(command));
   ParcaeOutlook outlook;
   PS_ASSIGN(outlook.interval_s, run::ParseDuration("--interval", command.interval));
-  PS_ASSIGN(
-      const double start_s,
-      run::ParseDurationOrZero("--start-up", command.start_up.empty() ? "2m" : command.start_up));
   PS_ASSIGN(const std::vector<uint32_t> history, CountsUntilNow(command, outlook.interval_s));
   PS_TRY(UseModels(command, &outlook));
   outlook.available = history.back();
   outlook.working = std::min(outlook.working, outlook.available);
   const provisioner::LookAheadJob job = {
-      .samples_per_s = outlook.samples_per_s, .start_s = start_s, .interval_s = outlook.interval_s};
+      .samples_per_s = outlook.samples_per_s,
+      .start_s = outlook.start_s,
+      .interval_s = outlook.interval_s};
   // As the policy of that name: no upper bound, since a forecast cut off at the workers would make
   // losses of machines that are merely not needed.
   const provisioner::ParcaeBounds bounds = {
@@ -309,7 +318,8 @@ std::string RenderParcae(const ParcaeOutlook& outlook) {
          FormatUsd(choice.workers * outlook.usd_per_hour)});
   }
   return text + "\n" + table.Render() +
-         "liveput: samples/s expected over the forecast intervals, with starts and losses\n";
+         "liveput: samples/s expected over the forecast intervals, with starts and losses\n" +
+         (outlook.start_note.empty() ? "" : outlook.start_note + "\n");
 }
 
 std::string ParcaeJson(const ParcaeOutlook& outlook) {
@@ -320,6 +330,7 @@ std::string ParcaeJson(const ParcaeOutlook& outlook) {
   json.Field("available", outlook.available);
   json.Field("working", outlook.working);
   json.Field("interval_s", outlook.interval_s);
+  json.Field("start_s", outlook.start_s);
   json.Field("forecast_by", outlook.forecast_by);
   json.BeginList("forecast");
   for (const double count : outlook.told_counts()) {

@@ -28,6 +28,7 @@
 #include "run/planning/exchange_plans.h"
 #include "run/planning/plan_arguments.h"
 #include "run/planning/planning.h"
+#include "run/planning/start_plan.h"
 #include "run/planning/unseen_plan.h"
 
 namespace ps::psctl {
@@ -222,6 +223,9 @@ int RunPlan(const run::PlanCommand& given, const std::string& today, const run::
     watch.Finish();
     console.err("psctl: " + RenderInfeasible(answer.infeasible, planning.problem.goal));
     for (const std::string& note : provisioner::LeftOutNotes(planning.problem)) {
+      console.err(note + "\n");
+    }
+    for (const std::string& note : run::StartNotes(planning)) {
       console.err(note + "\n");
     }
     return run::kExitFailed;

@@ -147,7 +147,7 @@ void AddAvailability(run::PlanCommand* command, Arguments* arguments) {
       "--start-up",
       &command->start_up,
       "Until a machine that is asked for is up, with image and data; the catalog's if absent, or "
-      "for one in the place of a revoked one 2m");
+      "as measured, or for one in the place of a revoked one 2m");
   arguments
       ->Add(
           "--lifetimes",

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -24,6 +25,7 @@
 #include "psctl/traces/trace_arguments.h"
 #include "run/planning/plan_arguments.h"
 #include "run/planning/planning.h"
+#include "run/planning/start_plan.h"
 
 namespace ps::psctl {
 namespace {
@@ -101,7 +103,8 @@ Status CheckSimulated(const SimulateCommand& command) {
 }
 
 /// Speeds and prices by the profile and the catalog.
-Status UseProfile(const SimulateCommand& command, uint32_t workers, SimulatedJob* job) {
+Status UseProfile(
+    const SimulateCommand& command, uint32_t workers, SimulatedJob* job, std::string* start_note) {
   if (command.type.empty() || command.servers.empty()) {
     return Status::InvalidArgument(
         "--profile also wants --type and --ps, as in --type g4dn.4xlarge --ps m5.xlarge=1");
@@ -135,6 +138,10 @@ Status UseProfile(const SimulateCommand& command, uint32_t workers, SimulatedJob
                                  : std::min(job->spot_usd_per_hour, price.usd_per_hour);
   }
   job->on_demand_usd_per_hour = type.on_demand_usd_per_hour;
+  if (command.start_s == SimulateCommand::kStartUnsaid) {
+    job->start_s = run::StartSecondsOf(planning, type.name, std::nullopt);
+    *start_note = run::StartNoteOf(planning, type.name);
+  }
   const provisioner::SpeedModel& speed = *planning.problem.speed;
   const provisioner::ServerSide side = {
       servers.front().hosts_min, planning.problem.servers.front().link_bytes_per_s};
@@ -182,19 +189,23 @@ Status UseJob(
   return Status::Ok();
 }
 
-Result<SimulatedJob> JobOf(const SimulateCommand& command, uint32_t workers) {
+/// `start_note`: where the start of a machine comes from, if it was measured.
+Result<SimulatedJob> JobOf(
+    const SimulateCommand& command, uint32_t workers, std::string* start_note) {
   SimulatedJob job;
   job.samples_per_s = {0};
   if (command.job_path.empty()) {
-    PS_TRY(UseProfile(command, workers, &job));
+    PS_TRY(UseProfile(command, workers, &job, start_note));
   } else {
     PS_ASSIGN(const proto::JobConfig config, proto::LoadJobConfig(command.job_path));
     job.mode = config.train.mode;
     PS_TRY(
         command.profile_path.empty() ? UseJob(command.job_path, config, workers, &job)
-                                     : UseProfile(command, workers, &job));
+                                     : UseProfile(command, workers, &job, start_note));
   }
-  job.start_s = command.start_s;
+  if (command.start_s != SimulateCommand::kStartUnsaid) {
+    job.start_s = command.start_s;
+  }
   job.detect_s = command.has_notice ? 0 : command.detect_s;
   job.lost_s = command.has_notice ? std::min(kLeaveS, job.lost_s) : job.lost_s;
   job.notice_s = command.has_notice ? kNoticeS : 0;
@@ -339,7 +350,7 @@ Result<Judgement> Judge(const SimulateCommand& command) {
     return Status::InvalidArgument(
         fmt::format("{}: there never is a machine in it", command.trace_path));
   }
-  PS_ASSIGN(judgement.job, JobOf(command, workers));
+  PS_ASSIGN(judgement.job, JobOf(command, workers, &judgement.start_note));
   PS_ASSIGN(const std::unique_ptr<SimulatedGoal> goal, GoalOf(command, workers));
   if (goal != nullptr && command.samples == 0) {
     judgement.job.samples_wanted = goal->samples_wanted();
@@ -396,7 +407,9 @@ void AddArguments(SimulateCommand* command, Arguments* arguments) {
   arguments->Add(
       "--workers", &command->workers, "At most; the most machines of the trace if absent");
   arguments->AddDurationOrZero(
-      "--start-up", &command->start_s, "Until a machine's worker takes part; 2m");
+      "--start-up",
+      &command->start_s,
+      "Until a machine's worker takes part; the catalog's, as measured, or 2m");
   arguments->AddDurationOrZero(
       "--detect", &command->detect_s, "Until another one has a revoked worker's seat; at once");
   arguments->Add("--notice", &command->has_notice, "Revocations are announced: no step is lost");

@@ -12,6 +12,8 @@ namespace ps::psctl {
 
 /// `psctl simulate`.
 struct SimulateCommand {
+  static constexpr double kStartUnsaid = -1;
+
   std::string job_path;  // empty: the profile alone
   std::string trace_path;
   std::string unit = "ms";  // of the trace's times: ms, s or h
@@ -23,7 +25,7 @@ struct SimulateCommand {
   std::string type;      // of the workers, with a profile
   std::string servers;   // TYPE=N, with a profile
   uint32_t workers = 0;  // at most; 0: the most machines of the trace
-  double start_s = 120;
+  double start_s = kStartUnsaid;
   double detect_s = 0;      // until the seat of a revoked worker is given to another one
   bool has_notice = false;  // of revocations: workers hand in what they have
   double samples = 0;       // the goal; 0: to the end of the trace

@@ -126,7 +126,8 @@ std::string RenderJudgement(const SimulateCommand& command, const Judgement& jud
          (std::ranges::count(judgement.policies, provisioner::kSpotBound, &PolicyRuns::name) > 0
               ? "oracle: a bound, by rates: on spot machines nobody can train more, or be done "
                 "sooner\n"
-              : "");
+              : "") +
+         (judgement.start_note.empty() ? "" : judgement.start_note + "\n");
 }
 
 std::string JsonOfJudgement(const SimulateCommand& command, const Judgement& judgement) {
@@ -138,6 +139,7 @@ std::string JsonOfJudgement(const SimulateCommand& command, const Judgement& jud
   json.Field("machines_max", judgement.most);
   json.Field("workers_max", judgement.job.workers_max());
   json.Field("samples_per_s_alone", judgement.job.samples_per_s[1]);
+  json.Field("start_s", judgement.job.start_s);
   json.Field("seeds", command.seeds);
   json.BeginList("policies");
   for (const PolicyRuns& policy : judgement.policies) {

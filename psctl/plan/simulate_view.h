@@ -18,6 +18,7 @@ struct PolicyRuns {
 /// What policies came to on a trace.
 struct Judgement {
   provisioner::SimulatedJob job;
+  std::string start_note;  // of its type's measured start; empty: there is nothing to say
   double trace_s = 0;
   uint32_t most = 0;  // machines at once
   std::vector<PolicyRuns> policies;

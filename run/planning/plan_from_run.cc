@@ -7,6 +7,7 @@
 
 #include "ps/base/text.h"
 #include "ps/base/time.h"
+#include "ps/proto/job/launcher_name.h"
 #include "run/directory/control.h"
 #include "run/directory/files.h"
 #include "run/planning/planning_files.h"
@@ -88,6 +89,7 @@ Result<PlanCommand> FillFromFacts(
     const PlanCommand& command, const RunFacts& facts, const proto::JobConfig& config) {
   PlanCommand filled = command;
   filled.detect_s = config.fleet.max_detect_s;
+  filled.common.launcher = proto::LauncherName(config.launch.launcher);
   // It keeps its exchange.
   filled.common.local_steps = facts.scheme.local_steps;
   filled.common.push = facts.scheme.push;

@@ -16,11 +16,13 @@
 #include "provisioner/strategies/revocable_fleets.h"
 #include "ps/base/text.h"
 #include "ps/proto/job/job_config.h"
+#include "ps/proto/job/launcher_name.h"
 #include "run/planning/market_prices.h"
 #include "run/planning/plan_arguments.h"
 #include "run/planning/planning_files.h"
 #include "run/planning/prepared_job.h"
 #include "run/planning/price_age.h"
+#include "run/planning/start_plan.h"
 #include "run/planning/unseen_plan.h"
 #include "run/report/job_memory.h"
 
@@ -87,6 +89,7 @@ Status UseJob(const std::string& job_path, Planning* planning) {
   UseMemory(job, planning);
   planning->own = provisioner::SchemeOf(config);
   planning->mode = proto::ModeName(config.train.mode);
+  planning->launcher = proto::LauncherName(config.launch.launcher);
   planning->outlook.detect_s = config.fleet.max_detect_s;
   return Status::Ok();
 }
@@ -236,9 +239,11 @@ Status Load(const PlanningCommand& command, Planning* planning) {
   planning->notes = UseMeasured(planning->measured, &planning->profile);
   PS_TRY(UseUnseen(command, planning));
   planning->own = planning->profile.Scheme();
+  planning->launcher = command.launcher;
   if (!command.job_path.empty()) {
     PS_TRY(UseJob(command.job_path, planning));
   }
+  planning->starts = UseMeasuredStarts(planning->profile, planning->launcher, &planning->catalog);
   PS_TRY(UseExchange(command, planning));
   planning->input.models.speed_model = command.speed_model;
   planning->input.models.contention_margin = command.contention_margin / 100;
@@ -351,52 +356,6 @@ void AddExchange(
   plan->pull_bytes_per_sample = planning.models.pull_bytes / samples;
 }
 
-/// Whether all machines of a plan have to be asked for first. What a change of a run's own fleet
-/// costs is its take-over.
-bool IsNewFleet(const provisioner::PlanSetup& setup) {
-  return setup.held.empty() && !setup.servers_run && !setup.all_run;
-}
-
-/// A new fleet trains when its machines are up, and is paid for until then, too: as long as its
-/// slowest one takes, or what the command says of all.
-void CountStart(Planning* planning) {
-  if (!IsNewFleet(planning->input.setup)) {
-    return;
-  }
-  provisioner::PlanSetup& setup = planning->input.setup;
-  if (planning->outlook.start_up_s) {
-    setup.goal.takeover_s = *planning->outlook.start_up_s;
-  } else {
-    setup.counts_start_up = true;
-  }
-}
-
-/// Names the machines of a new fleet whose start nobody tells.
-void AddStartNote(const Planning& planning, proto::Plan* plan) {
-  if (!IsNewFleet(planning.input.setup) || planning.outlook.start_up_s ||
-      plan->seconds.value == 0) {
-    return;
-  }
-  std::vector<std::string> unknown;
-  const auto see = [&](const std::string& name) {
-    const proto::InstanceType* const type = planning.catalog.Find(name);
-    const bool is_known = type == nullptr || type->start_up_s > 0;
-    if (!is_known && std::ranges::count(unknown, name) == 0) {
-      unknown.push_back(name);
-    }
-  };
-  for (const proto::PlanWorkers& workers : plan->workers) {
-    see(workers.instance_type);
-  }
-  see(plan->servers.instance_type);
-  if (!unknown.empty()) {
-    plan->notes.push_back(fmt::format(
-        "time and cost begin when the machines are up, since the catalog has no start_up_s of {}; "
-        "--start-up counts their boot, image and data",
-        Join(unknown)));
-  }
-}
-
 Status MakeProblem(const PlanningCommand& command, Planning* planning) {
   provisioner::PlanInput& input = planning->input;
   input.catalog = &planning->catalog;
@@ -489,6 +448,7 @@ proto::Plan PlanOf(
   plan.objective = planning.objective;
   AddStartNote(planning, &plan);
   AddRevocations(planning, choice, &plan);
+  AddMeasuredStarts(planning, &plan);
   if (std::string note = provisioner::OverpromiseText(problem, planning.models.traffic, choice);
       !note.empty()) {
     plan.notes.push_back(std::move(note));

@@ -17,6 +17,7 @@
 #include "ps/proto/files/profile.h"
 #include "run/planning/plan_request.h"
 #include "run/planning/spot_traces.h"
+#include "run/planning/start_plan.h"
 #include "run/planning/trace_problem.h"
 
 namespace ps::run {
@@ -51,6 +52,8 @@ struct Planning {
   proto::ExchangeScheme own;           // of the job, or else of the profile
   proto::ExchangeScheme scheme;        // that is planned for
   std::string mode = "async";          // of the job
+  std::string launcher;                // of the job's workers; empty: there is none
+  std::vector<MeasuredStart> starts;   // of types of the catalog
   double held_bytes_max = kHeldBytes;  // of a server host, as the job says (servers.held_mib)
   // For a plan.
   std::vector<SpotTrace> spot_traces;  // of spot machines that could be had; the caller's to fill

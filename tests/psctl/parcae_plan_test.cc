@@ -11,6 +11,7 @@
 #include "ps/base/file.h"
 #include "ps/json/json_value.h"
 #include "ps/proto/files/catalog.h"
+#include "ps/proto/files/profile.h"
 #include "tests/psctl/plan_fixture.h"
 
 namespace ps::psctl {
@@ -118,6 +119,37 @@ TEST_F(ParcaePlanTest, MachinesThatHaveToStartAreWorthLess) {
   const double some_start = liveput_with({"--held", "p3.2xlarge=5"});
   EXPECT_LT(some_start, all_work);
   EXPECT_GT(liveput_with({"--held", "p3.2xlarge=5", "--start-up", "10s"}), some_start);
+  EXPECT_EQ(NumberAt("start_s"), 10);
+  // The same as it was measured.
+  proto::JobProfile profile = proto::ParseProfile(ReadAll(kProfilePath), kProfilePath).value();
+  profile.starts = {{.instance_type = "p3.2xlarge", .launcher = "ec2", .join_s = 5, .step_s = 10}};
+  const std::string path = root_ / "profile.json";
+  ASSERT_TRUE(WriteFileAtomically(path, proto::PrintProfile(profile)).ok());
+  const std::vector<std::string> measured = {
+      "plan",
+      "--strategy",
+      "parcae",
+      "--types",
+      "p3.2xlarge",
+      "--servers",
+      "m5.xlarge=1",
+      "--quota",
+      "p3.2xlarge=32",
+      "--profile",
+      path,
+      "--catalog",
+      kCatalogPath,
+      "--held",
+      "p3.2xlarge=5",
+      "--history",
+      steady[1]};
+  ASSERT_EQ(Run(measured), run::kExitOk) << err_;
+  EXPECT_THAT(out_, HasSubstr("\nstart-up of p3.2xlarge: 10.0 s, measured 1 time\n"));
+  std::vector<std::string> json = measured;
+  json.emplace_back("--json");
+  ASSERT_EQ(Run(json), run::kExitOk) << err_;
+  EXPECT_EQ(NumberAt("start_s"), 10);
+  EXPECT_GT(NumberAt("plans[0].liveput"), some_start);
 }
 
 TEST_F(ParcaePlanTest, WhatIsMissingIsSaid) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ps/base/random.h"
+#include "ps/proto/files/profile.h"
 #include "psctl/plan/goal_policy.h"
 #include "run/planning/goal_policy.h"
 #include "tests/psctl/plan_fixture.h"
@@ -126,6 +127,48 @@ TEST_F(SimulateCommandTest, ATimeToStartOrToNoticeMayBeNoneOrLong) {
   EXPECT_GT(at_once, 0);
   EXPECT_NEAR(samples({"--start-up", "12m"}) / at_once, 1 - 0.2 / 10, 1e-6);
   EXPECT_NEAR(samples({"--start-up", "2h"}) / at_once, 0.8, 1e-6);
+}
+
+TEST_F(SimulateCommandTest, AMachineStartsAsItsTypeWasMeasuredToUnlessSomebodySaysOtherwise) {
+  proto::JobProfile profile = proto::ParseProfile(ReadAll(kProfilePath), kProfilePath).value();
+  for (int i = 0; i < 12; ++i) {
+    profile.starts.push_back(
+        {.instance_type = "g4dn.4xlarge", .launcher = "ec2", .join_s = 60, .step_s = 94});
+  }
+  const std::string path = root_ / "profile.json";
+  ASSERT_TRUE(WriteFileAtomically(path, proto::PrintProfile(profile)).ok());
+  const std::string trace = root_ / "t.csv";
+  ASSERT_TRUE(WriteFileAtomically(trace, "0,4\n36000000,4\n").ok());
+  const auto simulate = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {
+        "simulate",
+        "--profile",
+        path,
+        "--catalog",
+        kCatalogPath,
+        "--trace",
+        trace,
+        "--type",
+        "g4dn.4xlarge",
+        "--ps",
+        "m5.xlarge=1",
+        "--policy",
+        "hold",
+        "--engine",
+        "rates",
+        "--workers",
+        "4"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    EXPECT_EQ(Run(arguments), run::kExitOk) << err_;
+    return out_;
+  };
+  EXPECT_THAT(simulate({}), HasSubstr("\nstart-up of g4dn.4xlarge: 1m 34s, measured 12 times\n"));
+  EXPECT_THAT(simulate({"--json"}), HasSubstr("\"start_s\": 94,"));
+  EXPECT_THAT(simulate({"--start-up", "30s"}), Not(HasSubstr("start-up of")));
+  EXPECT_THAT(simulate({"--start-up", "30s", "--json"}), HasSubstr("\"start_s\": 30,"));
+  const int exit_code = Simulate("0,4\n36000000,4\n", {"--policy", "hold", "--json"});
+  EXPECT_EQ(exit_code, run::kExitOk) << err_;
+  EXPECT_THAT(out_, HasSubstr("\"start_s\": 120,"));
 }
 
 TEST_F(SimulateCommandTest, ASlowJobsSpeedIsNotRoundedToNothing) {
