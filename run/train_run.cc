@@ -103,14 +103,19 @@ std::vector<proto::LaunchRecord> LaunchesOf(const TrainStart& start) {
   return start.recovered ? start.recovered->launches : std::vector<proto::LaunchRecord>();
 }
 
-/// Null: the fleet is what the job and people say.
-std::unique_ptr<proto::FleetPolicy> PolicyOf(const proto::JobConfig& config) {
+/// Null: the fleet is what the job and people say. `said`: what is to be known of it.
+std::unique_ptr<proto::FleetPolicy> PolicyOf(const proto::JobConfig& config, std::string* said) {
   if (config.goal.loss > 0) {
     return std::make_unique<GoalPolicy>(config, DayOf(SystemTime().UnixMicros()));
   }
-  return config.provisioner.policy == proto::FleetPolicyKind::kNone
-             ? nullptr
-             : std::make_unique<LivePolicy>(PolicySettingsOf(config), PolicyTypesOf(config));
+  if (config.provisioner.policy == proto::FleetPolicyKind::kNone) {
+    return nullptr;
+  }
+  LivePolicySettings settings = PolicySettingsOf(config);
+  if (const Result<proto::JobProfile> profile = LoadProfile(config.goal.profile); profile.ok()) {
+    *said = UseMeasuredStart(config, *profile, &settings);
+  }
+  return std::make_unique<LivePolicy>(settings, PolicyTypesOf(config));
 }
 
 TimePoint Now() {
@@ -313,6 +318,11 @@ int TrainRun::Run(SharedState* shared) {
   if (page_ != nullptr) {
     page_->Show();
   }
+  std::string said;
+  std::unique_ptr<proto::FleetPolicy> policy = PolicyOf(config_, &said);
+  if (!said.empty()) {
+    progress_.Say(said);
+  }
   host_.Run(
       {.fleet = fleet_.get(),
        .may_close = [this] { return MayClose(); },
@@ -328,7 +338,7 @@ int TrainRun::Run(SharedState* shared) {
                page_->board().AddEvent(event);
              }
            },
-       .policy = PolicyOf(config_),
+       .policy = std::move(policy),
        .prices =
            [this] {
              return rented_ == nullptr ? std::vector<proto::MarketPrice>() : rented_->prices();

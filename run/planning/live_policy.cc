@@ -7,7 +7,9 @@
 #include <iterator>
 #include <utility>
 
+#include "provisioner/profile/start_times.h"
 #include "ps/base/text.h"
+#include "ps/proto/job/launcher_name.h"
 
 namespace ps::run {
 namespace {
@@ -115,6 +117,40 @@ LivePolicySettings PolicySettingsOf(const proto::JobConfig& config) {
   settings.workers_max =
       provisioner.workers_max > 0 ? provisioner.workers_max : std::max(count, 1U);
   return settings;
+}
+
+std::string UseMeasuredStart(
+    const proto::JobConfig& config,
+    const proto::JobProfile& profile,
+    LivePolicySettings* settings) {
+  if (settings->start_s != double{proto::ProvisionerConfig().start_s}) {
+    return "";
+  }
+  const std::string type = PolicyTypesOf(config).spot;
+  const std::vector<std::string>& rented = config.launch.rent.types;
+  // A group with a name of its own has machines of any of these.
+  const bool is_any =
+      proto::IsRented(config.launch.launcher) && std::ranges::count(rented, type) == 0;
+  std::vector<proto::StartSample> starts;
+  for (proto::StartSample start : profile.starts) {
+    const bool is_its_own =
+        is_any ? std::ranges::count(rented, start.instance_type) > 0 : start.instance_type == type;
+    if (is_its_own && start.launcher == proto::LauncherName(config.launch.launcher)) {
+      start.instance_type = type;
+      starts.push_back(std::move(start));
+    }
+  }
+  const auto times = provisioner::StartTimesByType(starts);
+  if (times.empty()) {
+    return "";
+  }
+  settings->start_s = times.at(type).median_s;
+  return fmt::format(
+      "start-up of {}: {}, measured {}; {} reckons with it",
+      Printable(type),
+      FormatDuration(settings->start_s),
+      Plural(static_cast<uint64_t>(times.at(type).count), "time"),
+      settings->policy);
 }
 
 PolicyFacts PolicyFactsOf(const proto::JobStatus& status, const PolicyTypes& types) {

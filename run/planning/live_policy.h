@@ -9,6 +9,7 @@
 
 #include "provisioner/simulator/fleet_policy.h"
 #include "ps/base/status.h"
+#include "ps/proto/files/profile.h"
 #include "ps/proto/fleet_policy.h"
 #include "ps/proto/job/job_config.h"
 #include "ps/proto/messages.h"
@@ -42,6 +43,12 @@ struct PolicyTypes {
 PolicyTypes PolicyTypesOf(const proto::JobConfig& config);
 /// Requires: the job has a policy.
 LivePolicySettings PolicySettingsOf(const proto::JobConfig& config);
+
+/// Has the policy reckon with the starts of its machines that the profile has measured with the
+/// job's launcher, where the job leaves provisioner.start_s as it is. Returns a line that says so;
+/// empty: there are none.
+std::string UseMeasuredStart(
+    const proto::JobConfig& config, const proto::JobProfile& profile, LivePolicySettings* settings);
 
 /// Machines of one type.
 struct MachineCounts {

@@ -353,5 +353,37 @@ TEST(PolicySettingsTest, AreThoseOfTheJob) {
   }
 }
 
+TEST(LivePolicySettingsTest, ThePolicyReckonsWithTheMeasuredStartUnlessTheJobSaysAnother) {
+  proto::JobConfig config;
+  config.launch.launcher = proto::LauncherKind::kEc2;
+  config.launch.rent.types = {"g4dn.xlarge", "g5.xlarge"};
+  config.provisioner.policy = proto::FleetPolicyKind::kParcae;
+  config.workers.resize(1);
+  config.workers[0].type = "gpu";
+  proto::JobProfile profile;
+  const auto line_of = [&](LivePolicySettings* settings) {
+    return UseMeasuredStart(config, profile, settings);
+  };
+  LivePolicySettings settings = PolicySettingsOf(config);
+  EXPECT_EQ(line_of(&settings), "");
+  EXPECT_EQ(settings.start_s, 120);
+  profile.starts = {
+      {.instance_type = "g4dn.xlarge", .launcher = "ec2", .step_s = 90},
+      {.instance_type = "g5.xlarge", .launcher = "ec2", .step_s = 98},
+      {.instance_type = "g5.xlarge", .launcher = "ssh", .step_s = 3},
+      {.instance_type = "p3.2xlarge", .launcher = "ec2", .step_s = 500}};
+  EXPECT_EQ(
+      line_of(&settings), "start-up of gpu: 1m 34s, measured 2 times; parcae reckons with it");
+  EXPECT_EQ(settings.start_s, 94);
+  config.workers[0].type = "g5.xlarge";
+  settings = PolicySettingsOf(config);
+  EXPECT_THAT(line_of(&settings), HasSubstr("measured 1 time;"));
+  EXPECT_EQ(settings.start_s, 98);
+  config.provisioner.start_s = 30;
+  settings = PolicySettingsOf(config);
+  EXPECT_EQ(line_of(&settings), "");
+  EXPECT_EQ(settings.start_s, 30);
+}
+
 }  // namespace
 }  // namespace ps::run
