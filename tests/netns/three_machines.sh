@@ -43,6 +43,8 @@ finish() {
 trap finish EXIT
 
 "$hosts" up "$prefix" 1 1
+# A step takes as long as its values on this link: the run can't end while it is looked at.
+"$hosts" rate "$prefix" worker0 40
 mkdir "$folder/tools"
 for machine in first second third; do
   mkdir "$folder/$machine"
@@ -99,6 +101,7 @@ while IFS= read -r line; do
       esac
       ;;
     "psctl runs")
+      "$hosts" rate "$prefix" worker0 0
       wait "${terminal[psctl]}" "${terminal[ps_server]}" "${terminal[ps_worker]}"
       terminal=()
       (on "$machine" "$command") | tee "$folder/runs.out" >&2
