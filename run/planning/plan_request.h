@@ -15,7 +15,7 @@ struct PlanningCommand {
   std::string job_path;  // empty: whatever the profile is of
   std::string profile_path = kDefaultProfile;
   std::string catalog_path;                // empty: the default catalog
-  std::string launcher;                    // of the run's workers; empty: the job's, if there is one
+  std::string launcher;                    // of the workers; empty: the job's, if there is one
   std::vector<proto::MarketPrice> prices;  // of now, instead of the catalog's
   double loss = 0;                         // 0: none given, which only predict allows
   std::string market;                      // empty: spot, or on-demand where the strategy is
