@@ -11,7 +11,7 @@
 #include "ps/base/file.h"
 #include "ps/base/text.h"
 #include "psctl/traces/replay_command.h"
-#include "run/planning/capacity_addition.h"
+#include "run/planning/capacity/capacity_addition.h"
 #include "run/planning/spot_traces.h"
 
 namespace ps::psctl {

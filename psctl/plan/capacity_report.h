@@ -8,9 +8,9 @@
 #include "provisioner/planner/planner.h"
 #include "ps/base/status.h"
 #include "ps/proto/files/plan.h"
-#include "run/planning/capacity_choice.h"
+#include "run/planning/capacity/capacity_choice.h"
+#include "run/planning/capacity/spot_capacity.h"
 #include "run/planning/planning.h"
-#include "run/planning/spot_capacity.h"
 
 namespace ps::psctl {
 

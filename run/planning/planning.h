@@ -15,10 +15,10 @@
 #include "ps/proto/files/catalog.h"
 #include "ps/proto/files/plan.h"
 #include "ps/proto/files/profile.h"
+#include "run/planning/capacity/trace_problem.h"
 #include "run/planning/plan_request.h"
 #include "run/planning/spot_traces.h"
 #include "run/planning/start_plan.h"
-#include "run/planning/trace_problem.h"
 
 namespace ps::run {
 

@@ -8,8 +8,8 @@
 #include "provisioner/simulator/simulation_input.h"
 #include "ps/base/status.h"
 #include "ps/proto/files/catalog.h"
-#include "run/planning/spot_capacity.h"
-#include "run/planning/trace_problem.h"
+#include "run/planning/capacity/spot_capacity.h"
+#include "run/planning/capacity/trace_problem.h"
 
 namespace ps::run {
 

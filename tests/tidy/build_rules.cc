@@ -77,6 +77,7 @@ constexpr std::string_view kFoldersWithReadme[] = {
     "run/report",
     "run/directory",
     "run/planning",
+    "run/planning/capacity",
     "psctl",
     "psctl/cli",
     "psctl/view",

@@ -1,6 +1,6 @@
 // Fleets chosen by traces, against every fleet that there is.
 
-#include "run/planning/capacity_choice.h"
+#include "run/planning/capacity/capacity_choice.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 
 #include "provisioner/planner/fleet_judge.h"
 #include "ps/base/random.h"
-#include "run/planning/capacity_addition.h"
+#include "run/planning/capacity/capacity_addition.h"
 #include "tests/provisioner/planner/planning_samples.h"
 #include "tests/run/planning/trace_brute_force.h"
 

@@ -5,8 +5,8 @@
 
 #include "provisioner/planner/planner.h"
 #include "ps/proto/files/plan.h"
-#include "run/planning/spot_capacity.h"
-#include "run/planning/trace_problem.h"
+#include "run/planning/capacity/spot_capacity.h"
+#include "run/planning/capacity/trace_problem.h"
 
 namespace ps::run {
 

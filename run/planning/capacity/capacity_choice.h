@@ -5,7 +5,7 @@
 
 #include "ps/base/status.h"
 #include "ps/proto/files/plan.h"
-#include "run/planning/trace_problem.h"
+#include "run/planning/capacity/trace_problem.h"
 
 namespace ps::run {
 

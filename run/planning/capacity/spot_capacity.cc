@@ -1,4 +1,4 @@
-#include "run/planning/spot_capacity.h"
+#include "run/planning/capacity/spot_capacity.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "provisioner/planner/fleet_judge.h"
 #include "provisioner/planner/zone_prices.h"
 #include "ps/base/check.h"
-#include "run/planning/held_pool.h"
+#include "run/planning/capacity/held_pool.h"
 
 namespace ps::run {
 namespace {

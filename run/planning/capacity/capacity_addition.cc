@@ -1,4 +1,4 @@
-#include "run/planning/capacity_addition.h"
+#include "run/planning/capacity/capacity_addition.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "run/planning/trace_problem.h"
+#include "run/planning/capacity/trace_problem.h"
 
 #include <algorithm>
 

@@ -6,7 +6,7 @@
 
 #include "provisioner/planner/planner.h"
 #include "ps/proto/files/plan.h"
-#include "run/planning/spot_capacity.h"
+#include "run/planning/capacity/spot_capacity.h"
 
 namespace ps::run {
 

@@ -1,4 +1,4 @@
-#include "run/planning/capacity_choice.h"
+#include "run/planning/capacity/capacity_choice.h"
 
 #include <algorithm>
 #include <cmath>

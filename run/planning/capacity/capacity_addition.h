@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <optional>
 
-#include "run/planning/trace_problem.h"
+#include "run/planning/capacity/trace_problem.h"
 
 namespace ps::run {
 
