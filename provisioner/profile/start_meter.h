@@ -17,11 +17,11 @@
 
 namespace ps::provisioner {
 
-/// Times the starts of a run's workers, until they join and until their first step counts, as
-/// exactly as it looks often. Pure.
+/// Times the starts of a run's workers: until they join, and until their first step counts. Times
+/// are as exact as the interval between two calls of Look. Pure.
 ///
-/// A start counts whose order this process has seen: those of workers that an earlier coordinator
-/// has ordered, and of those that are started by hand, are not known, and nothing is told of them.
+/// Only starts that this process has ordered are timed. Nothing is told of workers that an earlier
+/// coordinator has ordered, or that were started by hand.
 class StartMeter {
  public:
   /// The newest so many are kept.

@@ -14,11 +14,12 @@ namespace ps::provisioner {
 /// moves nobody. Pure.
 class PoolWatch {
  public:
-  /// So long a price has to be too high.
+  /// A pool is left once its price has been too high for this long.
   static constexpr Duration kPatience = std::chrono::minutes(10);
-  /// Revocations are counted for so long.
+  /// A revocation counts for this long.
   static constexpr Duration kCounted = std::chrono::hours(1);
-  /// So many in that time are too many, where another pool has half of them at most.
+  /// With so many revocations in that time a pool is left, if another pool had half of them at
+  /// most.
   static constexpr size_t kRevocationsMax = 3;
 
   /// A pool is too dear above `factor` times the price of the cheapest pool that is not left, and
@@ -36,7 +37,7 @@ class PoolWatch {
     std::string others;  // pools that there are besides, with what they cost
   };
 
-  /// Null: it is a pool like others.
+  /// Why and since when the pool is left; null: it is not.
   const Leave* LeaveOf(const Pool& pool) const;
 
  private:

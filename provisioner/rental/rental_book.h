@@ -129,7 +129,8 @@ class RentalBook {
   std::vector<RentalCall> TakeCalls(RentalTime time);
   void OnAnswer(const RentalCall& call, const RentalAnswer& answer, RentalTime time);
   std::vector<RentalEvent> TakeEvents();
-  /// Who is to move now, one at a time. Told again after a while if he stays.
+  /// The next process that is to move, if it is time; one at a time. If it stays, it is told again
+  /// after a while.
   std::optional<RentalMove> TakeMove(RentalTime time);
 
   /// After End: no machine of the run, and nothing that was made for them, is left, as far as the
@@ -137,11 +138,12 @@ class RentalBook {
   bool is_over() const;
   size_t machine_count() const;  // that cost now
   size_t rented_count() const;   // ever
-  /// That are paid now, and what the dearest machine would cost that is being asked for.
+  /// US dollars an hour: what is paid now, and for each machine that is being asked for the price
+  /// of the dearest one that may come.
   double usd_per_hour(RentalTime time) const;
   /// What is paid now for the machine of each seat that has one.
   std::map<RentalSeat, double> seat_usd_per_hour(RentalTime time) const;
-  /// Those of now of the pools of RentalOptions that have one.
+  /// The prices of now of the pools of RentalOptions, where the provider tells one.
   std::vector<PoolPrice> prices(RentalTime time) const;
   double usd(RentalTime time) const;  // of the whole run until now
 
@@ -197,7 +199,8 @@ class RentalBook {
   void RentFor(const RentalSeat& seat, const std::vector<Pool>& pools, RentalTime time);
   void TakeRents(RentalTime time, std::vector<RentalCall>* calls);
   bool HasNoMachine() const;
-  /// Dollars an hour that the limit is for: of all that is there, or was asked for.
+  /// What is compared with budget.usd_per_hour: US dollars an hour for all machines that are there
+  /// or were asked for.
   double LimitedRate(RentalTime time) const;
   void TakeReleases(RentalTime time, std::vector<RentalCall>* calls);
 

@@ -41,8 +41,8 @@ class RentalMoney {
 
   /// Dollars an hour that are paid for a machine now; 0: there is none yet.
   double PaidRateOf(const RentalNote& note, int64_t unix_us) const;
-  /// The same, or what it will be from its next hour on by the price of now, if that is more; or of
-  /// the dearest machine that the note may become.
+  /// The higher one of what is paid now and what the machine's next hour will cost at the price of
+  /// now. Before there is a machine: the price of the dearest one that may come.
   double RateOf(const RentalNote& note, int64_t unix_us) const;
   double CostUntil(const RentalNote& note, int64_t unix_us) const;
 

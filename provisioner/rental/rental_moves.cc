@@ -7,7 +7,7 @@
 namespace ps::provisioner {
 namespace {
 
-/// Between two machines that are left, so that a fleet does not stand still for a price.
+/// The least time between two moves: a fleet must not stand still because of a price.
 constexpr Duration kMoveEvery = std::chrono::minutes(2);
 
 }  // namespace
@@ -30,7 +30,7 @@ void RentalBook::WatchPools(RentalTime time) {
   watch_.Look(prices, time.now);
 }
 
-/// All of them, where the others would be none.
+/// The pools that are not left; all of them, if all are left.
 std::vector<Pool> RentalBook::WithoutLeft(std::vector<Pool> pools) const {
   const auto is_left = [this](const Pool& pool) { return watch_.LeaveOf(pool) != nullptr; };
   if (!std::ranges::all_of(pools, is_left)) {
@@ -39,7 +39,7 @@ std::vector<Pool> RentalBook::WithoutLeft(std::vector<Pool> pools) const {
   return pools;
 }
 
-/// Its pool is left, and whoever has it may have a machine of another one.
+/// Whether the machine's pool is left, and its process may have a machine of another pool.
 bool RentalBook::IsToLeave(const Rental& rental, RentalTime time) const {
   if (rental.note.machine.empty() || watch_.LeaveOf(rental.note.pool) == nullptr) {
     return false;

@@ -36,7 +36,7 @@ bool IsThere(const std::string& path) {
   return fs::is_regular_file(path, error);
 }
 
-/// A place in an object store that the file of somebody else names is not asked.
+/// An object store is not asked where only a file of somebody else names the place.
 Status NotNamedHere(const ChosenModel& model, const std::string& place, const char* how) {
   return Status::InvalidArgument(fmt::format(
       "{} names {}, and whoever made the file has chosen that place; to have it asked with your "

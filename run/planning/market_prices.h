@@ -13,9 +13,9 @@ namespace ps::run {
 
 // What machines cost now, in place of what a catalog says of another day. Pure.
 
-/// A type that the market has spot prices of is sold in their zones alone, at these prices of the
-/// day `today`; how long it lives there is as the catalog has it for that zone, or else for its
-/// cheapest one. Types that the catalog does not have are passed over.
+/// Replaces the spot prices of the catalog's types by those of the market, of the day `today`. Such
+/// a type is then offered in the zones of these prices alone. Its mean life there is what the
+/// catalog says of the zone, or else of its cheapest zone. Prices of other types are passed over.
 void TakeMarketPrices(
     const std::vector<proto::MarketPrice>& prices,
     const std::string& today,
