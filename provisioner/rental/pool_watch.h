@@ -37,7 +37,7 @@ class PoolWatch {
     std::string others;  // pools that there are besides, with what they cost
   };
 
-  /// Why and since when the pool is left; null: it is not.
+  /// Why the pool is left; null: it is not.
   const Leave* LeaveOf(const Pool& pool) const;
 
  private:
