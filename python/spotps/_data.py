@@ -45,18 +45,24 @@ def minibatches(begin: int, end: int, size: int) -> List[Tuple[int, int]]:
     return [(at, min(at + size, end)) for at in range(begin, end, size)]
 
 
-def even_parts(begin: int, end: int, count: int) -> List[Tuple[int, int]]:
-    """So many parts, none of which is empty: where there are fewer places, some come twice."""
+def even_parts(begin: int, end: int, count: int, minibatch: int) -> List[Tuple[int, int]]:
+    """So many parts of a minibatch, the last of which may be short. Each part has a place or, where
+    those of a whole minibatch have two, as batch norm needs, two: some places come twice then."""
     size = end - begin
-    starts = [begin + number * size // count for number in range(count + 1)]
-    return [(start, max(after, start + 1)) for start, after in zip(starts, starts[1:])]
+    least = max(1, min(2, minibatch // count, size))
+    starts = [begin + number * size // count for number in range(count)] + [end]
+    parts = []
+    for start, after in zip(starts, starts[1:]):
+        start = min(start, end - least)
+        parts.append((start, max(after, start + least)))
+    return parts
 
 
 def parts_of(task: Task, accumulate: int) -> List[Tuple[int, int]]:
     """The batches of a train task; `accumulate` 1 with local steps."""
     if task.is_local:
         return minibatches(task.begin, task.end, task.minibatch)
-    return even_parts(task.begin, task.end, accumulate)
+    return even_parts(task.begin, task.end, accumulate, task.minibatch)
 
 
 def keys_after(task: Task, number: int, accumulate: int, train_samples: int) -> Iterator[Key]:
@@ -65,7 +71,8 @@ def keys_after(task: Task, number: int, accumulate: int, train_samples: int) -> 
     for part in parts_of(task, accumulate)[number + 1 :]:
         yield (task.epoch, *part)
     for begin in range(task.end, train_samples, task.minibatch):
-        for part in even_parts(begin, min(begin + task.minibatch, train_samples), accumulate):
+        end = min(begin + task.minibatch, train_samples)
+        for part in even_parts(begin, end, accumulate, task.minibatch):
             yield (task.epoch, *part)
 
 

@@ -11,12 +11,15 @@ from spotps._data import Collate, collated
 
 @contextmanager
 def _eval_mode(model: torch.nn.Module) -> Iterator[None]:
-    """Afterwards each module is in its own mode again: scripts keep some of them in eval."""
+    """Afterwards each module is in its own mode again: scripts keep some of them in eval. Modules
+    that do more than to note their mode, such as adapters that merge weights, are told by train."""
+    was_training = model.training
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
         yield
     finally:
+        model.train(was_training)
         for module, is_training in modes:
             module.training = is_training
 

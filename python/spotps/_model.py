@@ -97,11 +97,18 @@ class Untrained:
     ) -> None:
         self._model = model
         self._trained = self._ids(optimizer)
-        # Batch norms write their statistics also where a momentum of 0 leaves them as they are.
+        # Batch norms write their statistics also where a momentum of 0 leaves them as they are, and
+        # an embedding with max_norm scales the rows that it reads.
+        scaled = {
+            id(module.weight)
+            for module in model.modules()
+            if isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag))
+            and module.max_norm is not None
+        }
         self._frozen = [
             (item, item.tensor._version)
             for item in frozen
-            if isinstance(item.tensor, torch.nn.Parameter)
+            if isinstance(item.tensor, torch.nn.Parameter) and id(item.tensor) not in scaled
         ]
 
     @staticmethod

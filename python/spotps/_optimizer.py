@@ -18,6 +18,17 @@ _FREE = {
 }  # fmt: skip
 
 
+# What a script may want to change while it trains. Other values of a group may be an optimizer's own.
+_LOOKED_AT = ("lr", "momentum", "betas", "eps", "alpha", "weight_decay")
+
+
+def has_scheduler(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether a scheduler of PyTorch is attached: it wraps step. `initial_lr` in a group would not
+    do, since an optimizer's state_dict brings that along from an earlier run."""
+    step = optimizer.step
+    return hasattr(step, "_wrapped_by_lr_sched") or hasattr(step, "_with_counter")  # before 2.4
+
+
 class Settings:
     """What an optimizer had been made with, in each of its groups. The servers step by the job's
     optimizer, which knows of no change."""
@@ -28,11 +39,13 @@ class Settings:
 
     @staticmethod
     def _of(group: Dict[str, Any]) -> Dict[str, Any]:
-        found = {}
-        for name, value in group.items():
-            if name not in ("params", "param_names", "initial_lr"):
-                is_tensor = isinstance(value, torch.Tensor)
-                found[name] = (id(value), value._version) if is_tensor else value
+        found: Dict[str, Any] = {}
+        for name in _LOOKED_AT:
+            value = group.get(name)
+            if isinstance(value, torch.Tensor):
+                found[name] = (id(value), value._version)
+            else:
+                found[name] = value
         return found
 
     def check(self, optimizer: torch.optim.Optimizer, job_has_schedule: bool) -> None:
@@ -47,9 +60,9 @@ class Settings:
         print(f"spotps: {why}; the servers go by optimizer.schedule of the job", file=sys.stderr)
 
     def _change(self, optimizer: torch.optim.Optimizer) -> Optional[str]:
+        if has_scheduler(optimizer):
+            return "a scheduler of PyTorch changes the optimizer's lr"
         for number, group in enumerate(optimizer.param_groups):
-            if "initial_lr" in group:
-                return "a scheduler of PyTorch changes the optimizer's lr"
             if number >= len(self._groups):
                 return None  # another check's
             before, now = self._groups[number], self._of(group)
@@ -72,7 +85,7 @@ def optimizer_of(optimizer: torch.optim.Optimizer) -> Optional[Dict[str, Any]]:
     """As the job file has it; None: the servers have none like it."""
     group = optimizer.param_groups[0]
     for other in optimizer.param_groups[1:]:
-        if any(other.get(key) != group.get(key) for key in {*group, *other} - _FREE):
+        if any(other.get(key) != group.get(key) for key in {*optimizer.defaults} - _FREE):
             return None
     decays = {float(g["weight_decay"]) for g in optimizer.param_groups if g.get("weight_decay")}
     if len(decays) > 1:
@@ -81,8 +94,8 @@ def optimizer_of(optimizer: torch.optim.Optimizer) -> Optional[Dict[str, Any]]:
     kind = type(optimizer).__name__.lower()
     if group.get("amsgrad") or group.get("maximize") or group.get("centered"):
         return None
-    if any("initial_lr" in g for g in optimizer.param_groups):
-        return None  # a scheduler's: lr is what its first step has
+    if has_scheduler(optimizer):
+        return None  # lr is what its first step has
     if kind == "adam" and group.get("decoupled_weight_decay"):
         kind = "adamw"
     out: Dict[str, Any] = {"kind": kind, "lr": float(group["lr"])}

@@ -160,6 +160,10 @@ class OptimizerTest(unittest.TestCase):
         ):
             self.assertIsNone(self.of_groups(kind, first, second, lr=0.5), (kind, second))
 
+    def test_groups_may_have_names(self):
+        told = self.of_groups(torch.optim.SGD, {"name": "trunk"}, {"name": "head"}, lr=0.5)
+        self.assertEqual(told["lr"], 0.5)
+
     def test_adam_with_decoupled_weight_decay_is_adamw(self):
         try:
             told = self.job(
@@ -254,12 +258,30 @@ class AccumulationTest(unittest.TestCase):
                     self.assertGreater(pushed["weight"].abs().sum(), 0)
 
     def test_batches_differ_by_one_sample_at_most(self):
-        self.assertEqual(_data.even_parts(10, 15, 4), [(10, 11), (11, 12), (12, 13), (13, 15)])
-        self.assertEqual(_data.even_parts(8, 12, 4), [(8, 9), (9, 10), (10, 11), (11, 12)])
+        self.assertEqual(_data.even_parts(10, 15, 4, 5), [(10, 11), (11, 12), (12, 13), (13, 15)])
+        self.assertEqual(_data.even_parts(8, 12, 4, 4), [(8, 9), (9, 10), (10, 11), (11, 12)])
+        self.assertEqual(_data.even_parts(0, 10, 4, 16), [(0, 2), (2, 5), (5, 7), (7, 10)])
 
     def test_samples_that_are_fewer_than_batches_come_again(self):
-        self.assertEqual(_data.even_parts(5, 7, 4), [(5, 6), (5, 6), (6, 7), (6, 7)])
-        self.assertEqual(_data.even_parts(5, 6, 3), [(5, 6)] * 3)
+        self.assertEqual(_data.even_parts(5, 7, 4, 4), [(5, 6), (5, 6), (6, 7), (6, 7)])
+        self.assertEqual(_data.even_parts(5, 6, 3, 9), [(5, 6)] * 3)
+
+    def test_no_batch_has_one_sample_alone_where_those_of_whole_minibatches_have_two(self):
+        for size in range(2, 17):
+            for count in (2, 3, 4, 5, 8):
+                parts = _data.even_parts(100, 100 + size, count, 16)
+                self.assertEqual(len(parts), count)
+                self.assertTrue(all(end - begin >= 2 for begin, end in parts), parts)
+                places = {place for part in parts for place in range(*part)}
+                self.assertEqual(places, set(range(100, 100 + size)))
+        model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        worker = worker_of(MemoryJob(minibatch=16), model, optimizer, accumulate=4)
+        for number, (x,) in enumerate(worker.loader(TensorDataset(torch.randn(22, 2)))):
+            model(x).mean().backward()  # raises for a batch of one
+            if (number + 1) % 4 == 0:
+                optimizer.step()
+            worker.log(loss=1)
 
     def test_the_gradient_of_a_step_is_that_of_its_minibatch(self):
         self.assertTrue(
@@ -491,6 +513,30 @@ class EvaluationTest(unittest.TestCase):
         self.assertEqual(modes, [[False] * 3] * 2)
         self.assertEqual(job.evaluated, [(6, 1)] * 2)
 
+    def test_modules_that_do_more_when_their_mode_changes_are_told(self):
+        class Merging(nn.Linear):  # as adapters do
+            is_merged = False
+
+            def train(self, mode=True):
+                self.is_merged = not mode
+                return super().train(mode)
+
+        model = nn.Sequential(Merging(2, 2))
+        job = MemoryJob(tests=3)
+        worker = worker_of(job, model, torch.optim.SGD(model.parameters(), lr=0.1))
+        merged = []
+
+        def evaluate(x):
+            merged.append(model[0].is_merged)
+            return x.sum(), 1
+
+        worker.evaluate(evaluate, TensorDataset(torch.ones(3, 2)))
+        model.train()
+        for _ in worker.loader(TensorDataset(torch.randn(8, 2))):
+            self.assertFalse(model[0].is_merged)
+            worker.log(loss=1)
+        self.assertEqual(merged, [True, True])
+
     def test_samples_of_several_lengths_are_put_together_by_the_script(self):
         model = nn.Linear(1, 1)
         job = MemoryJob(tests=3)
@@ -595,6 +641,24 @@ class SchedulerTest(unittest.TestCase):
             self.assertEqual(len(self.job.finished), 3)
             self.assertEqual(told.getvalue().count("the servers go by optimizer.schedule"), 1)
 
+    def test_a_state_dict_of_an_optimizer_that_had_one_is_no_scheduler(self):
+        other = torch.optim.SGD(nn.Linear(2, 1).parameters(), lr=0.25, momentum=0.5)
+        torch.optim.lr_scheduler.StepLR(other, 1)
+
+        def load(optimizer):
+            optimizer.load_state_dict(other.state_dict())
+
+        self.assertEqual(self.train(load), [0.25] * 3)
+        self.assertEqual(self.job.optimizer["lr"], 0.25)
+
+    def test_what_an_optimizer_counts_for_itself_is_no_change(self):
+        def count(optimizer):
+            group = optimizer.param_groups[0]
+            group["k"] = group.get("k", 0) + 1
+
+        self.train(count, count)
+        self.assertEqual(len(self.job.finished), 3)
+
     def test_with_local_steps_they_work(self):
         rates = self.train(self.SCHEDULERS[3], local_steps=2)
         self.assertEqual([round(rate, 6) for rate in rates], [0.5, 0.05, 0.005])
@@ -671,6 +735,15 @@ class TrainedElsewhereTest(unittest.TestCase):
         for _ in worker.loader(TensorDataset(torch.randn(8, 2))):
             worker.log(loss=1)
         self.assertEqual(job.frozen, ["bias"])
+
+    def test_a_frozen_embedding_may_scale_the_rows_that_it_reads(self):
+        words = nn.Embedding(4, 2, max_norm=0.1)
+        words.weight.requires_grad_(False)
+        model = nn.Sequential(words, nn.Linear(2, 1))
+        worker = worker_of(MemoryJob(), model, torch.optim.SGD(model[1].parameters(), lr=0.1))
+        for x, in worker.loader(TensorDataset(torch.randint(0, 4, (8, 1)))):
+            model(x).mean().backward()
+            worker.log(loss=1)
 
     def test_statistics_that_do_not_move_may_be_written(self):
         model = nn.Sequential(nn.BatchNorm1d(2, momentum=0.0), nn.Linear(2, 1))
