@@ -19,6 +19,9 @@ class PoolMemory {
   /// Other faults say nothing of a pool.
   void NoteFault(const Pool& pool, const CallEnd& end, TimePoint now);
 
+  /// Whether it gave a machine when it was last asked, or was never asked.
+  bool HasStock(const Pool& pool) const { return !left_out_.contains(pool); }
+
   /// It gave a machine.
   void NoteMachine(const Pool& pool) { left_out_.erase(pool); }
 

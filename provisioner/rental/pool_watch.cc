@@ -44,11 +44,13 @@ void PoolWatch::LookAt(
   bool has_steadier = false;
   std::string others;
   for (const auto& [other, other_usd] : prices) {
-    if (other == pool || left_.contains(other) || !(other_usd > 0)) {
+    const bool is_alike = other.type == pool.type && other != pool;
+    if (!is_alike || left_.contains(other) || !(other_usd > 0)) {
       continue;
     }
     cheapest = cheapest == 0 ? other_usd : std::min(cheapest, other_usd);
-    has_steadier = has_steadier || 2 * RevocationsOf(other) <= revoked;
+    has_steadier =
+        has_steadier || (2 * RevocationsOf(other) <= revoked && other_usd <= factor_ * usd);
     others += fmt::format(
         "{}{} for ${} an hour with {} in the last hour",
         others.empty() ? "" : "; ",

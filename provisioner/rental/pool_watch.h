@@ -18,12 +18,13 @@ class PoolWatch {
   static constexpr Duration kPatience = std::chrono::minutes(10);
   /// A revocation counts for this long.
   static constexpr Duration kCounted = std::chrono::hours(1);
-  /// With so many revocations in that time a pool is left, if another pool had half of them at
-  /// most.
+  /// With so many revocations in that time a pool is left, if another pool had half of them at most
+  /// and costs no more than `factor` times as much.
   static constexpr size_t kRevocationsMax = 3;
 
-  /// A pool is too dear above `factor` times the price of the cheapest pool that is not left, and
-  /// dear no more half way back to it: at (1 + factor) / 2. 0: nothing is ever left.
+  /// A pool is compared with the pools of its type alone: an hour of another type is worth another
+  /// price. It is too dear above `factor` times the price of the cheapest one that is not left, and
+  /// no longer so at (1 + factor) / 2 times. 0: nothing is ever left.
   explicit PoolWatch(double factor) : factor_(factor) {}
 
   void NoteRevocation(const Pool& pool, TimePoint now);

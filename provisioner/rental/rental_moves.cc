@@ -39,13 +39,15 @@ std::vector<Pool> RentalBook::WithoutLeft(std::vector<Pool> pools) const {
   return pools;
 }
 
-/// Whether the machine's pool is left, and its process may have a machine of another pool.
+/// Whether the machine's pool is left, and its process may have a machine of another pool of the
+/// type. A machine that works is not given up for a pool that had none when it was last asked.
 bool RentalBook::IsToLeave(const Rental& rental, RentalTime time) const {
   if (rental.note.machine.empty() || watch_.LeaveOf(rental.note.pool) == nullptr) {
     return false;
   }
-  return std::ranges::any_of(memory_.Open(rental.wanted, time.now), [this](const Pool& pool) {
-    return watch_.LeaveOf(pool) == nullptr;
+  return std::ranges::any_of(memory_.Open(rental.wanted, time.now), [&](const Pool& pool) {
+    return pool.type == rental.note.pool.type && watch_.LeaveOf(pool) == nullptr &&
+           memory_.HasStock(pool);
   });
 }
 

@@ -17,6 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
 
 const CallEnd kUnclear = {CallFault::kUnclear, "no answer", {}};
 
@@ -136,7 +137,11 @@ class RentalMoveTest : public testing::Test {
       book_.Tick(Now());
       for (const RentalCall& call : book_.TakeCalls(Now())) {
         RentalAnswer answer;
-        if (call.kind == RentalCall::Kind::kRent) {
+        const bool has_stock =
+            call.kind != RentalCall::Kind::kRent || call.request.pools.front().zone != empty_zone_;
+        if (!has_stock) {
+          answer.rent.end = {CallFault::kNoStock, "no machine"};
+        } else if (call.kind == RentalCall::Kind::kRent) {
           Machine machine;
           machine.id = "m-" + std::to_string(call.number);
           machine.pool = call.request.pools.front();
@@ -172,6 +177,7 @@ class RentalMoveTest : public testing::Test {
   }
 
   int64_t second_ = 0;
+  std::string empty_zone_;  // has no machines
   NoNotes notes_;
   RentalBook book_;
   std::vector<PoolPrice> prices_ = {{Options().pools[0], 0.5, 0}, {Options().pools[1], 1, 0}};
@@ -212,6 +218,35 @@ TEST_F(RentalMoveTest, WorkersLeaveADearPoolOneAfterTheOther) {
   EXPECT_THAT(Living(), ElementsAre("b", "b"));
   Pass(600);
   EXPECT_FALSE(book_.TakeMove(Now()).has_value());
+}
+
+/// Its price is told, but it has no machines: a worker would stand still for nothing, again and
+/// again.
+TEST_F(RentalMoveTest, AWorkerIsGivenUpOnceForAPoolWithoutMachines) {
+  empty_zone_ = "b";
+  book_.Ask(Seat(0), Options().pools, Now());
+  Pass(60);
+  prices_.push_back({Options().pools[0], 2.5, Now().unix_us});
+  uint32_t moves = 0;
+  for (int minutes = 0; minutes < 240; ++minutes) {
+    Pass(60);
+    if (const std::optional<RentalMove> move = book_.TakeMove(Now())) {
+      moves++;
+      book_.Ask(Seat(moves), Options().pools, Now());
+      book_.Drop(move->seat, false, Now());
+      Pass(5);
+      EXPECT_THAT(Living(), IsEmpty()) << "b was asked in vain";
+      book_.Ask(Seat(100 + moves), Options().pools, Now());  // as the fleet does
+    }
+  }
+  EXPECT_EQ(moves, 1U);
+  EXPECT_THAT(Living(), ElementsAre("a"));
+  empty_zone_.clear();  // whoever is replaced finds that out
+  book_.Ask(Seat(8), Options().pools, Now());
+  Pass(60);
+  EXPECT_THAT(Living(), UnorderedElementsAre("a", "b"));
+  Pass(120);
+  EXPECT_TRUE(book_.TakeMove(Now()).has_value());
 }
 
 TEST_F(RentalMoveTest, WhoMayHaveNoOtherPoolStays) {

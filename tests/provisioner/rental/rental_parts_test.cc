@@ -152,6 +152,19 @@ TEST(PoolWatchTest, APoolThatTakesMuchBackIsLeftUntilItHasNotForAnHour) {
   EXPECT_FALSE(is_left());
 }
 
+TEST(PoolWatchTest, APoolIsComparedWithThoseOfItsTypeAndLeftForNoneThatCostsFarMore) {
+  const Pool large = {"large", kOther.zone, true};
+  PoolWatch watch(2);
+  for (int minutes = 0; minutes < 60; minutes += 5) {
+    const TimePoint now{std::chrono::minutes(60 + minutes)};
+    watch.NoteRevocation(kSpot, now);
+    watch.Look({{kSpot, 0.2}, {kOther, 0.5}, {large, 10}}, now);
+  }
+  EXPECT_EQ(watch.LeaveOf(kSpot), nullptr) << "the other zone costs 2.5 times as much";
+  EXPECT_NE(watch.LeaveOf(kOther), nullptr);
+  EXPECT_EQ(watch.LeaveOf(large), nullptr) << "another type";
+}
+
 TEST(PoolWatchTest, TheLastPoolAndWhatNobodyAskedForAreNotLeft) {
   PoolWatch alone(2);
   PoolWatch off(0);
