@@ -198,12 +198,20 @@ struct Attempt {
   ReadyRun ready;          // when OK
 };
 
-Attempt Misfit(Status why) {
-  return {.status = std::move(why), .is_misuse = true, .ready = {}};
+/// Whether another attempt may come to something else.
+bool MayPass(const Status& why) {
+  return why.code() == StatusCode::kIo || why.code() == StatusCode::kUnavailable ||
+         why.code() == StatusCode::kDeadlineExceeded;
 }
 
 Attempt Failed(Status why) {
   return {.status = std::move(why), .is_misuse = false, .ready = {}};
+}
+
+/// The job, or what the command changes of it, is not right, unless what it names can't be read.
+Attempt Misfit(Status why) {
+  const bool is_misuse = !MayPass(why);
+  return {.status = std::move(why), .is_misuse = is_misuse, .ready = {}};
 }
 
 /// What the job of a checkpoint begins with does not fit the checkpoint.
@@ -321,10 +329,7 @@ int GoOnWithoutJournal(
   // Why the journal fell behind, a full disk, may be why the checkpoint can't be gone on from yet.
   const auto begin = [&]() -> TryOutcome {
     attempt = BeginFromCheckpoint(source, left, resume, console, registry, &told);
-    const StatusCode code = attempt.status.code();
-    return {
-        attempt.status,
-        attempt.is_misuse || (code != StatusCode::kIo && code != StatusCode::kUnavailable)};
+    return {attempt.status, attempt.is_misuse || !MayPass(attempt.status)};
   };
   const TryAgainWorld world{&SystemTime(), WaitUnlessStopped, [&console](const std::string& line) {
                               console.err("psctl: " + line);

@@ -331,7 +331,6 @@ void TakeOver(const ResumeFrom& resume, uint64_t train_samples, JobState* state)
   state->last_launch = LaunchId((saved.last_launch.value / kLaunchesOfRun + 1) * kLaunchesOfRun);
   state->age = saved.age;
   state->usd = saved.usd;
-  state->traffic = saved.traffic;
   state->trained = saved.trained;
   TakeModes(saved, state);
   TakeSteps(saved, state);

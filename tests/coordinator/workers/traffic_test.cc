@@ -101,7 +101,8 @@ TEST_F(TrafficTest, ASuccessorCountsNoByteTwiceAndMissesNone) {
   EXPECT_DOUBLE_EQ(usd(), 3) << "a zone that nobody knows is another one of the region";
 }
 
-TEST_F(TrafficTest, ACheckpointHasItForARunThatGoesOn) {
+/// As the machines that it rents do: budget.usd of the resumed run is for both.
+TEST_F(TrafficTest, ACheckpointHasItAndARunThatIsResumedCountsFromZero) {
   Begin();
   Beat(1, 4 * kGb, 0);
   ASSERT_TRUE(harness_.core->CheckpointNow(harness_.now, harness_.out()).ok());
@@ -110,6 +111,10 @@ TEST_F(TrafficTest, ACheckpointHasItForARunThatGoesOn) {
   const Result<JobState> saved = proto::DecodeJobState(disk_.writes.back().manifest.job_state);
   ASSERT_TRUE(saved.ok()) << saved.status();
   EXPECT_EQ(saved->traffic, (proto::TrafficRecord{4 * kGb, 0, 1}));
+  CoordinatorOptions resumed = SmallJob();
+  resumed.resume = ResumeFrom{*saved, 1};
+  resumed.next_checkpoint = 2;
+  EXPECT_EQ(MakeJobState(resumed).traffic, proto::TrafficRecord());
 }
 
 TEST_F(TrafficTest, AWorkerThatSaysNonsenseCostsNothing) {
