@@ -62,6 +62,8 @@ class TopTest : public E2eTest {
 TEST_F(TopTest, EachFrameFitsItsTerminalAndLeavesNothingOfTheOneBefore) {
   job_.SetData(60000, 1000)  // no epoch's end takes the place of other events
       .SetEndless()
+      // No spike of the loss either: the small terminal shows three events.
+      .Set("optimizer", R"({"kind": "sgd", "lr": 0.0005})")
       .Set("workers", R"([{"count": 3, "type": "spot", "step_ms": 100, "usd_per_hour": 1}])")
       .Set("fleet", R"({"max_detect_s": 2, "park_servers_after_s": 0.5})");
   TrainRun run(job_, {.is_replacing = true});
