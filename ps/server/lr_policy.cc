@@ -9,6 +9,7 @@ namespace ps::server {
 
 LrPolicy::LrPolicy(const proto::JobConfig& config) : kind_(proto::LrPolicyOf(config)) {
   reference_workers_ = proto::WorkersListed(config);
+  is_nobody_listed_ = proto::WorkersAtStart(config) == 0;
   mode_ = config.train.mode;
   other_factor_ = config.train.switch_lr_factor;
   if (other_factor_ == 0) {
@@ -21,6 +22,7 @@ LrPolicy::LrPolicy(const proto::JobConfig& config) : kind_(proto::LrPolicyOf(con
   if (config.train.local_steps == 1 && config.optimizer.kind == proto::OptimizerKind::kSgd) {
     momentum_ = config.optimizer.momentum;
   }
+  is_every_live_ = proto::HasLiveEvery(config);
   if (config.train.lr_ramp_steps > 0) {
     change_max_ = std::exp2(1.0 / config.train.lr_ramp_steps);
   }
@@ -39,6 +41,7 @@ double LrPolicy::Target(size_t workers) const {
     case proto::LrPolicy::kFixed:
     case proto::LrPolicy::kLive:
     case proto::LrPolicy::kStaleness:
+    case proto::LrPolicy::kListed:
       break;
   }
   return 1;
@@ -53,7 +56,12 @@ double LrPolicy::FleetFactor(size_t workers) const {
 }
 
 proto::AgedRule LrPolicy::RuleOf(proto::Mode mode, size_t workers) const {
-  if (kind_ != proto::LrPolicy::kLive || mode == proto::Mode::kBsp) {
+  if (mode != proto::Mode::kBsp && kind_ == proto::LrPolicy::kListed && !is_every_live_ &&
+      !is_nobody_listed_) {
+    const auto live = static_cast<double>(std::max<size_t>(workers, 1));
+    return {std::min(1.0, reference_workers_ / live), momentum_};
+  }
+  if (mode == proto::Mode::kBsp || kind_ != proto::LrPolicy::kLive) {
     return {1, momentum_};
   }
   return proto::RuleOfAge(momentum_, std::max<size_t>(workers, 1) * (1 + answers_behind(mode)));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -27,6 +28,13 @@ class LrPolicy {
   /// The factor of the optimizer's momentum, above 0.
   float MomentumFactor(proto::Mode mode, size_t workers) const;
 
+  /// delayed_nesterov: updates from one use of the momentum to the next, where they follow the
+  /// workers that are there; 0: as the config has it.
+  uint32_t EveryOf(proto::Mode mode, size_t workers) const {
+    const bool is_live = is_every_live_ && mode != proto::Mode::kBsp;
+    return is_live ? static_cast<uint32_t>(std::max<size_t>(workers, 1)) : 0;
+  }
+
   /// A step was made with `workers`: a ramp goes on from its factor.
   void OnStep(size_t workers) { factor_ = FleetFactor(workers); }
 
@@ -41,7 +49,8 @@ class LrPolicy {
   }
 
  private:
-  /// What kLive makes of rate and momentum; the other policies and bsp change nothing.
+  /// What kLive makes of rate and momentum, and kListed of the rate; the other policies and bsp
+  /// change nothing.
   proto::AgedRule RuleOf(proto::Mode mode, size_t workers) const;
   double Target(size_t workers) const;
   double FleetFactor(size_t workers) const;
@@ -58,8 +67,10 @@ class LrPolicy {
   double other_factor_ = 1;
   float momentum_factor_ = 1;     // in it
   float momentum_ = 0;            // the servers' optimizer's
-  double reference_workers_ = 1;  // linear: the factor is 1 with so many
+  double reference_workers_ = 1;  // linear, listed: the factor is 1 with so many
   double change_max_ = 0;         // of the factor in a step, as a factor; 0: any
+  bool is_every_live_ = false;    // of delayed_nesterov
+  bool is_nobody_listed_ = true;  // listed: the factor is 1 then
   size_t answers_behind_ = 0;
   double factor_ = 0;
 };

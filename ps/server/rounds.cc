@@ -31,6 +31,7 @@ void Rounds::Reset() {
 
 bool Rounds::TakeMode(const proto::Membership& membership, size_t members) {
   store_.SetMomentumFactor(schedule_.policy().MomentumFactor(membership.mode.mode, members));
+  store_.SetEvery(schedule_.policy().EveryOf(membership.mode.mode, members));
   if (membership.mode == mode_) {
     return false;
   }

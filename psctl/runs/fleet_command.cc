@@ -16,6 +16,7 @@
 #include "psctl/runs/scale_preview.h"
 #include "run/directory/control.h"
 #include "run/planning/plan_from_run.h"
+#include "run/report/rate_notes.h"
 
 namespace ps::psctl {
 namespace {
@@ -64,6 +65,13 @@ bool IsMove(const ScaleCommand& command) {
       command.changes, [](const proto::ScaleChange& change) { return !change.tensor.empty(); });
 }
 
+/// Whether a number of workers changes.
+bool HasWorkers(const ScaleCommand& command) {
+  return std::ranges::any_of(command.changes, [](const proto::ScaleChange& change) {
+    return change.tensor.empty() && !change.is_servers;
+  });
+}
+
 bool IsAsWanted(const ScaleCommand& command, const proto::JobStatus& status) {
   const bool are_equal = std::ranges::all_of(
       status.fleet, [](const proto::FleetRow& row) { return row.present == row.wanted; });
@@ -100,10 +108,10 @@ std::string Describe(
         name,
         servers.is_moving ? "move while training goes on" : "are where they are to be");
   }
-  const auto is_of_servers = [](const proto::ScaleChange& change) { return change.is_servers; };
-  const bool has_servers = std::ranges::any_of(command.changes, is_of_servers);
-  const bool has_workers = !std::ranges::all_of(command.changes, is_of_servers);
-  return (has_workers ? Describe(name, fleet) : "") + (has_servers ? Describe(name, servers) : "");
+  const bool has_servers = std::ranges::any_of(
+      command.changes, [](const proto::ScaleChange& change) { return change.is_servers; });
+  return (HasWorkers(command) ? Describe(name, fleet) : "") +
+         (has_servers ? Describe(name, servers) : "");
 }
 
 /// Empty when nothing keeps workers from being started.
@@ -253,6 +261,11 @@ int RunScale(
     return run::Fail(console, reply.status());
   }
   console.out(Describe(command, run::BaseName(run.root), reply->fleet, reply->servers));
+  const auto config = run::ConfigOfRun(run);
+  if (config.ok() && HasWorkers(command)) {
+    const std::string note = run::RateNote(*config, WantedOf(reply->fleet));
+    console.out(note.empty() ? note : "note: " + note + "\n");
+  }
   return command.is_waiting ? WaitForFleet(command, run, console) : run::kExitOk;
 }
 

@@ -11,6 +11,7 @@
 #include "ps/proto/exchange.h"
 #include "ps/proto/job/optimizer_rules.h"
 #include "ps/proto/timing.h"
+#include "run/report/rate_notes.h"
 #include "worker/model/norm_batches.h"
 #include "worker/script/script_start.h"
 
@@ -18,14 +19,6 @@ namespace ps::run {
 namespace {
 
 constexpr uint32_t kServerLinesMax = 16;
-
-uint32_t WorkersStarted(const proto::JobConfig& config) {
-  uint32_t workers = 0;
-  for (const proto::WorkerGroup& group : config.workers) {
-    workers += group.count;
-  }
-  return workers;
-}
 
 std::string_view HowServersStart(const proto::ServerConfig& servers) {
   if (!servers.launch) {
@@ -135,7 +128,7 @@ std::string HeldValuesNote(const proto::JobConfig& config, const JobParts& parts
   const uint64_t bytes =
       std::max<uint64_t>(count * sizeof(float) / std::max<uint64_t>(shards, 1), 1);
   const uint64_t room = (uint64_t{config.servers.held_mib} << 20U) / bytes;
-  const uint32_t workers = WorkersStarted(config);
+  const uint32_t workers = proto::WorkersAtStart(config);
   std::string text = fmt::format(
       "with exchange.pull {} each shard keeps a copy of its parameters, {}, for each worker",
       config.exchange.pull,
@@ -149,50 +142,6 @@ std::string HeldValuesNote(const proto::JobConfig& config, const JobParts& parts
   return text;
 }
 
-/// What becomes of an optimizer where gradients are of values that are some steps old; empty: it
-/// is taken as it is, and that is well.
-std::string OldGradientsNote(const proto::JobConfig& config) {
-  const proto::OptimizerConfig& optimizer = config.optimizer;
-  const uint32_t workers = WorkersStarted(config);
-  if (config.train.mode == proto::Mode::kBsp || workers == 1 || config.train.local_steps > 1 ||
-      optimizer.momentum == 0) {
-    return "";
-  }
-  const std::string_view mode = proto::kModeNames[static_cast<size_t>(config.train.mode)];
-  switch (proto::LrPolicyOf(config)) {
-    case proto::LrPolicy::kLive: {
-      if (workers == 0) {
-        return "";
-      }
-      const uint32_t steps = workers * (config.train.overlap ? 2 : 1);
-      const proto::AgedRule rule = proto::RuleOfAge(optimizer.momentum, steps);
-      return fmt::format(
-          "{} with {} workers: gradients are of values about {} old, so the servers "
-          "take rate {:.2g} and momentum {:.2g} for rate {:.2g} and momentum {:.2g} "
-          "(train.lr_policy live)",
-          mode,
-          workers,
-          Plural(steps - 1, "step"),
-          optimizer.lr * rule.lr_factor,
-          rule.momentum,
-          optimizer.lr,
-          optimizer.momentum);
-    }
-    case proto::LrPolicy::kFixed:
-      if (config.worker.program.empty()) {
-        return "";  // its settings were found in such a job, not in a loop of one process
-      }
-      return fmt::format(
-          "{} with momentum {} and train.lr_policy fixed: gradients of several workers are of "
-          "values that are some steps old, so what suits a plain loop may learn less or diverge; "
-          "train.lr_policy live or train.mode bsp is safer (docs/measurements/scripts.md)",
-          mode,
-          optimizer.momentum);
-    default:
-      return "";
-  }
-}
-
 /// What is allowed and may give other results than somebody expects.
 std::vector<std::string> JobNotes(const proto::JobConfig& config, const JobParts& parts) {
   std::vector<std::string> notes;
@@ -201,11 +150,11 @@ std::vector<std::string> JobNotes(const proto::JobConfig& config, const JobParts
       notes.push_back(std::move(note));
     }
   }
-  if (std::string note = OldGradientsNote(config); !note.empty()) {
+  for (std::string& note : RateNotes(config)) {
     notes.push_back(std::move(note));
   }
   const bool is_bsp = config.train.mode == proto::Mode::kBsp;
-  const bool has_rounds = is_bsp && WorkersStarted(config) != 1;
+  const bool has_rounds = is_bsp && proto::WorkersAtStart(config) != 1;
   if (has_rounds && config.optimizer.clip_norm > 0) {
     notes.emplace_back(
         "bsp with optimizer.clip_norm: each worker clips its own gradient before they are "
@@ -217,7 +166,7 @@ std::vector<std::string> JobNotes(const proto::JobConfig& config, const JobParts
         "quite one step on one big minibatch");
   }
   const uint64_t step_samples = uint64_t{config.train.minibatch} * config.train.local_steps;
-  const uint64_t share = parts.data.train_count / std::max(WorkersStarted(config), 1U);
+  const uint64_t share = parts.data.train_count / std::max(proto::WorkersAtStart(config), 1U);
   if (config.train.local_steps > 1 && step_samples > share) {
     notes.emplace_back(fmt::format(
         "a step of train.local_steps has {} samples, and an epoch {} for each worker: some of them "
@@ -262,7 +211,7 @@ std::string ModelText(const JobParts& parts) {
 std::vector<std::pair<std::string, std::string>> DescribeJob(
     const proto::JobConfig& config, const JobParts& parts) {
   const proto::Timing timing = proto::Timing::Of(config);
-  const uint32_t workers = WorkersStarted(config);
+  const uint32_t workers = proto::WorkersAtStart(config);
   const std::string faults =
       config.faults.empty() ? "" : ", " + Plural(config.faults.size(), "planned disturbance");
   std::vector<std::pair<std::string, std::string>> pairs = {
@@ -345,7 +294,7 @@ std::string RenderDiskWarning(
 
 std::string RenderHandStart(const proto::JobConfig& config, const HandStart& start) {
   const proto::ServerConfig& servers = config.servers;
-  const bool has_workers = WorkersStarted(config) > 0;
+  const bool has_workers = proto::WorkersAtStart(config) > 0;
   if (servers.launch && has_workers) {
     return "";
   }

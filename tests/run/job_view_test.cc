@@ -123,9 +123,8 @@ TEST(JobViewTest, WhatMakesARoundAnotherThanOneBigMinibatchIsNoted) {
   EXPECT_THAT(RowsOf(config, parts, "note"), HasSubstr("with data.train_samples=128 there is"));
 }
 
-TEST(JobViewTest, WhatBecomesOfAScriptsMomentumWhereGradientsAreOldIsNoted) {
+TEST(JobViewTest, WhatBecomesOfMomentumWhereGradientsAreOldIsNoted) {
   proto::JobConfig config;
-  config.worker.program = {"python3", "train.py"};
   config.workers.resize(1);
   config.workers[0].count = 2;
   config.train.mode = proto::Mode::kAsync;
@@ -149,6 +148,25 @@ TEST(JobViewTest, WhatBecomesOfAScriptsMomentumWhereGradientsAreOldIsNoted) {
   config.train.mode = proto::Mode::kAsync;
   config.train.local_steps = 4;
   EXPECT_EQ(RowsOf(config, parts, "note"), "") << "the momentum is each worker's own";
+}
+
+TEST(JobViewTest, AnOuterMomentumOfEachPushIsNotedWhereNobodyWaits) {
+  proto::JobConfig config;
+  config.workers.resize(1);
+  config.workers[0].count = 2;
+  config.train.local_steps = 4;
+  JobParts parts;
+  parts.data.train_count = 10'000;
+  EXPECT_EQ(RowsOf(config, parts, "note"), "");
+  for (const auto kind : {proto::OuterKind::kNesterov, proto::OuterKind::kSgd}) {
+    config.outer.kind = kind;
+    EXPECT_THAT(RowsOf(config, parts, "note"), HasSubstr("delayed_nesterov, which auto is"));
+  }
+  config.outer.momentum = 0;
+  EXPECT_EQ(RowsOf(config, parts, "note"), "");
+  config.outer.momentum = 0.9F;
+  config.train.mode = proto::Mode::kBsp;
+  EXPECT_EQ(RowsOf(config, parts, "note"), "") << "rounds have their mean";
 }
 
 TEST(JobViewTest, TheOrderOfNamedClassesAndWhatIsNoDataAreSaid) {

@@ -430,6 +430,7 @@ proto::JobConfig SimulatedJob(const Scenario& scenario) {
                          : scenario.difference_bits == 4 ? "int4"
                                                          : "f32";
   config.train.switch_lr_factor = 1;  // likewise
+  config.train.lr_policy = proto::LrPolicy::kFixed;
   config.servers.count = scenario.shards;
   config.servers.shards_per_server = scenario.shards_per_server;
   config.servers.chunk_kib = scenario.chunk_kib;

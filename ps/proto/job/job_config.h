@@ -107,7 +107,7 @@ struct StopEarlyConfig {
 };
 
 enum class Divergence : uint8_t { kStop, kContinue };
-enum class LrPolicy : uint8_t { kAuto, kFixed, kLinear, kSqrtLive, kLive, kStaleness };
+enum class LrPolicy : uint8_t { kAuto, kFixed, kLinear, kSqrtLive, kLive, kStaleness, kListed };
 enum class BatchPolicy : uint8_t { kFixed, kBySpeed };
 enum class GradientDtype : uint8_t { kF32, kBf16 };
 

@@ -38,12 +38,16 @@ uint32_t EveryOf(uint32_t every, const JobConfig& config) {
 
 }  // namespace
 
-uint32_t WorkersListed(const JobConfig& config) {
+uint32_t WorkersAtStart(const JobConfig& config) {
   uint32_t workers = 0;
   for (const WorkerGroup& group : config.workers) {
     workers += group.count;
   }
-  return std::max(workers, 1U);
+  return workers;
+}
+
+uint32_t WorkersListed(const JobConfig& config) {
+  return std::max(WorkersAtStart(config), 1U);
 }
 
 OuterKind OuterKindOf(const JobConfig& config) {
@@ -88,9 +92,17 @@ LrPolicy LrPolicyOf(const JobConfig& config) {
   }
   const bool has_momentum =
       config.optimizer.kind == OptimizerKind::kSgd && config.optimizer.momentum > 0;
-  const bool is_live = !config.worker.program.empty() && config.train.mode != Mode::kBsp &&
-                       config.train.local_steps == 1 && has_momentum;
-  return is_live ? LrPolicy::kLive : LrPolicy::kFixed;
+  if (config.train.mode != Mode::kBsp && config.train.local_steps == 1 && has_momentum) {
+    return LrPolicy::kLive;
+  }
+  return LrPolicy::kListed;
+}
+
+bool HasLiveEvery(const JobConfig& config) {
+  const uint32_t every =
+      config.train.local_steps == 1 ? config.optimizer.every : config.outer.every;
+  return LrPolicyOf(config) == LrPolicy::kListed && every == 0 &&
+         ServerOptimizer(config).kind == OptimizerKind::kDelayedNesterov;
 }
 
 AgedRule RuleOfAge(float momentum, size_t steps) {

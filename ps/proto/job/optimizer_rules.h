@@ -10,6 +10,9 @@ namespace ps::proto {
 /// The workers that the job lists, at least 1: what some fields' 0 stands for.
 uint32_t WorkersListed(const JobConfig& config);
 
+/// The same; 0 when all of them come from elsewhere.
+uint32_t WorkersAtStart(const JobConfig& config);
+
 /// outer.kind, or what `auto` stands for. Never kAuto.
 OuterKind OuterKindOf(const JobConfig& config);
 
@@ -28,6 +31,10 @@ struct AgedRule {
   double lr_factor = 1;
   float momentum = 0;
 };
+
+/// Whether the servers' rule is delayed_nesterov, and its `every` follows the workers that are
+/// there.
+bool HasLiveEvery(const JobConfig& config);
 
 /// The rule of lr_policy `live`. Steps that come one by one from many workers act like momentum of
 /// 1

@@ -32,6 +32,7 @@ Result<ChunkStore> ChunkStore::Make(
   store.parts_ = proto::ChunkParts(settings.frame_bytes);
   store.rule_ = settings.optimizer;
   store.momentum_ = settings.optimizer.momentum;
+  store.every_ = settings.optimizer.every;
   store.slot_count_ = kernels::OptimizerSlotCount(store.rule_);
   store.weight_decay_ = settings.optimizer.weight_decay;
   store.tensors_ = setup.tensors;

@@ -165,6 +165,9 @@ class ChunkStore {
   /// The momentum of updates from now on, as a factor of the config's. Requires: above 0.
   void SetMomentumFactor(float factor) { rule_.momentum = momentum_ * factor; }
 
+  /// Updates from one use of a delayed momentum to the next, from now on; 0: as in the config.
+  void SetEvery(uint32_t every) { rule_.every = every == 0 ? every_ : every; }
+
   /// Called before each piece of an update, with the index of its chunk. May be null.
   void SetBeforeUpdate(std::function<void(size_t)> before_update) {
     before_update_ = std::move(before_update);
@@ -190,6 +193,7 @@ class ChunkStore {
   size_t part_count_ = 0;
   kernels::OptimizerRule rule_;
   float momentum_ = 0;  // of the config
+  uint32_t every_ = 0;  // of the config
   std::vector<Chunk> chunks_;
   uint64_t placement_ = 0;
   uint64_t parameter_bytes_ = 0;
