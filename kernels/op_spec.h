@@ -30,7 +30,8 @@ struct LinearOptions {
   Activation activation = Activation::kNone;
 };
 
-/// y[n,oh,ow,o] = b[o] + sum over i,kh,kw of x[n, oh*s+kh-p, ow*s+kw-p, i] * w[o,i,kh,kw].
+/// y[n,oh,ow,o] = b[o] + sum over i,kh,kw of x[n, oh*s+kh-p, ow*s+kw-p, g+i] * w[o,i,kh,kw], g
+/// being the first input channel of o's group and i the channels of one.
 ///   params  w [o,i,kh,kw], then b [o] if there is a bias
 struct Conv2dOptions {
   int64_t in_channels = 1;
@@ -44,6 +45,7 @@ struct Conv2dOptions {
   bool input_gradient = true;             // false: Backward is never asked for dx
   Precision precision = Precision::kF32;  // of x, w and dy
   Activation activation = Activation::kNone;
+  int64_t groups = 1;  // divides the input's and the output's channels
 };
 
 /// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta, per channel. Training takes mean and

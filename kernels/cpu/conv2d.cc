@@ -23,15 +23,24 @@ struct Geometry {
       : factors(o.precision),
         strides{o.stride, o.stride},
         pad{o.padding, o.padding},
-        weight_dims{o.out_channels, o.in_channels, o.kernel, o.kernel},
+        weight_dims(WeightDims(o)),
         x(Input(o, n, Type::f32)),
         y(Output(o, n, Type::f32)),
         w(PlainDesc(weight_dims, Tag::any)),
-        canonical_w(PlainDesc(weight_dims, Tag::oihw)),
+        canonical_w(PlainDesc(weight_dims, o.groups > 1 ? Tag::goihw : Tag::oihw)),
         b(o.bias ? PlainDesc({o.out_channels}, Tag::x) : Desc()),
         x_factor(Input(o, n, factors.type)),
         dy_factor(Output(o, n, factors.type)),
         w_factor(PlainDesc(weight_dims, Tag::any, factors.type)) {}
+
+  /// Groups are a dimension in front, which leaves [o,i,kh,kw] in memory as it is.
+  static dnnl::memory::dims WeightDims(const Conv2dOptions& o) {
+    if (o.groups == 1) {
+      return {o.out_channels, o.in_channels, o.kernel, o.kernel};
+    }
+    const int64_t out = o.out_channels / o.groups;
+    return {o.groups, out, o.in_channels / o.groups, o.kernel, o.kernel};
+  }
 
   static Desc Input(const Conv2dOptions& o, int64_t n, Type type) {
     return ImageDesc(n, o.in_channels, o.in_height, o.in_width, type);

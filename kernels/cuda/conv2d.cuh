@@ -28,7 +28,7 @@ inline int64_t OutputPixels(const ConvShape& shape) {
 
 /// Weights of an output channel.
 inline int64_t Taps(const Conv2dOptions& o) {
-  return o.kernel * o.kernel * o.in_channels;
+  return o.kernel * o.kernel * (o.in_channels / o.groups);
 }
 
 /// Where an image [height, width, channels] has a value; nullptr: it is outside.

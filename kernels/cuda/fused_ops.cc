@@ -150,18 +150,19 @@ class CudaConv2d final : public Op {
     const int64_t bias_scratch = ColumnSumScratch(OutputPixels(shape), options_.out_channels);
     return stream_->ReserveScratch(
         OwnScratch(shape) +
-        std::max({ConvWeightCount(shape), ConvGradientScratch(shape), bias_scratch}));
+        std::max({ConvWeightCount(shape), WeightGradientScratch(shape), bias_scratch}));
   }
 
   void Forward(const ForwardArgs& args) override {
-    stream_->Note(ConvForward(
-        stream_->Enter(),
-        Shape(args.n),
-        args.x,
-        args.params[0].data(),
-        options_.bias ? args.params[1].data() : nullptr,
-        stream_->scratch(),
-        args.y));
+    const auto run = is_grouped() ? &GroupedConvForward : &ConvForward;
+    stream_->Note(
+        run(stream_->Enter(),
+            Shape(args.n),
+            args.x,
+            args.params[0].data(),
+            options_.bias ? args.params[1].data() : nullptr,
+            stream_->scratch(),
+            args.y));
   }
 
   void Backward(const BackwardArgs& args) override {
@@ -170,13 +171,15 @@ class CudaConv2d final : public Op {
     const float* dy = GradientBeforeActivation(
         stream_, options_.activation, args, OutputPixels(shape) * options_.out_channels);
     float* scratch = stream_->scratch() + OwnScratch(shape);
-    stream_->Note(ConvWeightGradient(stream, shape, args.x, dy, scratch, args.grads[0].data()));
+    const auto weights = is_grouped() ? &GroupedConvWeightGradient : &ConvWeightGradient;
+    stream_->Note(weights(stream, shape, args.x, dy, scratch, args.grads[0].data()));
     if (options_.bias) {
       stream_->Note(ColumnSum(
           stream, dy, OutputPixels(shape), options_.out_channels, scratch, args.grads[1].data()));
     }
     if (args.dx != nullptr) {
-      stream_->Note(ConvInputGradient(stream, shape, dy, args.params[0].data(), scratch, args.dx));
+      const auto input = is_grouped() ? &GroupedConvInputGradient : &ConvInputGradient;
+      stream_->Note(input(stream, shape, dy, args.params[0].data(), scratch, args.dx));
     }
   }
 
@@ -185,6 +188,12 @@ class CudaConv2d final : public Op {
   }
 
  private:
+  bool is_grouped() const { return options_.groups > 1; }
+
+  int64_t WeightGradientScratch(const ConvShape& shape) const {
+    return is_grouped() ? GroupedConvGradientScratch(shape) : ConvGradientScratch(shape);
+  }
+
   int64_t OwnScratch(const ConvShape& shape) const {
     return ActivationScratch(options_.activation, OutputPixels(shape) * options_.out_channels);
   }

@@ -66,7 +66,7 @@ cudaError_t PoolBackward(
     const int32_t* winners,
     float* dx);
 
-// conv2d.cu
+// conv2d.cu, conv2d_weights.cu
 
 struct ConvShape {
   int64_t n = 0;
@@ -98,6 +98,32 @@ cudaError_t ConvInputGradient(
 /// Floats of scratch for the weights' gradient.
 int64_t ConvGradientScratch(const ConvShape& shape);
 cudaError_t ConvWeightGradient(
+    cudaStream_t stream,
+    const ConvShape& shape,
+    const float* x,
+    const float* dy,
+    float* scratch,
+    float* dw);
+
+// grouped_conv2d.cu: the same for any number of groups; those above take one.
+
+cudaError_t GroupedConvForward(
+    cudaStream_t stream,
+    const ConvShape& shape,
+    const float* x,
+    const float* w,
+    const float* bias,
+    float* scratch,
+    float* y);
+cudaError_t GroupedConvInputGradient(
+    cudaStream_t stream,
+    const ConvShape& shape,
+    const float* dy,
+    const float* w,
+    float* scratch,
+    float* dx);
+int64_t GroupedConvGradientScratch(const ConvShape& shape);
+cudaError_t GroupedConvWeightGradient(
     cudaStream_t stream,
     const ConvShape& shape,
     const float* x,

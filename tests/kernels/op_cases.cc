@@ -25,11 +25,11 @@ OpCase Conv2dCase(int64_t n, const Conv2dOptions& o) {
   c.kind = "conv2d";
   c.sizes = "_n" + std::to_string(n) + "_in" + Sizes({o.in_channels, o.in_height, o.in_width}) +
             "_out" + Sizes({o.out_channels}) + "_ksp" + Sizes({o.kernel, o.stride, o.padding}) +
-            (o.bias ? "" : "_nobias");
+            (o.bias ? "" : "_nobias") + (o.groups > 1 ? "_groups" + Sizes({o.groups}) : "");
   c.n = n;
   c.in_elements = o.in_channels * o.in_height * o.in_width;
   c.out_elements = o.out_channels * out_h * out_w;
-  c.parameter_sizes = {o.out_channels * o.in_channels * o.kernel * o.kernel};
+  c.parameter_sizes = {o.out_channels * o.in_channels / o.groups * o.kernel * o.kernel};
   if (o.bias) {
     c.parameter_sizes.push_back(o.out_channels);
   }
@@ -205,6 +205,23 @@ void AppendSequenceOps(std::vector<OpCase>* cases) {
   }
 }
 
+void AppendGroupedConvolutions(std::vector<OpCase>* cases) {
+  const auto add = [&](int64_t n, int64_t groups, Conv2dOptions options) {
+    options.groups = groups;
+    cases->push_back(Conv2dCase(n, options));
+  };
+  add(0, 2, {4, 5, 5, 6, 3, 1, 1, true});
+  add(3, 2, {6, 7, 5, 4, 3, 2, 1, true});
+  add(1, 4, {32, 6, 5, 64, 3, 1, 1, false});
+  add(2, 5, {35, 4, 6, 15, 1, 1, 0, true});
+  // Depthwise: few channels, many with a wide kernel, and several outputs of each channel.
+  add(1, 3, {3, 7, 5, 3, 3, 1, 1, true});
+  add(2, 33, {33, 8, 7, 33, 7, 1, 3, true});
+  add(3, 16, {16, 9, 6, 48, 3, 2, 0, false});
+  // More output pixels than one part of the sum over them has.
+  add(5, 8, {8, 9, 8, 8, 3, 1, 1, true});
+}
+
 void AppendConvolutions(std::vector<OpCase>* cases) {
   // n, then channels, height, width, out channels, kernel, stride, padding, bias.
   cases->push_back(Conv2dCase(0, {3, 5, 5, 4, 3, 1, 1, true}));
@@ -226,6 +243,7 @@ void AppendConvolutions(std::vector<OpCase>* cases) {
   cases->push_back(Conv2dCase(1, {66, 3, 3, 3, 1, 1, 0, true}));
   cases->push_back(Conv2dCase(2, {12, 6, 5, 40, 3, 1, 1, true}));
   cases->push_back(Conv2dCase(1, {8, 5, 5, 68, 3, 1, 1, false}));
+  AppendGroupedConvolutions(cases);
 }
 
 void AppendPools(std::vector<OpCase>* cases) {

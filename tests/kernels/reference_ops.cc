@@ -52,13 +52,15 @@ Reference ReferenceConv2d(const Conv2dOptions& o) {
     Values y(Index(n * out.height * out.width * out.channels));
     const auto sum_at = [&](int64_t s, int64_t oh, int64_t ow, int64_t oc) {
       double sum = o.bias ? params[1][Index(oc)] : 0;
-      for (int64_t ic = 0; ic < o.in_channels; ++ic) {
+      const int64_t of_group = o.in_channels / o.groups;
+      const int64_t first = oc / (o.out_channels / o.groups) * of_group;
+      for (int64_t i = 0; i < of_group; ++i) {
         for (int64_t kh = 0; kh < o.kernel; ++kh) {
           for (int64_t kw = 0; kw < o.kernel; ++kw) {
             const int64_t ih = oh * o.stride + kh - o.padding;
             const int64_t iw = ow * o.stride + kw - o.padding;
-            const int64_t w = ((oc * o.in_channels + ic) * o.kernel + kh) * o.kernel + kw;
-            sum += in.Has(ih, iw) ? x[in.At(s, ih, iw, ic)] * params[0][Index(w)] : 0;
+            const int64_t w = ((oc * of_group + i) * o.kernel + kh) * o.kernel + kw;
+            sum += in.Has(ih, iw) ? x[in.At(s, ih, iw, first + i)] * params[0][Index(w)] : 0;
           }
         }
       }
