@@ -579,6 +579,11 @@ TEST(JobConfigErrorTest, ImpossibleModelsAreExplained) {
        "job.json:3:50: model.layers[0].out is missing; allowed: a whole number from 1"},
       {model(R"({"layers": [{"kind": "group_norm"}]})"),
        "job.json:3:24: model.layers[0].groups is missing; allowed: a whole number from 1"},
+      {model(R"({"layers": [{"kind": "conv2d", "out": 4, "groups": -2}]})"),
+       "job.json:3:63: model.layers[0].groups is -2; allowed: a whole number from 0 to 1048576"},
+      {model(R"({"layers": [{"kind": "linear", "out": 4, "groups": 2}]})"),
+       "job.json:3:53: model.layers[0].groups has no meaning for kind \"linear\"; allowed for: "
+       "conv2d, group_norm"},
       {model(R"({"layers": [{"kind": "relu", "out": 3}]})"),
        "job.json:3:41: model.layers[0].out has no meaning for kind \"relu\"; allowed for: linear, "
        "conv2d, embedding"},

@@ -29,7 +29,8 @@ constexpr std::string_view kRich = R"({
   "$schema": "job.schema.json",
   "name": "rich.job-1",
   "model": {"layers": [
-    {"kind": "conv2d", "out": 8, "kernel": 5, "stride": 2, "padding": 1, "bias": false},
+    {"kind": "conv2d", "out": 9, "kernel": 5, "stride": 2, "padding": 1, "bias": false,
+     "groups": 3},
     {"kind": "batch_norm", "momentum": 0.2, "epsilon": 1e-4},
     {"kind": "residual", "layers": [{"kind": "relu"}], "shortcut": [{"kind": "gelu"}]},
     {"kind": "max_pool", "kernel": 2, "stride": 1},
@@ -139,6 +140,7 @@ TEST(JobConfigTest, FieldsArriveWhereTheyBelong) {
   EXPECT_EQ(config.model.layers[0].kind, LayerKind::kConv2d);
   EXPECT_EQ(config.model.layers[0].padding, 1);
   EXPECT_FALSE(config.model.layers[0].bias);
+  EXPECT_EQ(config.model.layers[0].groups, 3);
   EXPECT_EQ(config.model.layers[1].epsilon, 1e-4F);
   EXPECT_EQ(config.model.layers[2].shortcut.at(0).kind, LayerKind::kGelu);
   EXPECT_EQ(config.model.layers[3].stride, 1);

@@ -76,7 +76,30 @@ Layers SmallCnn(const proto::LayerConfig& norm, int32_t classes) {
       Linear(classes)};
 }
 
-class StripesTest : public testing::TestWithParam<bool> {};
+/// The same with depthwise convolutions, as MobileNet has them (with products of one pixel between
+/// them) and, in the residual layer, ConvNeXt.
+Layers SeparableCnn(int32_t classes) {
+  return {
+      Conv2d(8, 1),
+      Grouped(8, Conv2d(8, 3)),
+      BatchNorm(),
+      Relu(),
+      Conv2d(16, 1),
+      Grouped(16, Conv2d(16, 3, 2)),
+      BatchNorm(),
+      Relu(),
+      Residual(
+          {Grouped(16, Conv2d(16, 5)), GroupNorm(1), Conv2d(32, 1), Gelu(), Conv2d(16, 1)}, {}),
+      GlobalAvgPool(),
+      Linear(classes)};
+}
+
+struct StripesNet {
+  std::string name;
+  Layers layers;
+};
+
+class StripesTest : public testing::TestWithParam<StripesNet> {};
 
 TEST_P(StripesTest, ASmallNetworkLearnsThem) {
   // Class 0 has rows, class 1 columns, class 2 a checkerboard of light and dark, all in noise.
@@ -96,9 +119,7 @@ TEST_P(StripesTest, ASmallNetworkLearnsThem) {
     }
     labels.push_back(label);
   }
-  const bool is_by_group = GetParam();
-  PlainTraining training(
-      SmallCnn(is_by_group ? GroupNorm(2) : BatchNorm(), 3), {1, kSide, kSide}, 3);
+  PlainTraining training(GetParam().layers, {1, kSide, kSide}, 3);
   const Batch all{images, labels};
   const double first = training.Step(all, 0.1F);
   double last = first;
@@ -109,9 +130,14 @@ TEST_P(StripesTest, ASmallNetworkLearnsThem) {
   EXPECT_GT(training.Accuracy(all), 0.95);
 }
 
-INSTANTIATE_TEST_SUITE_P(Norms, StripesTest, testing::Bool(), [](const auto& info) {
-  return std::string(info.param ? "GroupNorm" : "BatchNorm");
-});
+INSTANTIATE_TEST_SUITE_P(
+    Nets,
+    StripesTest,
+    testing::Values(
+        StripesNet{"BatchNorm", SmallCnn(BatchNorm(), 3)},
+        StripesNet{"GroupNorm", SmallCnn(GroupNorm(2), 3)},
+        StripesNet{"DepthwiseSeparable", SeparableCnn(3)}),
+    [](const auto& info) { return info.param.name; });
 
 TEST(TrainingTest, LossFallsOnRealImages) {
   proto::DataConfig config;

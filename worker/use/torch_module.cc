@@ -127,13 +127,14 @@ class LayerWriter {
             no_bias);
       case LayerKind::kConv2d:
         return fmt::format(
-            "{}({}, {}, {}, stride={}, padding={}{})",
+            "{}({}, {}, {}, stride={}, padding={}{}{})",
             ClassOf(layer.kind, "Conv2d", rank),
             layer.in.channels,
             layer.out.channels,
             config.kernel,
             config.stride,
             config.padding,
+            config.groups > 1 ? fmt::format(", groups={}", config.groups) : "",
             no_bias);
       case LayerKind::kBatchNorm:
         return fmt::format(

@@ -45,6 +45,11 @@ class ModelExportTest : public ModelFixture {
     return layer;
   }
 
+  static LayerConfig Grouped(int32_t groups, LayerConfig conv) {
+    conv.groups = groups;
+    return conv;
+  }
+
   static LayerConfig Groups(int32_t groups) {
     LayerConfig layer = LayerOf(LayerKind::kGroupNorm);
     layer.groups = groups;
@@ -149,6 +154,15 @@ class ModelExportTest : public ModelFixture {
     bytes.layers[0].bias = false;
     bytes.normals.assign(3, {0, 255});
     AddCase("bytes", bytes, NpyBytes("|u1", "7, 3, 9, 8", Bytes(size_t{7} * 3 * 9 * 8)));
+    AddCase(
+        "grouped",
+        CardOf(
+            {4, 7, 6},
+            {Grouped(4, Conv(8, 5, 2, 2)),
+             Grouped(8, Conv(8, 3, 1, 1)),
+             Grouped(2, Conv(6, 3, 1, 0)),
+             LayerOf(LayerKind::kFlatten)}),
+        NpyBytes("<f4", "3, 4, 7, 6", Floats(size_t{3} * 4 * 7 * 6)));
     AddCase(
         "to_one_pixel",
         CardOf({2, 4, 4}, {Conv(6, 4, 1, 0), LayerOf(LayerKind::kLayerNorm)}),
@@ -296,6 +310,17 @@ TEST_F(ModelExportTest, AModuleSaysWhatTheOutputsAre) {
   EXPECT_THAT(
       module_of(TableCard(), table_values_), HasSubstr("outputs.softmax(dim=1) has the prob"));
   EXPECT_THAT(module_of(TextCard(), TextValues()), HasSubstr("Outputs [n, 4, 128] are logits"));
+}
+
+TEST_F(ModelExportTest, AModuleSaysTheGroupsOfAConvolution) {
+  const worker::ModelCard card = CardOf(
+      {4, 1, 1}, {Grouped(4, Conv(8, 1, 1, 0)), Conv(6, 1, 1, 0), LayerOf(LayerKind::kFlatten)});
+  WriteModel("grouped.safetensors", card);
+  const std::string file = root_ / "grouped.py";
+  ASSERT_EQ(Run({"model", "export", root_ / "grouped.safetensors", "--pytorch", file}), 0) << err_;
+  const std::string text = ReadFile(file).value();
+  EXPECT_THAT(text, HasSubstr("Conv2d(4, 8, 1, stride=1, padding=0, groups=4),\n"));
+  EXPECT_THAT(text, HasSubstr("Conv2d(8, 6, 1, stride=1, padding=0),\n"));
 }
 
 TEST_F(ModelExportTest, AModuleSaysWhatTheInputsAre) {

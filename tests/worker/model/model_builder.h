@@ -58,6 +58,11 @@ inline proto::LayerConfig Conv2d(
   return layer;
 }
 
+inline proto::LayerConfig Grouped(int32_t groups, proto::LayerConfig conv) {
+  conv.groups = groups;
+  return conv;
+}
+
 inline proto::LayerConfig Pool(proto::LayerKind kind, int32_t kernel) {
   proto::LayerConfig layer = Simple(kind);
   layer.kernel = kernel;

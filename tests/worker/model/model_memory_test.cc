@@ -58,7 +58,7 @@ std::vector<std::pair<proto::ModelConfig, Shape>> Models() {
       MaxPool(2),
       Residual({Conv2d(16, 3, 2), Relu(), Conv2d(16, 3)}, {Conv2d(16, 1, 2)}),
       Relu(),
-      Residual({Conv2d(16, 3), Relu(), Dropout(0.1F)}, {}),
+      Residual({Grouped(16, Conv2d(16, 3)), Relu(), Dropout(0.1F)}, {}),
       Flatten(),
       Linear(40),
       Relu(),

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tests/worker/model/model_builder.h"
+#include "worker/model/model_cost.h"
 
 namespace ps::worker::test {
 namespace {
@@ -98,6 +99,25 @@ TEST(ModelTest, TensorsAreNamedByLayerAndInitialisedByKind) {
   EXPECT_EQ(tensors[6].name, "3.linear.weight");
   EXPECT_EQ(tensors[6].shape, (std::vector<int64_t>{10, 4}));
   EXPECT_TRUE(tensors[6].has_weight_decay);
+}
+
+TEST(ModelTest, WeightsOfAGroupedConvolutionHaveTheChannelsOfAGroup) {
+  proto::ModelConfig config;
+  config.layers = {
+      Grouped(4, Conv2d(8, 3)), Grouped(8, Conv2d(16, 5)), Conv2d(6, 1), Flatten(), Linear(2)};
+  const Result<Model> model = MakeModel(config, {4, 6, 6}, 2);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const std::vector<TensorSpec>& tensors = model->tensors;
+  EXPECT_EQ(tensors[0].shape, (std::vector<int64_t>{8, 1, 3, 3}));
+  EXPECT_FLOAT_EQ(tensors[0].init_scale, std::sqrt(2.0F / 9.0F));
+  EXPECT_EQ(tensors[1].shape, std::vector<int64_t>{8});
+  EXPECT_EQ(tensors[2].shape, (std::vector<int64_t>{16, 1, 5, 5}));
+  EXPECT_EQ(tensors[4].shape, (std::vector<int64_t>{6, 16, 1, 1}));
+  const std::vector<LayerCost> costs = CostsOf(*model);
+  EXPECT_EQ(costs[0].flops, 2 * 9 * (8 * 36));
+  EXPECT_EQ(costs[0].parameters, 8 * 9 + 8);
+  EXPECT_EQ(costs[1].flops, 2 * 25 * (16 * 36));
+  EXPECT_EQ(costs[2].flops, 2 * 16 * (6 * 36));
 }
 
 TEST(ModelTest, NestedTensorsCarryTheirPath) {
@@ -241,6 +261,23 @@ TEST(ModelErrorTest, GroupsDivideTheChannels) {
   EXPECT_EQ(model->tensors[2].init_scale, 1);
   EXPECT_EQ(model->tensors[3].name, "1.group_norm.beta");
   EXPECT_EQ(model->tensors[3].init_scale, 0);
+}
+
+TEST(ModelErrorTest, GroupsOfAConvolutionDivideItsChannelsOnBothSides) {
+  const auto error_of = [](int32_t out, int32_t groups) {
+    return ErrorOf({Grouped(groups, Conv2d(out, 3)), Flatten(), Linear(10)}, {12, 4, 4});
+  };
+  EXPECT_EQ(
+      error_of(18, 4),
+      "model.layers[0] (conv2d): groups 4 do not divide both the 12 channels of its input and the "
+      "18 of its output; allowed are the divisors of 6");
+  EXPECT_THAT(error_of(18, 9), HasSubstr("allowed are the divisors of 6"));
+  EXPECT_THAT(error_of(10, 12), HasSubstr("allowed are the divisors of 2"));
+  EXPECT_THAT(error_of(12, 24), HasSubstr("allowed are the divisors of 12"));
+  EXPECT_THAT(error_of(12, -1), HasSubstr("groups is -1; allowed is 1 to 1048576"));
+  EXPECT_THAT(
+      ErrorOf({Residual({Grouped(5, Conv2d(12, 3))}, {}), Flatten(), Linear(10)}, {12, 4, 4}),
+      HasSubstr("model.layers[0].layers[0] (conv2d): groups 5 do not divide"));
 }
 
 TEST(ModelErrorTest, SizesBeyondTheLimitsAreRefused) {

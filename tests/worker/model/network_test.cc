@@ -47,7 +47,7 @@ Layers EveryLayer() {
           {GroupNorm(3), Conv2d(6, 3), Dropout(0.2F), Residual({Gelu(), Conv2d(6, 1)}, {})}, {}),
       Gelu(),
       AvgPool(2),
-      Residual({Conv2d(9, 3, 2), BatchNorm()}, {Conv2d(9, 1, 2)}),
+      Residual({Grouped(3, Conv2d(9, 3, 2)), BatchNorm()}, {Conv2d(9, 1, 2)}),
       Dropout(0.3F),
       Residual({Sigmoid()}, {}),
       Flatten(),

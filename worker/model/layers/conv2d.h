@@ -2,22 +2,49 @@
 
 #include <fmt/core.h>
 
+#include <numeric>
+
 #include "worker/model/layer_shapes.h"
 
 namespace ps::worker {
+
+/// Input channels that an output channel sees.
+inline int64_t ChannelsOfGroup(const Layer& layer) {
+  return layer.in.channels / layer.config.groups;
+}
+
+inline Status CheckConv2dGroups(const Layer& layer) {
+  const int64_t groups = layer.config.groups;
+  PS_TRY(CheckCount("groups", groups, 1, kWidthMax));
+  const int64_t in = layer.in.channels;
+  const int64_t out = layer.config.out;
+  if (in % groups == 0 && out % groups == 0) {
+    return Status::Ok();
+  }
+  return Misfit(fmt::format(
+      "groups {} do not divide both the {} channels of its input and the {} of its output; allowed "
+      "are the divisors of {}",
+      groups,
+      in,
+      out,
+      std::gcd(in, out)));
+}
 
 inline Status ResolveConv2d(Layer* layer, std::vector<TensorSpec>* tensors) {
   proto::LayerConfig& config = layer->config;
   PS_TRY(CheckImage(layer->in));
   config.stride = config.stride == 0 ? 1 : config.stride;
+  config.groups = config.groups == 0 ? 1 : config.groups;
   PS_TRY(CheckCount("out", config.out, 1, kWidthMax));
+  PS_TRY(CheckConv2dGroups(*layer));
   PS_TRY(ApplyWindow(layer));
   layer->out.channels = config.out;
   const int64_t window = int64_t{config.kernel} * config.kernel;
-  if (layer->in.channels * window > kElementsMax / config.out) {
+  const int64_t channels = ChannelsOfGroup(*layer);
+  if (channels * window > kElementsMax / config.out) {
     return Misfit(fmt::format("its weight has more than {} elements", kElementsMax));
   }
-  tensors->push_back(Weight({config.out, layer->in.channels, config.kernel, config.kernel}));
+  tensors->push_back(Weight({config.out, channels, config.kernel, config.kernel}));
   if (config.bias) {
     tensors->push_back(Constant("bias", config.out, 0));
   }
@@ -37,12 +64,13 @@ inline constexpr LayerRule kConv2dLayer = {
           .padding = layer.config.padding,
           .bias = layer.config.bias,
           .input_gradient = options.input_gradient,
-          .precision = options.precision};
+          .precision = options.precision,
+          .groups = layer.config.groups};
     },
     .flops =
         [](const Layer& layer) {
           const int64_t window = int64_t{layer.config.kernel} * layer.config.kernel;
-          return 2 * layer.in.channels * window * layer.out.element_count();
+          return 2 * ChannelsOfGroup(layer) * window * layer.out.element_count();
         },
     .traits = {.takes_relu = true},
 };
