@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes tests/data/{gpt,bert,resnet}/*.npy: inputs, parameters, activations, loss and gradients of
-small models by PyTorch.
+"""Writes tests/data/{gpt,bert,resnet,separable}/*.npy: inputs, parameters, activations, loss and
+gradients of small models by PyTorch.
 
-Needs torch and numpy (Debian's python3-torch will do). The models are what ours are meant to be, out
-of PyTorch's own layers; tests/worker/model/golden_models_test.cc compares.
+Needs torch and numpy (Debian's python3-torch will do). The models are what ours are meant to be,
+out of PyTorch's own layers; tests/worker/model/golden_models_test.cc compares.
 
     scripts/golden_models.py tests/data
 """
@@ -71,10 +71,10 @@ class Transformer(nn.Module):
                 *self.head.parameters()]
 
 
-def conv_norm(inputs, outputs, kernel, stride=1):
+def conv_norm(inputs, outputs, kernel, stride=1, groups=1):
     # A momentum of 1: after a step the running statistics are the batch's.
     return nn.Sequential(
-        nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False),
+        nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False),
         nn.BatchNorm2d(outputs, momentum=1))
 
 
@@ -93,6 +93,26 @@ def resnet():
     return nn.Sequential(
         conv_norm(2, 4, 3), nn.ReLU(), Residual(4, 4, 1), Residual(4, 6, 2),
         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 3))
+
+
+class Sum(nn.Module):
+    def __init__(self, *body):
+        super().__init__()
+        self.body = nn.Sequential(*body)
+
+    def forward(self, x):
+        return x + self.body(x)
+
+
+def separable():
+    """Convolutions in groups, as MobileNet, ResNeXt and ConvNeXt have them."""
+    return nn.Sequential(
+        conv_norm(2, 4, 3), nn.ReLU(),
+        conv_norm(4, 4, 3, stride=2, groups=4), nn.ReLU(), conv_norm(4, 8, 1), nn.ReLU(),
+        nn.Conv2d(8, 12, 3, groups=4), nn.GELU(),
+        Sum(nn.Conv2d(12, 12, 5, padding=2, groups=12), nn.Conv2d(12, 24, 1), nn.GELU(),
+            nn.Conv2d(24, 12, 1)),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(12, 3))
 
 
 def with_statistics(model):
@@ -140,9 +160,10 @@ def make_transformer(folder, is_causal):
          loss=numpy.array([loss.item()], dtype=numpy.float32), **saved)
 
 
-def make_resnet(folder):
+def make_pictures(folder, make, picked):
+    """Keeps the activations behind the layers `picked`."""
     torch.manual_seed(1)
-    model = resnet()
+    model = make()
     disturb(model.parameters())
     parameters = flat(with_statistics(model))
     inputs = torch.randn(4, 2, 8, 8)
@@ -151,7 +172,7 @@ def make_resnet(folder):
     x = inputs
     for i, layer in enumerate(model):
         x = layer(x)
-        if i in (1, 2, 3, 5, 6):  # not the first norm; the pool, once flat
+        if i in picked:
             activations.append(x.movedim(1, -1))  # channels last, as ours
     loss = nn.functional.cross_entropy(x, labels)
     loss.backward()
@@ -165,7 +186,9 @@ def main():
     folder = pathlib.Path(sys.argv[1])
     make_transformer(folder / "gpt", is_causal=True)
     make_transformer(folder / "bert", is_causal=False)
-    make_resnet(folder / "resnet")
+    # Norms with the relu behind them; the pool, once flat.
+    make_pictures(folder / "resnet", resnet, (1, 2, 3, 5, 6))
+    make_pictures(folder / "separable", separable, (1, 3, 5, 7, 8, 10, 11))
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@
 namespace ps::worker::test {
 namespace {
 
-// tests/data/gpt, bert and resnet were made by PyTorch: scripts/golden_models.py. Computed on the
-// CPU, and in tests/cuda_emulation by the kernels for a GPU.
+// tests/data/gpt, bert, resnet and separable were made by PyTorch: scripts/golden_models.py.
+// Computed on the CPU, and in tests/cuda_emulation by the kernels for a GPU.
 
 constexpr int64_t kGoldenTokens = 7;
 constexpr int64_t kGoldenVocabulary = 11;
@@ -186,6 +186,19 @@ Layers Concat(std::initializer_list<Layers> parts) {
   return layers;
 }
 
+GoldenBatch GoldenPictures(const std::string& folder) {
+  const NpyFile inputs = Golden(folder, "inputs");
+  const NpyFile labels = Golden(folder, "labels");
+  GoldenBatch batch;
+  for (uint64_t i = 0; i < inputs.rows() * inputs.row_size(); ++i) {
+    batch.inputs.push_back(inputs.FloatAt(i));
+  }
+  for (uint64_t i = 0; i < labels.rows(); ++i) {
+    batch.labels.push_back(static_cast<uint32_t>(labels.WholeAt(i)));
+  }
+  return batch;
+}
+
 TEST(GoldenModelsTest, AResNetHasPyTorchsActivationsLossAndGradients) {
   const auto block = [](int32_t out, int32_t stride) {
     const Layers body = Concat({ConvNorm(out, 3, stride), {Relu()}, ConvNorm(out, 3)});
@@ -194,18 +207,30 @@ TEST(GoldenModelsTest, AResNetHasPyTorchsActivationsLossAndGradients) {
   proto::ModelConfig config;
   config.layers =
       Concat({ConvNorm(4, 3), {Relu()}, block(4, 1), block(6, 2), {GlobalAvgPool(), Linear(3)}});
-  const NpyFile inputs = Golden("resnet", "inputs");
-  const NpyFile labels = Golden("resnet", "labels");
-  GoldenBatch batch;
-  for (uint64_t i = 0; i < inputs.rows() * inputs.row_size(); ++i) {
-    batch.inputs.push_back(inputs.FloatAt(i));
-  }
-  for (uint64_t i = 0; i < labels.rows(); ++i) {
-    batch.labels.push_back(static_cast<uint32_t>(labels.WholeAt(i)));
-  }
   // The stem, two residual blocks, all with their relu; pool, logits.
   constexpr size_t kLayers[] = {3, 5, 7, 8, 9};
-  ExpectGoldenStep("resnet", config, {2, 8, 8}, 3, kLayers, batch);
+  ExpectGoldenStep("resnet", config, {2, 8, 8}, 3, kLayers, GoldenPictures("resnet"));
+}
+
+TEST(GoldenModelsTest, ConvolutionsInGroupsHavePyTorchsActivationsLossAndGradients) {
+  Layers depthwise = ConvNorm(4, 3, 2);
+  depthwise[0].groups = 4;
+  proto::ModelConfig config;
+  config.layers = Concat(
+      {ConvNorm(4, 3),
+       {Relu()},
+       depthwise,
+       {Relu()},
+       ConvNorm(8, 1),
+       {Relu(),
+        Grouped(4, Conv2d(12, 3, 1, 0)),
+        Gelu(),
+        Residual({Grouped(12, Conv2d(12, 5)), Conv2d(24, 1), Gelu(), Conv2d(12, 1)}, {}),
+        GlobalAvgPool(),
+        Linear(3)}});
+  // Norms with their relu, the convolution in groups with its gelu, residual block, pool, logits.
+  constexpr size_t kLayers[] = {3, 6, 9, 11, 12, 13, 14};
+  ExpectGoldenStep("separable", config, {2, 8, 8}, 3, kLayers, GoldenPictures("separable"));
 }
 
 }  // namespace
