@@ -214,6 +214,7 @@ void AppendGroupedConvolutions(std::vector<OpCase>* cases) {
   add(3, 2, {6, 7, 5, 4, 3, 2, 1, true});
   add(1, 4, {32, 6, 5, 64, 3, 1, 1, false});
   add(2, 5, {35, 4, 6, 15, 1, 1, 0, true});
+  add(0, 4, {4, 6, 5, 4, 5, 1, 2, true});
   // Depthwise: few channels, many with a wide kernel, and several outputs of each channel.
   add(1, 3, {3, 7, 5, 3, 3, 1, 1, true});
   add(2, 33, {33, 8, 7, 33, 7, 1, 3, true});
