@@ -1,3 +1,4 @@
+#include "kernels/cpu/depthwise_weights.h"
 #include "kernels/cpu/dnnl_primitive.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/plan_cache.h"
@@ -15,7 +16,20 @@ struct Plan {
   Relayout backward_x;
   Relayout backward_dy;
   Relayout weight_gradient;
+  // Where the weights' gradient is not oneDNN's.
+  Relayout summed_x;
+  Relayout summed_dy;
+  size_t sums_at = 0;  // of the workspace's copies
 };
+
+/// oneDNN has a kernel for the weights' gradient of a depthwise convolution up to this width. Above
+/// it, one for groups of 16 channels multiplies all by all.
+constexpr int64_t kDepthwiseWidthMax = 3;
+
+bool SumsItself(const Conv2dOptions& o) {
+  return o.groups > 1 && o.groups == o.in_channels && o.groups == o.out_channels &&
+         o.kernel > kDepthwiseWidthMax;
+}
 
 /// Descriptors of one batch size. Activations are NHWC, the weights' layout is oneDNN's choice.
 struct Geometry {
@@ -93,12 +107,16 @@ class Conv2d final : public Op {
   void Backward(const BackwardArgs& args) override {
     Plan& plan = plans_.At(args.n);
     const void* const dy = plan.backward_dy.Load(args.dy);
-    plan.backward_weights.Run(
-        {{DNNL_ARG_SRC, plan.backward_x.Load(args.x)},
-         {DNNL_ARG_DIFF_DST, dy},
-         {DNNL_ARG_DIFF_WEIGHTS, plan.weight_gradient.Stage(args.grads[0].data())},
-         {DNNL_ARG_DIFF_BIAS, options_.bias ? args.grads[1].data() : nullptr}});
-    plan.weight_gradient.Store(args.grads[0].data());
+    if (SumsItself(options_)) {
+      SumWeights(args, &plan);
+    } else {
+      plan.backward_weights.Run(
+          {{DNNL_ARG_SRC, plan.backward_x.Load(args.x)},
+           {DNNL_ARG_DIFF_DST, dy},
+           {DNNL_ARG_DIFF_WEIGHTS, plan.weight_gradient.Stage(args.grads[0].data())},
+           {DNNL_ARG_DIFF_BIAS, options_.bias ? args.grads[1].data() : nullptr}});
+      plan.weight_gradient.Store(args.grads[0].data());
+    }
     if (args.dx != nullptr) {
       plan.backward_data.Run(
           {{DNNL_ARG_DIFF_DST, dy},
@@ -110,6 +128,17 @@ class Conv2d final : public Op {
   OpTraits traits() const override { return {}; }
 
  private:
+  void SumWeights(const BackwardArgs& args, Plan* plan) const {
+    SumDepthwiseWeights(
+        options_,
+        args.n,
+        static_cast<const float*>(plan->summed_x.Load(args.x)),
+        static_cast<const float*>(plan->summed_dy.Load(args.dy)),
+        reinterpret_cast<float*>(workspace_->copies() + plan->sums_at),
+        args.grads[0],
+        options_.bias ? args.grads[1] : std::span<float>());
+  }
+
   void Build(int64_t n, bool training, Plan* plan) const {
     const Geometry g(options_, n);
     const auto forward = MakeDesc<dnnl::convolution_forward>(
@@ -143,21 +172,18 @@ class Conv2d final : public Op {
       const Geometry& g,
       const dnnl::convolution_forward::primitive_desc& forward,
       Plan* plan) const {
-    const auto weights = MakeBackwardDesc<dnnl::convolution_backward_weights>(
-        forward, kAlgorithm, g.x_factor, g.w, g.b, g.dy_factor, g.strides, g.pad, g.pad);
-    plan->backward_weights = Primitive::Make<dnnl::convolution_backward_weights>(
-        weights,
-        workspace_,
-        {{DNNL_ARG_SRC, g.x_factor},
-         {DNNL_ARG_DIFF_DST, g.dy_factor},
-         {DNNL_ARG_DIFF_WEIGHTS, weights.diff_weights_desc()},
-         {DNNL_ARG_DIFF_BIAS, g.b}});
     Copies copies(workspace_);
     const bool is_rounded = g.factors.is_rounded;
-    plan->backward_x = Relayout::ToPrimitive(g.x, g.x_factor, is_rounded, &copies);
     plan->backward_dy = Relayout::ToPrimitive(g.y, g.dy_factor, is_rounded, &copies);
-    plan->weight_gradient =
-        Relayout::FromPrimitive(weights.diff_weights_desc(), g.canonical_w, &copies);
+    if (SumsItself(options_)) {
+      const bool is_bf16 = options_.precision == Precision::kBf16;
+      plan->summed_x = Relayout::ToPrimitive(g.x, g.x, is_bf16, &copies);
+      plan->summed_dy = Relayout::ToPrimitive(g.y, g.y, is_bf16, &copies);
+      plan->sums_at =
+          copies.Reserve(static_cast<size_t>(DepthwiseScratch(options_)) * sizeof(float));
+    } else {
+      BuildWeights(g, forward, &copies, plan);
+    }
     if (options_.input_gradient) {
       const auto data = MakeBackwardDesc<dnnl::convolution_backward_data>(
           forward, kAlgorithm, g.x, g.w_factor, g.dy_factor, g.strides, g.pad, g.pad);
@@ -170,6 +196,25 @@ class Conv2d final : public Op {
       plan->backward_data_weights =
           Relayout::ToPrimitive(g.canonical_w, data.weights_desc(), is_rounded, &copies);
     }
+  }
+
+  void BuildWeights(
+      const Geometry& g,
+      const dnnl::convolution_forward::primitive_desc& forward,
+      Copies* copies,
+      Plan* plan) const {
+    const auto weights = MakeBackwardDesc<dnnl::convolution_backward_weights>(
+        forward, kAlgorithm, g.x_factor, g.w, g.b, g.dy_factor, g.strides, g.pad, g.pad);
+    plan->backward_weights = Primitive::Make<dnnl::convolution_backward_weights>(
+        weights,
+        workspace_,
+        {{DNNL_ARG_SRC, g.x_factor},
+         {DNNL_ARG_DIFF_DST, g.dy_factor},
+         {DNNL_ARG_DIFF_WEIGHTS, weights.diff_weights_desc()},
+         {DNNL_ARG_DIFF_BIAS, g.b}});
+    plan->backward_x = Relayout::ToPrimitive(g.x, g.x_factor, g.factors.is_rounded, copies);
+    plan->weight_gradient =
+        Relayout::FromPrimitive(weights.diff_weights_desc(), g.canonical_w, copies);
   }
 
   PlanCache<Plan> plans_;
