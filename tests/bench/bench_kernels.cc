@@ -65,7 +65,8 @@ int64_t Square(int64_t side) {
 Row Conv(const std::string& name, int64_t n, kernels::Conv2dOptions options) {
   const int64_t out =
       kernels::WindowCount(options.in_height, options.kernel, options.stride, options.padding);
-  const int64_t weights = options.out_channels * options.in_channels * Square(options.kernel);
+  const int64_t channels = options.in_channels / options.groups;
+  const int64_t weights = options.out_channels * channels * Square(options.kernel);
   options.bias = false;
   return {
       name,
@@ -75,6 +76,11 @@ Row Conv(const std::string& name, int64_t n, kernels::Conv2dOptions options) {
       options.out_channels * Square(out),
       {weights},
       static_cast<double>(n * weights * Square(out))};
+}
+
+Row Grouped(const std::string& name, int64_t n, int64_t groups, kernels::Conv2dOptions options) {
+  options.groups = groups;
+  return Conv(name, n, options);
 }
 
 Row Linear(const std::string& name, int64_t n, int64_t in, int64_t out) {
@@ -94,8 +100,9 @@ Row Attention(const std::string& name, int64_t n, kernels::AttentionOptions opti
   return {name, options, n, 3 * elements, elements, {}, options.causal ? pairs : 2 * pairs};
 }
 
-/// Sizes of a ResNet-20 at a minibatch of 128, a ResNet-50 at 64, and a GPT of 124 million
-/// parameters at 8 texts of 1,024 tokens; a few samples of each where `scale` is small.
+/// Sizes of a ResNet-20 at a minibatch of 128, a ResNet-50 at 64, beside it convolutions in groups
+/// as MobileNet, ConvNeXt and ResNeXt have them, and a GPT of 124 million parameters at 8 texts of
+/// 1,024 tokens; a few samples of each where `scale` is small.
 std::vector<Row> Rows(bool is_tiny) {
   const int64_t small = is_tiny ? 1 : 128;
   const int64_t large = is_tiny ? 1 : 64;
@@ -114,6 +121,12 @@ std::vector<Row> Rows(bool is_tiny) {
       Conv("conv 3x3, 512 channels, 7x7", large, {512, 7, 7, 512, 3, 1, 1}),
       Conv("conv 3x3 by 2, 128 channels, 56x56", large, {128, side, side, 128, 3, 2, 1}),
       Conv("conv 7x7 by 2, 3 to 64, 224x224", large, {3, 4 * side, 4 * side, 64, 7, 2, 3}),
+      Grouped("depthwise 3x3, 64 channels, 56x56", large, 64, {64, side, side, 64, 3, 1, 1}),
+      Grouped("depthwise 7x7, 96 channels, 56x56", large, 96, {96, side, side, 96, 7, 1, 3}),
+      Grouped(
+          "depthwise 3x3 by 2, 128 channels, 56x56", large, 128, {128, side, side, 128, 3, 2, 1}),
+      Grouped(
+          "conv 3x3 in 32 groups, 128 channels, 56x56", large, 32, {128, side, side, 128, 3, 1, 1}),
       Linear("linear, width to 4 widths", tokens, width, 4 * width),
       Linear("linear, 4 widths to width", tokens, 4 * width, width),
       Attention("attention, causal", texts, {length, width, width / 64, true}),
