@@ -87,6 +87,8 @@ std::optional<Oracle::Parameters> Oracle::RestoredParameters(
       parameters.complete.insert(step);
     } else {
       parameters.under_way[step] = std::move(chunks);
+      // Whether these chunks of it were finite is not in the checkpoint: as after a move.
+      parameters.moves += options_.not_finite_every > 0 ? 1 : 0;
     }
   }
   return parameters;
