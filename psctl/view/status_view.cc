@@ -126,11 +126,15 @@ std::string RenderHead(const proto::JobStatus& status) {
     pairs.emplace_back(
         std::string(run::EvaluatedOn(status)),
         fmt::format(
-            "{} {}, loss {} after epoch {}",
+            "{} {}, loss {} after epoch {}{}",
             run::MetricTitle(status.metric),
             run::FormatMetric(status.metric, last.accuracy, 2),
             run::FormatLoss(last.loss),
-            last.epoch));
+            last.epoch,
+            status.validation_samples > 0 ? ", " + Plural(last.samples, "sample") : ""));
+  } else if (status.validation_samples > 0) {
+    pairs.emplace_back(
+        "validation", "no epoch yet, " + Plural(status.validation_samples, "sample"));
   }
   pairs.emplace_back(
       "steps",

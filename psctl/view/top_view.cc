@@ -120,15 +120,19 @@ Lines Head(const TopSnapshot& snapshot, size_t width) {
   }
   lines.push_back(ProgressLine(status, width));
   const bool has_step = status.steps_counted > 0;
-  const std::string test =
-      status.evaluations.empty()
-          ? ""
-          : fmt::format(
-                "{} {}{} (epoch {})",
-                run::EvaluatedOn(status),
-                proto::IsShare(status.metric) ? "" : "r2 ",
-                run::FormatMetric(status.metric, status.evaluations.back().accuracy, 2),
-                status.evaluations.back().epoch);
+  const bool has_validation = status.validation_samples > 0;
+  std::string test =
+      has_validation ? FormatCount(status.validation_samples) + " validation samples" : "";
+  if (!status.evaluations.empty()) {
+    const proto::EvaluationRow& newest = status.evaluations.back();
+    test = fmt::format(
+        "{} {}{} (epoch {}{})",
+        run::EvaluatedOn(status),
+        proto::IsShare(status.metric) ? "" : "r2 ",
+        run::FormatMetric(status.metric, newest.accuracy, 2),
+        newest.epoch,
+        has_validation ? ", " + FormatCount(newest.samples) + " samples" : "");
+  }
   lines.push_back(JoinParts(
       {"loss " + (has_step ? run::FormatLoss(status.train_loss) : "-"),
        Sparkline(snapshot.losses, std::min(kSparkWidth, width / 4)),

@@ -44,7 +44,7 @@ Status CheckJudged(const proto::JobConfig& config, const worker::DatasetInfo& da
   }
   return Status::InvalidArgument(fmt::format(
       "{} judges epochs by samples that training does not see, and there are none; allowed: with "
-      "test samples, or data.validation_share above 0",
+      "test samples, or data.validation, or data.validation_share above 0",
       is_early ? "train.stop_early" : "checkpoint.best"));
 }
 

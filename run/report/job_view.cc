@@ -142,9 +142,24 @@ std::string HeldValuesNote(const proto::JobConfig& config, const JobParts& parts
   return text;
 }
 
+/// A part of the data that somebody may think epochs are measured on; empty: there is none.
+std::string UnusedValidationNote(const worker::UnusedValidation& unused) {
+  return unused.part.empty()
+             ? ""
+             : fmt::format(
+                   "{} in data.directory is {}; with data.validation={} epochs are measured on it, "
+                   "and the test samples once, at the end",
+                   Printable(unused.file),
+                   unused.is_trained ? "one more text to train and test on" : "not used",
+                   Printable(unused.part));
+}
+
 /// What is allowed and may give other results than somebody expects.
 std::vector<std::string> JobNotes(const proto::JobConfig& config, const JobParts& parts) {
   std::vector<std::string> notes;
+  if (std::string note = UnusedValidationNote(parts.data.unused_validation); !note.empty()) {
+    notes.push_back(std::move(note));
+  }
   if (parts.script) {
     if (std::string note = parts.script->OptimizerNote(config); !note.empty()) {
       notes.push_back(std::move(note));

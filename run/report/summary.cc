@@ -310,15 +310,22 @@ std::string RenderSummary(
   if (status.evaluations.empty()) {
     pairs.emplace_back(fmt::format("test {}", MetricTitle(status.metric)), "not evaluated");
   } else {
-    const proto::EvaluationRow& last = status.evaluations.back();
-    pairs.emplace_back(
-        fmt::format("{} {}", EvaluatedOn(status), MetricTitle(status.metric)),
-        fmt::format(
-            "{} (loss {}, {}, after epoch {})",
-            FormatMetric(status.metric, last.accuracy, 2),
-            FormatLoss(last.loss),
-            Plural(last.samples, "sample"),
-            last.epoch));
+    const proto::EvaluationRow* const last = &status.evaluations.back();
+    const proto::EvaluationRow* const of_epoch = NewestOn(status, "validation");
+    const auto add = [&](std::string_view samples, const proto::EvaluationRow& row) {
+      pairs.emplace_back(
+          fmt::format("{} {}", samples, MetricTitle(status.metric)),
+          fmt::format(
+              "{} (loss {}, {}, after epoch {})",
+              FormatMetric(status.metric, row.accuracy, 2),
+              FormatLoss(row.loss),
+              Plural(row.samples, "sample"),
+              row.epoch));
+    };
+    add(EvaluatedOn(status), *last);
+    if (of_epoch != nullptr && of_epoch != last) {
+      add("validation", *of_epoch);
+    }
   }
   if (const std::vector<proto::Figure> figures = TestFigures(status); !figures.empty()) {
     pairs.emplace_back("figures", FormatFigures(figures));
@@ -454,6 +461,7 @@ std::string SummaryToJson(
   AddNewest(status, "test", &json);
   if (status.validation_samples > 0) {
     AddNewest(status, "validation", &json);
+    json.Field("validation_samples", status.validation_samples);
   }
   AddBest(status.checkpoints, &json);
   if (!status.stopped_early.empty()) {

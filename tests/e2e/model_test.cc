@@ -148,29 +148,51 @@ TEST_F(ModelTest, PicturesInFoldersAreLearntAndToldByTheirNames) {
               (i / 4 + (name == "down" ? x : y)) % 4 < 2 ? 200 - i % 20 : 20 + i % 20);
         }
       }
-      const std::string folder = data + (i < 64 ? "/train/" : "/test/") + name;
+      const std::string part = i < 64 ? "/train/" : i < 72 ? "/val/" : "/test/";
+      const std::string folder = data + part + name;
       std::filesystem::create_directories(folder);
       WriteText(folder + "/" + std::to_string(i) + ".png", PngOf(16, 12, pixels));
     }
   }
   WriteText(data + "/train/down/Thumbs.db", "no picture");
-  job_.Set(
-          "data",
-          R"({"format": "pictures", "picture": {"height": 12, "channels": 1}, "directory": ")" +
-              data + R"("})")
+  const std::string picture =
+      R"({"format": "pictures", "picture": {"height": 12, "channels": 1}, "directory": ")" + data +
+      "\"";
+  job_.Set("data", picture + "}")
       .Set(
           "model",
           R"({"layers": [{"kind": "conv2d", "out": 4, "kernel": 3}, {"kind": "relu"},)"
           R"( {"kind": "global_avg_pool"}, {"kind": "linear", "out": 2}]})")
       .Set("optimizer", R"({"kind": "adam", "lr": 0.03})")
-      .Set("train", R"({"epochs": 20, "minibatch": 16, "evaluate_every_epochs": 20})");
+      .Set("train", R"({"epochs": 20, "minibatch": 16, "evaluate_every_epochs": 10})");
   job_.Write();
+  const Output unused = Psctl({"check", job_.path()});
+  EXPECT_THAT(
+      unused.out, HasSubstr("val/ in data.directory is not used; with data.validation=val"));
+  job_.Set("data", picture + R"(, "validation": "val"})").Write();
   const Output checked = Psctl({"check", job_.path()});
-  EXPECT_THAT(checked.out, HasSubstr("train/down/Thumbs.db: left out, since they are no png"));
+  EXPECT_THAT(
+      checked.out,
+      AllOf(
+          HasSubstr("train/down/Thumbs.db: left out, since they are no png"),
+          HasSubstr("128 training, 16 validation and 16 test samples")));
   TrainRun run(job_);
   ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
   run.ExpectExactLedger();
   EXPECT_GT(run.Summary()["test_accuracy"].number(), 0.9);
+  const Json evaluations = run.Summary()["evaluations"];
+  ASSERT_EQ(evaluations.size(), 3U) << "epochs 10 and 20 by validation, and the end by the tests";
+  EXPECT_EQ(evaluations[0]["samples"].number(), 16) << "each once, in parts";
+  EXPECT_THAT(
+      run.psctl().Out() + run.psctl().Err(),
+      AllOf(
+          HasSubstr("epoch 10 of 20: validation accuracy"),
+          HasSubstr("epoch 20 of 20: validation accuracy"),
+          HasSubstr("the model that is left, after epoch 20 of 20: test accuracy")));
+  std::filesystem::create_directory_symlink(data + "/val", data + "/dev");
+  const Output refused = Psctl({"resume", run.Root(), "--set", "data.validation=dev"});
+  EXPECT_EQ(refused.end, ProcessEnd{2});
+  EXPECT_THAT(refused.err, HasSubstr("data.validation was \"val\" and has to stay"));
   EXPECT_EQ(ReadText(run.Root() + "/classes.txt"), "across\ndown\n");
   const Output evaluated = Psctl({"evaluate", ModelOf(run), "--json"});
   ASSERT_EQ(evaluated.end, ProcessEnd{}) << evaluated.err;

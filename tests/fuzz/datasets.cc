@@ -151,6 +151,7 @@ bool FuzzStoredData(std::span<const uint8_t> input) {
   for (std::string line; std::getline(lines, line);) {
     objects.push_back({.name = line});
     static_cast<void>(worker::CouldBeData(proto::DatasetFormat::kPictures, line));
+    static_cast<void>(worker::CouldBeData(proto::DatasetFormat::kText, line, "val"));
   }
   std::sort(
       objects.begin(), objects.end(), [](const auto& a, const auto& b) { return a.name < b.name; });

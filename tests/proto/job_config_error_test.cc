@@ -491,6 +491,28 @@ TEST(JobConfigErrorTest, ImpossibleCombinationsAreExplained) {
        "job.json:4:57: data.labels is for numbers and labels of which a sample has several; "
        "allowed: data.label for classes, or a loss at the end of model.layers: mse, mae, huber or "
        "bce"},
+      {Replaced(R"({"directory": "."})", R"({"directory": ".", "validation": "val"})"),
+       "job.json:4:44: data.validation is \"val\", and data of format idx have no such part; "
+       "allowed: data.validation_share, which keeps a share of the training samples for it"},
+      {Replaced(
+           R"({"directory": "."})",
+           R"({"directory": ".", "format": "csv", "validation": "val", "validation_share": 0.1})"),
+       "job.json:4:61: data.validation stands beside data.validation_share; allowed: one of them, "
+       "a part of its own or a share of the training samples"},
+      {Replaced(
+           R"({"directory": "."})", R"({"directory": ".", "format": "csv", "validation": "te"})"),
+       "job.json:4:61: data.validation is \"te\"; allowed: a name that neither begins with test "
+       "nor is how it begins, as val or dev"},
+      {Replaced(
+           R"({"directory": "."})",
+           R"({"directory": ".", "format": "npy", "validation": "train-b"})"),
+       "job.json:4:61: data.validation is \"train-b\"; allowed: a name that neither begins with "
+       "train nor is how it begins, as val or dev"},
+      {Replaced(
+           R"({"directory": "."})",
+           R"({"directory": ".", "format": "pictures", "validation": "../val"})"),
+       "job.json:4:66: data.validation is \"../val\"; allowed: the name of a part beside train and "
+       "test, as val or dev, of up to 64 letters, digits, '_', '-' and '.', not a point first"},
       {Replaced(
            R"({"name": "mlp"})",
            R"({"layers": [{"kind": "softmax_cross_entropy", "class_weights": [0, 0]}]})"),

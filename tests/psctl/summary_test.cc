@@ -10,6 +10,7 @@
 namespace ps::psctl {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -60,6 +61,26 @@ TEST(SummaryTest, AMetricIsCalledByItsName) {
   const std::string told = RenderStatus(status, 100);
   EXPECT_THAT(told, HasSubstr("r2 0.8312, loss "));
   EXPECT_THAT(told, Not(HasSubstr("accuracy")));
+}
+
+TEST(SummaryTest, SamplesForValidationAreCountedBesideTheTests) {
+  proto::JobStatus status = Done();
+  status.validation_samples = 6'000;
+  ASSERT_GE(status.evaluations.size(), 1U);
+  status.evaluations.back().samples = 6'000;
+  EXPECT_THAT(run::RenderSummary(status), HasSubstr("validation accuracy"));
+  EXPECT_THAT(RenderStatus(status, 100), HasSubstr(", 6,000 samples\n"));
+  proto::EvaluationRow last = status.evaluations.back();
+  last.samples = 10'000;
+  status.evaluations.push_back(last);
+  status.has_last_evaluation = true;
+  const std::string text = run::RenderSummary(status);
+  EXPECT_THAT(text, ContainsRegex("test accuracy +[0-9.]+ % \\(loss [0-9.]+, 10,000 samples"));
+  EXPECT_THAT(text, ContainsRegex("validation accuracy +[0-9.]+ % \\(loss [0-9.]+, 6,000 samples"));
+  EXPECT_THAT(run::SummaryToJson(status, ""), HasSubstr("\"validation_samples\":6000"));
+  status.evaluations.clear();
+  status.has_last_evaluation = false;
+  EXPECT_THAT(RenderStatus(status, 100), HasSubstr("no epoch yet, 6,000 samples"));
 }
 
 TEST(SummaryTest, AFailureComesWithItsReason) {

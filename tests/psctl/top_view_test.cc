@@ -15,6 +15,7 @@ namespace {
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::Le;
+using ::testing::Not;
 using ::testing::ResultOf;
 using ::testing::SizeIs;
 
@@ -65,6 +66,16 @@ TEST(TopViewTest, TrafficIsShownBesideWhatMachinesCost) {
       HasSubstr("cost 0.032 USD, 2.30 USD/h, traffic 0.42 USD, 0.20 USD/h"));
   snapshot.status.usd_spent = snapshot.status.usd_per_hour = 0;
   EXPECT_THAT(Screen(snapshot, 160, 40), HasSubstr("  traffic 0.42 USD, 0.20 USD/h"));
+}
+
+TEST(TopViewTest, HowManySamplesEpochsAreMeasuredOnIsShown) {
+  TopSnapshot snapshot = MakeSnapshot();
+  EXPECT_THAT(Screen(snapshot, 120, 40), Not(HasSubstr("validation")));
+  snapshot.status.validation_samples = 6'000;
+  snapshot.status.evaluations = {{.epoch = 2, .accuracy = 0.5, .loss = 1, .samples = 6'000}};
+  EXPECT_THAT(Screen(snapshot, 120, 40), HasSubstr("validation 50.00 % (epoch 2, 6,000 samples)"));
+  snapshot.status.evaluations.clear();
+  EXPECT_THAT(Screen(snapshot, 120, 40), HasSubstr("6,000 validation samples"));
 }
 
 TEST(TopViewTest, ASmallTerminalShowsWhatMattersMost) {

@@ -123,6 +123,21 @@ TEST(JobViewTest, WhatMakesARoundAnotherThanOneBigMinibatchIsNoted) {
   EXPECT_THAT(RowsOf(config, parts, "note"), HasSubstr("with data.train_samples=128 there is"));
 }
 
+TEST(JobViewTest, APartForValidationThatNobodyUsesIsNoted) {
+  JobParts parts;
+  EXPECT_EQ(RowsOf({}, parts, "note"), "");
+  parts.data.unused_validation = {"val", "val/"};
+  EXPECT_EQ(
+      RowsOf({}, parts, "note"),
+      "val/ in data.directory is not used; with data.validation=val epochs are measured on it, and "
+      "the test samples once, at the end\n");
+  parts.data.unused_validation = {"dev", "dev.txt", true};
+  EXPECT_THAT(
+      RowsOf({}, parts, "note"),
+      HasSubstr("dev.txt in data.directory is one more text to train and test on; with "
+                "data.validation=dev"));
+}
+
 TEST(JobViewTest, WhatBecomesOfMomentumWhereGradientsAreOldIsNoted) {
   proto::JobConfig config;
   config.workers.resize(1);

@@ -8,6 +8,7 @@
 
 #include "ps/base/check.h"
 #include "ps/base/random.h"
+#include "worker/data/validation.h"
 
 namespace ps::worker {
 namespace {
@@ -51,27 +52,6 @@ bool IsReadInFull(proto::DatasetFormat format) {
 
 /// An epoch that no training has, so that the choice is no epoch's order.
 constexpr uint64_t kValidationEpoch = uint64_t{1} << 40;
-
-/// Takes the samples for validation out of those for training.
-Status KeepForValidation(const proto::DataConfig& config, DatasetInfo* info) {
-  if (config.validation_share <= 0) {
-    return Status::Ok();
-  }
-  const uint64_t count = info->train_count;
-  const auto kept = static_cast<uint64_t>(
-      static_cast<double>(count) * static_cast<double>(config.validation_share));
-  if (kept == 0 || kept >= count) {
-    return Status::InvalidArgument(fmt::format(
-        "data.validation_share is {:g}, which leaves {} of {} training samples for validation; "
-        "allowed: at least one of them for it, and one for training",
-        config.validation_share,
-        kept,
-        count));
-  }
-  info->validation_count = kept;
-  info->train_count = count - kept;
-  return Status::Ok();
-}
 
 Result<DatasetInfo> InspectFiles(
     const proto::DataConfig& config, proto::Task task, LoadProgress* progress) {
@@ -187,8 +167,9 @@ Result<Dataset> Dataset::Load(
   PS_TRY(Augment(config.augment, &*data));
   const uint64_t count = data->info.train_count;
   PS_TRY(KeepForValidation(config, &data->info));
+  FindUnusedValidation(here.config, &data->info);
   std::optional<EpochOrder> split;
-  if (data->info.validation_count > 0 && config.format != proto::DatasetFormat::kText) {
+  if (config.validation_share > 0 && config.format != proto::DatasetFormat::kText) {
     split = EpochOrder(seed, kValidationEpoch, count);
   }
   return Dataset(std::move(data).value(), split);
@@ -200,12 +181,14 @@ Result<DatasetInfo> Dataset::Inspect(
   PS_ASSIGN(DatasetInfo info, InspectFiles(here.config, task, progress));
   PS_TRY(CheckAugment(config.augment, info.shape));
   PS_TRY(KeepForValidation(config, &info));
+  FindUnusedValidation(here.config, &info);
   return info;
 }
 
 Result<DatasetInfo> Dataset::InspectKnown(
     const proto::DataConfig& config, const proto::DatasetFingerprint& known, proto::Task task) {
-  if (!IsReadInFull(config.format)) {
+  // A fingerprint does not say how many samples are in a part for validation.
+  if (!IsReadInFull(config.format) || !config.validation.empty()) {
     return Inspect(config, task, nullptr, StoredState::kCachedFirst);
   }
   DatasetInfo info;
@@ -231,13 +214,15 @@ Status Dataset::CheckAll(LoadProgress* progress) const {
   std::vector<float> input(static_cast<size_t>(info().shape.element_count()));
   std::vector<uint32_t> labels(static_cast<size_t>(info().labels));
   const uint64_t bytes = input.size() * sizeof(float);
-  const uint64_t trained = info().train_count + info().validation_count;
+  const uint64_t apart = data_.validation ? info().validation_count : 0;
+  const uint64_t trained = info().train_count + info().validation_count - apart;
   LoadProgress unasked;
   LoadProgress& told = progress == nullptr ? unasked : *progress;
-  told.Expect((trained + info().test_count) * bytes);
+  told.Expect((trained + info().test_count + apart) * bytes);
   for (const auto& [samples, count] :
        {std::pair(data_.as_stored.get(), trained),
-        std::pair(data_.test.get(), info().test_count)}) {
+        std::pair(data_.test.get(), info().test_count),
+        std::pair(data_.validation.get(), apart)}) {
     for (uint64_t i = 0; i < count; ++i) {
       PS_TRY(samples->Read(i, Mix64(i), input, labels));
       PS_TRY(told.Advance(bytes));
@@ -266,6 +251,9 @@ Status Dataset::FetchTest(const SampleRange& range, const BatchMemory& memory) c
   for (uint64_t i = range.begin; i < range.end; ++i) {
     if (i < tests) {
       PS_TRY(Read(*data_.test, i, Mix64(i), i - range.begin, memory));
+    } else if (data_.validation) {
+      const uint64_t sample = i - tests;
+      PS_TRY(Read(*data_.validation, sample, Mix64(sample), i - range.begin, memory));
     } else {
       const uint64_t sample = PlaceOf(info().train_count + i - tests);
       PS_TRY(Read(*data_.as_stored, sample, Mix64(sample), i - range.begin, memory));

@@ -68,12 +68,13 @@ class Dataset {
   ///   kPictures  train/CLASS/, test/CLASS/ with PNG and JPEG: see ListPictureFolders
   /// What of these is no data: see DataListing.
   ///   kNpy       train-inputs*.npy, train-labels*.npy, test-inputs*.npy, test-labels*.npy
+  /// and, of all but the first three, the part config.validation, which is called likewise.
   /// The classes of IDX data are 0 to k-1, all of which occur in training, whatever the limits.
   /// Bytes of images become floats on the way out, normalised per channel with mean and standard
   /// deviation of the training images (exact sums, so the same on every machine):
   /// value = (byte - mean) / deviation. Training pictures are changed as config.augment says.
-  /// Which of the training samples are for validation follows from `seed`, train.seed of the job:
-  /// config.validation_share of them; of a text the last ones.
+  /// Samples for validation are those of config.validation, or config.validation_share of those for
+  /// training: which ones follows from `seed`, train.seed of the job; of a text the last ones.
   /// `stored` is about data in an object store alone.
   /// Other threads may ask `progress`, if any, how far it is, and cancel it.
   /// Errors: kCancelled; kNotFound that says how to get the data; else as ReadIdx, ReadCifar,
@@ -95,7 +96,8 @@ class Dataset {
       StoredState stored = StoredState::kNow);
 
   /// The same for data whose fingerprint is known, and without reading what Inspect reads in full:
-  /// text and tables, then without the names of classes and of files.
+  /// text and tables, then without the names of classes and of files. With config.validation they
+  /// are read, or found in the cache.
   static Result<DatasetInfo> InspectKnown(
       const proto::DataConfig& config,
       const proto::DatasetFingerprint& known,
@@ -107,8 +109,8 @@ class Dataset {
 
   const DatasetInfo& info() const { return data_.info; }
 
-  /// The fingerprint of the samples within the config's limits: those for validation are training
-  /// samples to it. Its checksums are DataSum's.
+  /// The fingerprint of the samples within the config's limits: a share for validation are training
+  /// samples to it, a part for it is in the checksums of the tests. Its checksums are DataSum's.
   const proto::DatasetFingerprint& fingerprint() const { return data_.fingerprint; }
 
   /// For people: why what was made of the files is not kept; empty when there is nothing to say.
@@ -154,7 +156,7 @@ class Dataset {
       const BatchMemory& memory) const;
 
   LoadedData data_;
-  std::optional<EpochOrder> split_;  // none: samples for validation are the last ones, or none
+  std::optional<EpochOrder> split_;  // none: no share for validation, or the last ones
 };
 
 }  // namespace ps::worker

@@ -17,6 +17,7 @@
 #include "worker/data/pictures/picture_reader.h"
 #include "worker/data/samples.h"
 #include "worker/data/set_cache.h"
+#include "worker/data/validation.h"
 
 namespace ps::worker {
 namespace {
@@ -25,8 +26,17 @@ namespace {
 struct Listed {
   LabeledPaths train;
   LabeledPaths test;
+  LabeledPaths validation;
   PictureSize size;
   DatasetInfo info;
+
+  std::vector<std::string> AllPaths() const {
+    std::vector<std::string> all;
+    for (const LabeledPaths* const part : {&train, &test, &validation}) {
+      all.insert(all.end(), part->paths.begin(), part->paths.end());
+    }
+    return all;
+  }
 };
 
 /// The size that the config says, one side for both; nothing of it: the one that all pictures have.
@@ -37,9 +47,7 @@ Result<PictureSize> SizeOf(
         config.height > 0 ? config.height : config.width,
         config.width > 0 ? config.width : config.height};
   }
-  std::vector<std::string> paths = listed.train.paths;
-  paths.insert(paths.end(), listed.test.paths.begin(), listed.test.paths.end());
-  PS_ASSIGN(const PictureSize size, CommonSize(paths, progress));
+  PS_ASSIGN(const PictureSize size, CommonSize(listed.AllPaths(), progress));
   if (std::max(size.height, size.width) > kImageSideMax) {
     return Status::InvalidArgument(fmt::format(
         "data.picture is missing, and the pictures have {} x {} pixels; allowed: sides of up to {}",
@@ -52,7 +60,7 @@ Result<PictureSize> SizeOf(
 
 /// All of them are in memory.
 Status CheckMemory(const DatasetInfo& info) {
-  const uint64_t count = info.train_count + info.test_count;
+  const uint64_t count = info.train_count + info.test_count + info.validation_count;
   const auto picture = static_cast<uint64_t>(info.shape.element_count());
   if (count <= kPixelBytesMax / picture) {
     return Status::Ok();
@@ -74,7 +82,8 @@ Status CheckMemory(const DatasetInfo& info) {
 Result<Listed> List(const proto::DataConfig& config, LoadProgress* progress) {
   PS_ASSIGN(
       PictureListing listing,
-      ListPictureFolders(config.directory, static_cast<double>(config.test_share)));
+      ListPictureFolders(
+          config.directory, static_cast<double>(config.test_share), config.validation));
   Listed listed;
   DatasetInfo& info = listed.info;
   PS_TRY(ApplyLimits(config, listing.train.count(), listing.test.count(), &info));
@@ -82,6 +91,8 @@ Result<Listed> List(const proto::DataConfig& config, LoadProgress* progress) {
   listed.train.KeepFirst(info.train_count);
   listed.test = std::move(listing.test);
   listed.test.KeepFirst(info.test_count);
+  info.validation_count = listing.validation.count();
+  listed.validation = std::move(listing.validation);
   PS_ASSIGN(listed.size, SizeOf(config.picture, listed, progress));
   info.shape = {config.picture.channels, listed.size.height, listed.size.width};
   info.classes = static_cast<int64_t>(listing.class_names.size());
@@ -114,7 +125,15 @@ struct Prepared {
 struct PreparedSets {
   Prepared train;
   Prepared test;
+  Prepared validation;  // empty without pictures for it
   std::string note;
+};
+
+/// A part of the set, and what the cache calls it.
+struct Part {
+  const char* name;
+  const LabeledPaths* files;
+  Prepared* made;
 };
 
 /// `path` and an ending. `picture`: the bytes of one.
@@ -142,8 +161,12 @@ Result<Prepared> OpenPictures(const std::string& path, uint64_t picture, uint64_
 Result<PreparedSets> Prepare(
     const proto::DataConfig& config, const Listed& listed, LoadProgress* progress) {
   const auto picture = static_cast<uint64_t>(listed.info.shape.element_count());
-  std::vector<std::string> all = listed.train.paths;
-  all.insert(all.end(), listed.test.paths.begin(), listed.test.paths.end());
+  PreparedSets sets;
+  std::vector<Part> parts = {
+      {"/train", &listed.train, &sets.train}, {"/test", &listed.test, &sets.test}};
+  if (!config.validation.empty()) {
+    parts.push_back({"/validation", &listed.validation, &sets.validation});
+  }
   const auto read = [&](const LabeledPaths& files) {
     for (const std::string& path : files.paths) {
       progress->Expect(StoredBytes(path));
@@ -151,33 +174,36 @@ Result<PreparedSets> Prepare(
     return ReadPictures(files.paths, config.picture.channels, listed.size, progress);
   };
   const auto make = [&](const std::string& folder) -> Status {
-    for (const auto& [name, files] :
-         {std::pair("/train", &listed.train), std::pair("/test", &listed.test)}) {
-      PS_ASSIGN(const PictureBytes bytes, read(*files));
-      PS_TRY(OfCache(WritePictures(folder + name, picture, bytes)));
+    for (const Part& part : parts) {
+      PS_ASSIGN(const PictureBytes bytes, read(*part.files));
+      PS_TRY(OfCache(WritePictures(folder + part.name, picture, bytes)));
     }
     return Status::Ok();
   };
-  PreparedSets sets;
   const auto open = [&](const std::string& folder) -> Status {
-    PS_ASSIGN(sets.train, OpenPictures(folder + "/train", picture, listed.train.count()));
-    PS_ASSIGN(sets.test, OpenPictures(folder + "/test", picture, listed.test.count()));
+    for (const Part& part : parts) {
+      PS_ASSIGN(*part.made, OpenPictures(folder + part.name, picture, part.files->count()));
+    }
     return Status::Ok();
   };
-  const std::string what = fmt::format(
+  std::string what = fmt::format(
       "pictures of {}, {} and {} of {}",
       listed.info.shape.ToString(),
       listed.train.count(),
       listed.test.count(),
       Canonical(config.directory));
-  PS_ASSIGN(const bool is_kept, OpenOrMake(config, what, all, progress, make, open, &sets.note));
+  if (!config.validation.empty()) {
+    what += fmt::format(", {} of {}", listed.validation.count(), config.validation);
+  }
+  PS_ASSIGN(
+      const bool is_kept,
+      OpenOrMake(config, what, listed.AllPaths(), progress, make, open, &sets.note));
   if (is_kept) {
     return sets;
   }
-  for (const auto& [set, files] :
-       {std::pair(&sets.train, &listed.train), std::pair(&sets.test, &listed.test)}) {
-    PS_ASSIGN(PictureBytes bytes, read(*files));
-    *set = {SharedArray<uint8_t>(std::move(bytes.pixels)), CrcOf(bytes.crcs)};
+  for (const Part& part : parts) {
+    PS_ASSIGN(PictureBytes bytes, read(*part.files));
+    *part.made = {SharedArray<uint8_t>(std::move(bytes.pixels)), CrcOf(bytes.crcs)};
   }
   return sets;
 }
@@ -202,6 +228,14 @@ Result<LoadedData> LoadPictures(const proto::DataConfig& config, LoadProgress* p
   const uint32_t names = CrcOfNames(loaded.info.class_names);
   loaded.fingerprint.train_labels_crc = CrcOf(listed.train.labels, names);
   loaded.fingerprint.test_labels_crc = CrcOf(listed.test.labels, names);
+  const bool has_validation = !config.validation.empty();
+  if (has_validation) {
+    AddValidation(
+        loaded.info.validation_count,
+        sets.validation.files_crc,
+        CrcOf(listed.validation.labels, names),
+        &loaded.fingerprint);
+  }
   const Shape& shape = loaded.info.shape;
   loaded.note = std::move(sets.note);
   loaded.normals = NormalsOf(shape, sets.train.pixels.values());
@@ -209,10 +243,15 @@ Result<LoadedData> LoadPictures(const proto::DataConfig& config, LoadProgress* p
     loaded.black.push_back(normal.Values()[0]);
   }
   constexpr uint32_t kNoPad = 0;
-  loaded.train = MakeImageSamples(
-      shape, std::move(sets.train.pixels), std::move(listed.train.labels), loaded.normals, kNoPad);
-  loaded.test = MakeImageSamples(
-      shape, std::move(sets.test.pixels), std::move(listed.test.labels), loaded.normals, kNoPad);
+  const auto samples_of = [&](Prepared* made, LabeledPaths* files) {
+    return MakeImageSamples(
+        shape, std::move(made->pixels), std::move(files->labels), loaded.normals, kNoPad);
+  };
+  loaded.train = samples_of(&sets.train, &listed.train);
+  loaded.test = samples_of(&sets.test, &listed.test);
+  if (has_validation) {
+    loaded.validation = samples_of(&sets.validation, &listed.validation);
+  }
   return loaded;
 }
 

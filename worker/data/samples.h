@@ -23,6 +23,15 @@ namespace ps::worker {
 
 struct LabeledImages;
 
+/// A part of the data that is called as if epochs were to be measured on it, and isn't used so.
+struct UnusedValidation {
+  std::string part;         // as data.validation could name it; empty: there is none
+  std::string file;         // or folder, in data.directory: "val.csv", "val/"
+  bool is_trained = false;  // it is trained on, or for tests, like the other texts
+
+  friend bool operator==(const UnusedValidation&, const UnusedValidation&) = default;
+};
+
 /// What a job needs to know of its data to make a model and to count samples.
 struct DatasetInfo {
   Shape shape;
@@ -30,13 +39,15 @@ struct DatasetInfo {
   int64_t labels = 1;        // a sample's: one, or one for each of its tokens, or for each number
   uint64_t train_count = 0;  // after DataConfig::train_samples
   uint64_t test_count = 0;
-  uint64_t validation_count = 0;  // of those for training, which has the others: train_count
+  /// Samples of data.validation, or of those for training, which has the others: train_count.
+  uint64_t validation_count = 0;
   /// Name of each class, by number; only for pictures in folders, and for tables whose labels are
   /// not numbers from 0.
   std::vector<std::string> class_names = {};
   /// Names of files in data.directory that were taken for no data: of those that are called like
   /// it, or, of pictures in folders, of all others.
   std::vector<std::string> left_out = {};
+  UnusedValidation unused_validation = {};
 
   friend bool operator==(const DatasetInfo&, const DatasetInfo&) = default;
 };
@@ -72,9 +83,10 @@ struct LoadedData {
   proto::DatasetFingerprint fingerprint;
   std::shared_ptr<const Samples> train;
   std::unique_ptr<const Samples> test;
-  std::shared_ptr<const Samples> as_stored;  // `train` before it was augmented
-  std::vector<float> black;                  // of each channel of a picture; zeroes when empty
-  std::vector<ByteNormal> normals = {};      // of idx, CIFAR and pictures, by channel
+  std::unique_ptr<const Samples> validation;  // of data.validation; null: there is no such part
+  std::shared_ptr<const Samples> as_stored;   // `train` before it was augmented
+  std::vector<float> black;                   // of each channel of a picture; zeroes when empty
+  std::vector<ByteNormal> normals = {};       // of idx, CIFAR and pictures, by channel
   std::vector<double> target_means;  // where numbers are learnt: of each, over the training samples
   std::string note;                  // for people: why the cache has no part in it; or empty
   bool is_checked = true;  // false: there is so much that values are looked at when they are read

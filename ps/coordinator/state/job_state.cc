@@ -409,6 +409,15 @@ Status CheckSameOrder(
         before.data.validation_share,
         before.data.validation_share));
   }
+  if (before.data.validation != now.data.validation) {
+    return Status::InvalidArgument(fmt::format(
+        "data.validation was \"{}\" and has to stay: epochs that are measured on other samples "
+        "can't "
+        "be compared, and the model may have been trained on these; resume {}",
+        before.data.validation,
+        before.data.validation.empty() ? "without data.validation"
+                                       : "with data.validation=" + before.data.validation));
+  }
   const std::optional<uint32_t> epoch = EpochInProgress(saved.ledger, train_samples);
   if (before.data.validation_share > 0 && before.train.seed != now.train.seed) {
     return Status::InvalidArgument(fmt::format(

@@ -32,9 +32,9 @@ bool IsSane(const proto::JoinRequest& request) {
 std::string DifferencesOf(
     const proto::DatasetFingerprint& own,
     const proto::DatasetFingerprint& run,
-    bool has_tokenizer) {
-  const auto shape = [](const proto::DatasetFingerprint& data) {
-    return fmt::format("{} x {} x {}", data.channels, data.height, data.width);
+    const proto::DataConfig& data) {
+  const auto shape = [](const proto::DatasetFingerprint& print) {
+    return fmt::format("{} x {} x {}", print.channels, print.height, print.width);
   };
   std::string text;
   const auto add = [&text](const std::string& difference) {
@@ -54,12 +54,12 @@ std::string DifferencesOf(
   if (!text.empty()) {
     return text;
   }
-  const auto add_bytes = [&add](const char* what, uint32_t of_own, uint32_t of_run) {
+  const auto add_bytes = [&add](const std::string& what, uint32_t of_own, uint32_t of_run) {
     if (of_own != of_run) {
       add(fmt::format("its {} differ (CRC {:08x} and not {:08x})", what, of_own, of_run));
     }
   };
-  if (has_tokenizer && own.train_labels_crc != run.train_labels_crc) {
+  if (!data.tokenizer.empty() && own.train_labels_crc != run.train_labels_crc) {
     return fmt::format(
         "its tokenizer is another one (CRC {:08x} and not {:08x})",
         own.train_labels_crc,
@@ -67,8 +67,10 @@ std::string DifferencesOf(
   }
   add_bytes("training images", own.train_images_crc, run.train_images_crc);
   add_bytes("training labels", own.train_labels_crc, run.train_labels_crc);
-  add_bytes("test images", own.test_images_crc, run.test_images_crc);
-  add_bytes("test labels", own.test_labels_crc, run.test_labels_crc);
+  // With a part for validation the sums of the tests are of both.
+  const std::string tests = data.validation.empty() ? "test" : "test or validation";
+  add_bytes(tests + " images", own.test_images_crc, run.test_images_crc);
+  add_bytes(tests + " labels", own.test_labels_crc, run.test_labels_crc);
   return text;
 }
 
@@ -228,7 +230,7 @@ bool JoinDesk::TakesData(const Call& call, const proto::LeaseRequest& message) {
       "its data is not that of worker {}, the first of {}: {}; {}",
       run->worker.value,
       job_->options.resume ? "this run or of the one that it was resumed from" : "this run",
-      DifferencesOf(message.data, run->fingerprint, !data.tokenizer.empty()),
+      DifferencesOf(message.data, run->fingerprint, data),
       DataRemedy(job_->options.config, seat));
   return refuse(why);
 }

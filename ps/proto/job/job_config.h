@@ -70,6 +70,7 @@ struct DataConfig {
   uint64_t train_samples = 0;  // use only the first n; 0 = all
   uint64_t test_samples = 0;
   float validation_share = 0;  // of the training samples, which epochs are measured on
+  std::string validation;      // or the part of the data that they are; empty: none
   uint32_t pad = 0;            // idx, cifar10, cifar100: pixels of 0 added on each side
   uint32_t context = 0;        // text: tokens of a sample; 0: 128
   std::string tokenizer;       // text: folder of its vocab.json and merges.txt; empty: bytes
@@ -495,6 +496,9 @@ struct JobConfig {
 /// Whether the run's connections are encrypted: run.tls, which by itself means that an address at
 /// which the run listens or is reached is not loopback.
 bool UsesTls(const JobConfig& config);
+
+/// Whether a part of the data can be called so: a folder, or what the names of files begin with.
+bool IsPartName(std::string_view name);
 
 /// One `--set key=value` of the command line, e.g. {"train.epochs", "1"}, {"workers[0].count",
 /// "2"}.

@@ -49,6 +49,7 @@ void VisitFields(C& c, V&& visit) {
   visit("train_samples", c.train_samples);
   visit("test_samples", c.test_samples);
   visit("validation_share", c.validation_share);
+  visit("validation", c.validation);
   visit("pad", c.pad);
   visit("context", c.context);
   visit("tokenizer", c.tokenizer);

@@ -20,6 +20,7 @@ constexpr auto kHarmless = std::to_array<std::string_view>({
     "model.from",        // a checkpoint has the values
     "parameters.match",  // names of tensors
     "data.directory",
+    "data.validation",  // a name within the directory
     "exchange.push",
     "exchange.pull",
     "data.tokenizer",

@@ -8,6 +8,7 @@
 namespace ps::coordinator {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -326,6 +327,27 @@ JobState SavedAfter(int steps, FakeDisk* disk) {
     before.Work(&workers[0], grants[0]);
   }
   return before.core->StateAt(before.now);
+}
+
+TEST(ResumeTest, EpochsAreMeasuredOnTheSameSamplesAsBefore) {
+  FakeDisk disk;
+  const CoordinatorOptions options = OptionsWith(&disk);
+  const JobState saved = SavedAfter(1, &disk);
+  const auto check = [&](const std::string& before, const std::string& now) {
+    proto::JobConfig was = options.config;
+    was.data.validation = before;
+    proto::JobConfig is = options.config;
+    is.data.validation = now;
+    return std::string(CheckSameOrder(saved, was, is, options.train_samples).message());
+  };
+  EXPECT_EQ(check("val", "val"), "");
+  EXPECT_THAT(
+      check("val", "dev"),
+      AllOf(
+          HasSubstr("data.validation was \"val\" and has to stay: "),
+          HasSubstr("resume with data.validation=val")));
+  EXPECT_THAT(check("val", ""), HasSubstr("resume with data.validation=val"));
+  EXPECT_THAT(check("", "val"), HasSubstr("resume without data.validation"));
 }
 
 TEST(ResumeTest, AnEpochInProgressGoesOnInTheOrderInWhichItBegan) {

@@ -144,6 +144,24 @@ TEST(TokenizedDataTest, AnotherTokenizerIsRefusedByItsName) {
   EXPECT_THAT(why, testing::EndsWith(", and data.tokenizer, tokens"));
 }
 
+TEST(ValidationDataTest, AnotherPartForValidationIsRefusedWithTheTestsByName) {
+  CoordinatorOptions options = SmallJob();
+  options.config.data.validation = "val";
+  Harness harness(options);
+  const std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  harness.Give(
+      workers[0].peer, proto::LeaseRequest{workers[0].incarnation, workers[0].newest, SmallData()});
+  proto::DatasetFingerprint other = SmallData();
+  other.test_images_crc = 0xabcdef01;
+  harness.Give(
+      workers[1].peer, proto::LeaseRequest{workers[1].incarnation, workers[1].newest, other});
+  const auto refusal = harness.Take<proto::Refusal>(workers[1].peer);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_THAT(
+      refusal->message,
+      HasSubstr("its test or validation images differ (CRC abcdef01 and not 33333333); give"));
+}
+
 TEST_F(DataTest, OtherShapesAndCountsAreNamedInsteadOfTheirBytes) {
   Ask(0, SmallData());
   proto::DatasetFingerprint other = SmallData();

@@ -146,7 +146,8 @@ TEST_F(PictureSetTest, WithoutTestsTheLastOfEachClassAreForThem) {
     EXPECT_EQ(Dataset::Load(config_)->info().test_count, 1U) << name;
     EXPECT_EQ(TestFolderOf(folder_.path()), name);
   }
-  EXPECT_THAT(Dataset::Inspect(config_)->left_out, ElementsAre("val/", "validation/"));
+  EXPECT_THAT(Dataset::Inspect(config_)->left_out, ElementsAre("validation/"));
+  EXPECT_EQ(Dataset::Inspect(config_)->unused_validation, (UnusedValidation{"val", "val/"}));
 }
 
 TEST_F(PictureSetTest, TestsThatNobodyHasLabelledGiveWayToValidation) {

@@ -26,6 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -232,7 +233,7 @@ class CachedDataTest : public testing::Test {
     std::vector<uint32_t> all;
     const DatasetInfo& info = data.info();
     for (const bool is_train : {true, false}) {
-      const uint64_t count = is_train ? info.train_count : info.test_count;
+      const uint64_t count = is_train ? info.train_count : info.test_count + info.validation_count;
       std::vector<float> inputs(count * static_cast<uint64_t>(info.shape.element_count()));
       std::vector<uint32_t> labels(count * static_cast<uint64_t>(info.labels));
       const Status fetched =
@@ -339,6 +340,47 @@ TEST_F(CachedDataTest, PicturesAreTheSame) {
   config_.train_samples = 2;
   ExpectAlike();
   write("train/b/0.png", 40);
+  ExpectAlike();
+}
+
+TEST_F(CachedDataTest, APartForValidationIsKeptWithTheRest) {
+  config_.validation = "val";
+  config_.format = proto::DatasetFormat::kCsv;
+  for (const std::string name : {"train", "test", "val"}) {
+    folder_.Write(name + ".csv", BytesOf("x,kind\n1,cat\n2,dog\n3,dog\n"));
+  }
+  ExpectAlike();
+  EXPECT_THAT(FilesBelow(cache_.path()), Contains("validation-values.npy"));
+  config_.validation.clear();
+  ExpectAlike();
+  EXPECT_THAT(FilesBelow(cache_.path()), Contains("validation-values.npy")) << "both are kept";
+  config_.validation = "val";
+  folder_.Write("val.csv", BytesOf("x,kind\n1,cat\n"));
+  ExpectAlike();
+}
+
+TEST_F(CachedDataTest, AndSoIsOneOfPicturesAndOfTexts) {
+  config_.validation = "val";
+  config_.format = proto::DatasetFormat::kPictures;
+  for (const std::string which : {"train", "test", "val"}) {
+    for (const std::string name : {"a", "b"}) {
+      fs::create_directories(folder_ / (which + "/" + name));
+      folder_.Write(
+          which + "/" + name + "/0.png", BytesOf(PngOf(2, 2, (which + name + which).substr(0, 4))));
+    }
+  }
+  config_.picture = {.height = 2, .width = 2, .channels = 1};
+  ExpectAlike();
+  config_.validation.clear();
+  ExpectAlike();
+  config_.validation = "val";
+  config_.format = proto::DatasetFormat::kText;
+  config_.tokenizer = "tests/data/bpe";
+  config_.context = 4;
+  folder_.Write("a.txt", BytesOf("the first text, of some words and 12 numbers"));
+  folder_.Write("val/a.txt", BytesOf("another one, which has words of its own"));
+  ExpectAlike();
+  config_.validation.clear();
   ExpectAlike();
 }
 

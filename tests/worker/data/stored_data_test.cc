@@ -42,6 +42,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
+using testing::UnorderedElementsAre;
 
 constexpr size_t kRangeBytes = 1000;
 
@@ -213,6 +214,26 @@ TEST_F(StoredDataTest, SoIsThatOfPicturesInFolders) {
   ASSERT_TRUE(data.ok()) << data.status();
   EXPECT_EQ(data->info().train_count, 6U);
   EXPECT_EQ(data->fingerprint(), Dataset::Load(local)->fingerprint());
+  local.validation = "val";
+  fetched.validation = "val";
+  EXPECT_EQ(Dataset::Load(fetched)->info().validation_count, 3U);
+  EXPECT_EQ(Dataset::Load(fetched)->fingerprint(), Dataset::Load(local)->fingerprint());
+}
+
+TEST_F(StoredDataTest, TextsForValidationAreFetchedFromTheirFolder) {
+  config_.format = proto::DatasetFormat::kText;
+  config_.context = 4;
+  Put("a.txt", Rows(200));
+  Put("val/b.txt", "a text of its own");
+  Put("val/deep/c.txt", "no data");
+  Put("old/d.txt", "no data");
+  EXPECT_THAT(NamesBelow(Bring().value()), ElementsAre("a.txt"));
+  config_.validation = "val";
+  const std::string folder = Bring().value();
+  EXPECT_THAT(NamesBelow(folder), UnorderedElementsAre("a.txt", "val/b.txt"));
+  proto::DataConfig fetched = config_;
+  fetched.directory = folder;
+  EXPECT_EQ(Dataset::Load(fetched)->info().validation_count, 4U);
 }
 
 TEST_F(StoredDataTest, ATokenizerMayComeFromThereToo) {

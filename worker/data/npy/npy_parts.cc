@@ -73,14 +73,18 @@ Status LabelsFit(const NpyFile& inputs, const NpyFile& labels, proto::Task task)
       KindOf(inputs) == InputKind::kTokens ? ", or one a token" : ""));
 }
 
+/// `is_named`: the job says what the part is called.
 Result<NpyParts> OpenParts(
-    const std::string& directory, const std::string& which, proto::Task task) {
+    const std::string& directory, const std::string& which, proto::Task task, bool is_named) {
   PS_ASSIGN(const auto inputs, FilesOf(directory, which + "-inputs"));
   PS_ASSIGN(auto labels, FilesOf(directory, which + "-labels"));
   const bool has_labels = !labels.empty();
   if (inputs.empty()) {
     return Status::NotFound(fmt::format(
-        "data.directory \"{}\" has no {}-inputs*.npy; write it with numpy.save", directory, which));
+        "data.directory \"{0}\" has no {1}-inputs*.npy{2}; write it with numpy.save",
+        directory,
+        which,
+        is_named ? ", which data.validation \"" + which + "\" asks for" : ""));
   }
   NpyParts set;
   for (const auto& [number, path] : inputs) {
@@ -124,7 +128,7 @@ Status PartsAgree(const NpyData& data) {
   const auto row = [](const NpyFile& file) {
     return std::vector<int64_t>(file.shape().begin() + 1, file.shape().end());
   };
-  for (const NpyParts* set : {&data.train, &data.test}) {
+  for (const NpyParts* set : {&data.train, &data.test, &data.validation}) {
     for (const NpyPart& part : set->parts) {
       const bool has_labels = part.labels.has_value() == model.labels.has_value();
       if (part.inputs.type() != model.inputs.type() || row(part.inputs) != row(model.inputs) ||
@@ -170,10 +174,14 @@ uint64_t NpyParts::label_bytes() const {
   return bytes;
 }
 
-Result<NpyData> OpenNpyParts(const std::string& directory, proto::Task task) {
+Result<NpyData> OpenNpyParts(
+    const std::string& directory, proto::Task task, const std::string& validation) {
   NpyData data;
-  PS_ASSIGN(data.train, OpenParts(directory, "train", task));
-  PS_ASSIGN(data.test, OpenParts(directory, "test", task));
+  PS_ASSIGN(data.train, OpenParts(directory, "train", task, false));
+  PS_ASSIGN(data.test, OpenParts(directory, "test", task, false));
+  if (!validation.empty()) {
+    PS_ASSIGN(data.validation, OpenParts(directory, validation, task, true));
+  }
   PS_TRY(PartsAgree(data));
   return data;
 }

@@ -26,7 +26,7 @@ struct NpyPart {
   uint64_t first = 0;  // number of its first sample
 };
 
-/// The parts of training or test data, in the order of their names. At least one.
+/// The parts of training, test or validation data, in the order of their names. At least one.
 struct NpyParts {
   std::vector<NpyPart> parts;
   uint64_t count = 0;
@@ -42,12 +42,15 @@ struct NpyParts {
 struct NpyData {
   NpyParts train;
   NpyParts test;
+  NpyParts validation;  // no parts where none is asked for
 };
 
-/// Opens train-inputs*.npy, train-labels*.npy, test-inputs*.npy and test-labels*.npy of a folder:
-/// headers alone are read. Every part is as the first one of the training data. Errors: as
-/// NpyFile::Open; kNotFound, kInvalidArgument and kCorruption that say which file is at fault.
-Result<NpyData> OpenNpyParts(const std::string& directory, proto::Task task);
+/// Opens train-inputs*.npy, train-labels*.npy, test-inputs*.npy and test-labels*.npy of a folder,
+/// and those that begin with `validation`, if it is not empty: headers alone are read. Every part
+/// is as the first one of the training data. Errors: as NpyFile::Open; kNotFound, kInvalidArgument
+/// and kCorruption that say which file is at fault.
+Result<NpyData> OpenNpyParts(
+    const std::string& directory, proto::Task task, const std::string& validation);
 
 InputKind KindOf(const NpyFile& inputs);
 

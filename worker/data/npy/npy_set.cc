@@ -10,6 +10,7 @@
 #include "worker/data/npy/npy_checks.h"
 #include "worker/data/npy/npy_parts.h"
 #include "worker/data/samples.h"
+#include "worker/data/validation.h"
 
 namespace ps::worker {
 namespace {
@@ -124,7 +125,7 @@ std::vector<double> MeansOf(const NpyParts& set, size_t numbers, uint64_t rows) 
 }
 
 Result<NpyData> OpenNpy(const proto::DataConfig& config, proto::Task task, DatasetInfo* info) {
-  PS_ASSIGN(NpyData data, OpenNpyParts(config.directory, task));
+  PS_ASSIGN(NpyData data, OpenNpyParts(config.directory, task, config.validation));
   const NpyPart& model = data.train.parts.front();
   PS_ASSIGN(info->shape, ShapeOf(model, config.vocabulary));
   info->labels = model.labels ? static_cast<int64_t>(model.labels->row_size()) : info->shape.height;
@@ -139,6 +140,7 @@ Result<NpyData> OpenNpy(const proto::DataConfig& config, proto::Task task, Datas
     info->classes = info->labels;
   }
   PS_TRY(ApplyLimits(config, data.train.count, data.test.count, info));
+  info->validation_count = data.validation.count;
   return data;
 }
 
@@ -211,6 +213,11 @@ Result<LoadedData> LoadNpy(
   PS_ASSIGN(const Unchecked train, CheckSmall(data.train, rules, progress));
   PS_ASSIGN(const Unchecked test, CheckSmall(data.test, rules, progress));
   loaded.is_checked = !train.inputs && !train.labels && !test.inputs && !test.labels;
+  Unchecked validation;
+  if (data.validation.count > 0) {
+    PS_ASSIGN(validation, CheckSmall(data.validation, rules, progress));
+    loaded.is_checked = loaded.is_checked && !validation.inputs && !validation.labels;
+  }
   loaded.fingerprint = FingerprintOf(loaded.info);
   SumPartsOf(data.train);
   SumPartsOf(data.test);
@@ -225,6 +232,17 @@ Result<LoadedData> LoadNpy(
   ReadSamplesFrom(data.train);
   ReadSamplesFrom(data.test);
   const Shape& shape = loaded.info.shape;
+  if (data.validation.count > 0) {
+    SumPartsOf(data.validation);
+    AddValidation(
+        data.validation.count,
+        SumOf(data.validation, false),
+        SumOf(data.validation, true),
+        &loaded.fingerprint);
+    ReadSamplesFrom(data.validation);
+    loaded.validation =
+        std::make_unique<NpySamples>(std::move(data.validation), shape, rules, validation);
+  }
   loaded.train = std::make_unique<NpySamples>(std::move(data.train), shape, rules, train);
   loaded.test = std::make_unique<NpySamples>(std::move(data.test), shape, rules, test);
   return loaded;
@@ -237,6 +255,9 @@ Result<DatasetInfo> InspectNpy(const proto::DataConfig& config, proto::Task task
   LoadProgress unwatched;
   PS_TRY(CheckSmall(data.train, rules, &unwatched).status());
   PS_TRY(CheckSmall(data.test, rules, &unwatched).status());
+  if (data.validation.count > 0) {
+    PS_TRY(CheckSmall(data.validation, rules, &unwatched).status());
+  }
   return info;
 }
 

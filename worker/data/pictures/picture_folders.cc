@@ -19,7 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kTrain = "train";
-constexpr std::array<const char*, 3> kTests = {"test", "val", "validation"};
+constexpr const char* kTest = "test";
+constexpr std::array<const char*, 3> kTests = {kTest, "val", "validation"};
 constexpr std::array<std::string_view, 3> kEnds = {".png", ".jpg", ".jpeg"};
 
 bool IsPictureName(const std::string& name) {
@@ -141,28 +142,58 @@ Status CheckClasses(const std::string& folder, const ClassFolders& classes) {
   return Status::Ok();
 }
 
-/// The test pictures of each class of training.
-Result<std::vector<std::vector<std::string>>> InOrderOf(
-    const std::vector<std::string>& names, const std::string& folder, ClassFolders tests) {
-  std::vector<std::vector<std::string>> ordered(names.size());
-  for (size_t i = 0; i < tests.names.size(); ++i) {
-    const auto place = std::ranges::lower_bound(names, tests.names[i]);
-    if (place == names.end() || *place != tests.names[i]) {
+using PathsOfClasses = std::vector<std::vector<std::string>>;
+
+/// The pictures in `folder` of each class of training, which are for something else.
+Result<PathsOfClasses> ListOthers(
+    const std::string& directory,
+    const std::string& folder,
+    const std::vector<std::string>& names,
+    std::vector<std::string>* left_out) {
+  PS_ASSIGN(ClassFolders others, ListClassFolders(directory, folder, left_out));
+  PathsOfClasses ordered(names.size());
+  for (size_t i = 0; i < others.names.size(); ++i) {
+    const auto place = std::ranges::lower_bound(names, others.names[i]);
+    if (place == names.end() || *place != others.names[i]) {
       return Status::InvalidArgument(fmt::format(
           "data.directory: {}/{} is a class that training lacks; it has {}",
-          folder,
-          tests.names[i],
+          (fs::path(directory) / folder).string(),
+          others.names[i],
           Clip(Join(names), 200)));
     }
-    ordered[static_cast<size_t>(place - names.begin())] = std::move(tests.paths[i]);
+    ordered[static_cast<size_t>(place - names.begin())] = std::move(others.paths[i]);
   }
   return ordered;
 }
 
+/// The pictures that epochs are measured on.
+Result<LabeledPaths> ListValidation(
+    const std::string& directory,
+    const std::string& folder,
+    const std::vector<std::string>& names,
+    std::vector<std::string>* left_out) {
+  if (!IsFolder(fs::path(directory) / folder)) {
+    return Status::NotFound(fmt::format(
+        "data.validation is \"{0}\", and data.directory \"{1}\" has no folder {0}; the pictures "
+        "that epochs are measured on are in {0}/CLASS/",
+        folder,
+        directory));
+  }
+  PS_ASSIGN(const PathsOfClasses paths, ListOthers(directory, folder, names, left_out));
+  LabeledPaths pictures = InTurns(paths);
+  if (pictures.count() == 0) {
+    return Status::InvalidArgument(fmt::format(
+        "data.validation is \"{0}\", and {1}/{0} has no pictures in folders of classes; allowed: "
+        "some in {0}/CLASS/, or no data.validation",
+        folder,
+        directory));
+  }
+  return pictures;
+}
+
 /// Takes the last `share` of each class.
-std::vector<std::vector<std::string>> Split(
-    double share, std::vector<std::vector<std::string>>* classes) {
-  std::vector<std::vector<std::string>> tests;
+PathsOfClasses Split(double share, PathsOfClasses* classes) {
+  PathsOfClasses tests;
   for (std::vector<std::string>& paths : *classes) {
     const auto wanted = std::llround(share * static_cast<double>(paths.size()));
     const auto most = static_cast<int64_t>(paths.size()) - 1;
@@ -239,7 +270,10 @@ Result<ClassFolders> ListClassFolders(
   return classes;
 }
 
-std::string TestFolderOf(const std::string& directory) {
+std::string TestFolderOf(const std::string& directory, const std::string& validation) {
+  if (!validation.empty()) {
+    return HasFolders(fs::path(directory) / kTest) ? kTest : "";
+  }
   std::string first;
   for (const char* const name : kTests) {
     const fs::path folder = fs::path(directory) / name;
@@ -253,7 +287,18 @@ std::string TestFolderOf(const std::string& directory) {
   return first;
 }
 
-Result<PictureListing> ListPictureFolders(const std::string& directory, double test_share) {
+std::string UnusedFolderOf(const std::string& directory) {
+  const std::string test = TestFolderOf(directory);
+  for (const char* const name : {"val", "valid", "validation", "dev"}) {
+    if (name != test && HasFolders(fs::path(directory) / name)) {
+      return name;
+    }
+  }
+  return "";
+}
+
+Result<PictureListing> ListPictureFolders(
+    const std::string& directory, double test_share, const std::string& validation) {
   if (!HasTrainFolder(directory)) {
     return Status::NotFound(fmt::format(
         "data.directory \"{}\" has no folder {}; the pictures to train on are in train/CLASS/, "
@@ -264,18 +309,20 @@ Result<PictureListing> ListPictureFolders(const std::string& directory, double t
   PictureListing listing;
   PS_ASSIGN(ClassFolders trains, ListClassFolders(directory, kTrain, &listing.left_out));
   PS_TRY(CheckClasses((fs::path(directory) / kTrain).string(), trains));
-  const std::string test = TestFolderOf(directory);
-  std::vector<std::vector<std::string>> tests;
+  const std::string test = TestFolderOf(directory, validation);
+  PathsOfClasses tests;
   if (test.empty()) {
     tests = Split(test_share, &trains.paths);
   } else {
-    PS_ASSIGN(ClassFolders folders, ListClassFolders(directory, test, &listing.left_out));
-    const std::string path = (fs::path(directory) / test).string();
-    PS_ASSIGN(tests, InOrderOf(trains.names, path, std::move(folders)));
+    PS_ASSIGN(tests, ListOthers(directory, test, trains.names, &listing.left_out));
+  }
+  if (!validation.empty()) {
+    PS_ASSIGN(
+        listing.validation, ListValidation(directory, validation, trains.names, &listing.left_out));
   }
   PS_ASSIGN(const std::vector<std::string> names, NamesIn(directory));
   for (const std::string& name : names) {
-    if (name != kTrain && name != test) {
+    if (name != kTrain && name != test && name != validation) {
       listing.left_out.push_back(name + (IsFolder(fs::path(directory) / name) ? "/" : ""));
     }
   }

@@ -55,22 +55,30 @@ Result<ClassFolders> ListClassFolders(
 
 /// test, val or validation: the first of them in `directory` that has folders of classes, or, if
 /// none has, the first that is there: a folder test often has pictures that nobody has labelled.
-/// Empty: there is none.
-std::string TestFolderOf(const std::string& directory);
+/// Where a folder for validation is named: test, if it has folders of classes. Empty: there is
+/// none.
+std::string TestFolderOf(const std::string& directory, const std::string& validation = "");
+
+/// The folder for validation that lies in `directory`, by its usual names, with folders of classes,
+/// and is not the one for tests. Empty: there is none.
+std::string UnusedFolderOf(const std::string& directory);
 
 /// The pictures of a data set, in turns.
 struct PictureListing {
   std::vector<std::string> class_names;  // ascending by bytes
   LabeledPaths train;
   LabeledPaths test;
+  LabeledPaths validation;
   std::vector<std::string> left_out;
 };
 
 /// `directory` has train/CLASS/ and TestFolderOf/CLASS/; without the latter the tests are the last
 /// pictures of each class in train by their names: `test_share` of them, rounded, at least one
-/// where there are two. Errors: kNotFound, no folder train; kInvalidArgument, fewer than two
-/// classes or more than kPictureClassesMax, a class that has no pictures, a class of the tests that
-/// training lacks, no test pictures.
-Result<PictureListing> ListPictureFolders(const std::string& directory, double test_share);
+/// where there are two. `validation`: the folder of those that epochs are measured on, or empty.
+/// Errors: kNotFound, no folder train, or none for validation; kInvalidArgument, fewer than two
+/// classes or more than kPictureClassesMax, a class that has no pictures, a class of the others
+/// that training lacks, no pictures for tests or for validation.
+Result<PictureListing> ListPictureFolders(
+    const std::string& directory, double test_share, const std::string& validation = "");
 
 }  // namespace ps::worker

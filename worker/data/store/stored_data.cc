@@ -66,11 +66,13 @@ struct Wanted {
 };
 
 Wanted DataOf(const proto::DataConfig& config) {
+  const bool has_folder =
+      config.format == proto::DatasetFormat::kText && !config.validation.empty();
   return {
       .place = config.directory,
-      .kind = FormatName(config.format),
-      .could_be_it = [format = config.format](std::string_view name) {
-        return CouldBeData(format, name);
+      .kind = FormatName(config.format) + (has_folder ? " with " + config.validation : ""),
+      .could_be_it = [format = config.format, part = config.validation](std::string_view name) {
+        return CouldBeData(format, name, part);
       }};
 }
 

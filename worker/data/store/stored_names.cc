@@ -45,7 +45,7 @@ bool CouldBeFile(std::string_view name) {
 
 }  // namespace
 
-bool CouldBeData(DatasetFormat format, std::string_view name) {
+bool CouldBeData(DatasetFormat format, std::string_view name, std::string_view validation) {
   const bool is_hidden = !AllParts(name, [](std::string_view part) {
     return !part.starts_with('.') || part == "." || part == "..";
   });
@@ -57,6 +57,11 @@ bool CouldBeData(DatasetFormat format, std::string_view name) {
     std::ranges::transform(
         small, small.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     return EndsWithAny(small, {".png", ".jpg", ".jpeg"});
+  }
+  const size_t slash = name.find('/');
+  if (format == DatasetFormat::kText && !validation.empty() &&
+      name.substr(0, slash) == validation) {
+    name.remove_prefix(slash == std::string_view::npos ? 0 : slash + 1);
   }
   if (name.find('/') != std::string_view::npos) {
     return false;

@@ -30,14 +30,11 @@ Result<Paths> TablesOf(const proto::DataConfig& config, const std::string& which
   PS_ASSIGN(DataListing tables, ListDataFiles(config.directory, which, end));
   if (tables.paths.empty()) {
     return Status::NotFound(fmt::format(
-        "data.directory \"{}\" has no {}*{} and no {}*{}.gz; the rows to train on are in "
-        "train{}, those for tests in test{}",
+        "{0}data.directory \"{1}\" has no {2}*{3} and no {2}*{3}.gz; the rows to train on are in "
+        "train{3}, those for tests in test{3}",
+        which == config.validation ? "data.validation is \"" + which + "\", and " : "",
         config.directory,
         which,
-        end,
-        which,
-        end,
-        end,
         end));
   }
   left_out->insert(left_out->end(), tables.left_out.begin(), tables.left_out.end());
@@ -68,31 +65,49 @@ void TakeTargets(TableRows* rows) {
   }
 }
 
+/// The files of a set.
+struct TablePaths {
+  Paths train;
+  Paths test;
+  Paths validation;  // none: there is no such part
+
+  Paths All() const {
+    Paths all;
+    for (const Paths* const paths : {&train, &test, &validation}) {
+      all.insert(all.end(), paths->begin(), paths->end());
+    }
+    return all;
+  }
+};
+
 Result<PreparedTable> ReadTables(
     const proto::DataConfig& config,
     proto::Task task,
-    const Paths& trains,
-    const Paths& tests,
+    const TablePaths& paths,
     LoadProgress* progress) {
-  for (const Paths* const paths : {&trains, &tests}) {
-    for (const std::string& path : *paths) {
-      progress->Expect(StoredBytes(path));
-    }
+  for (const std::string& path : paths.All()) {
+    progress->Expect(StoredBytes(path));
   }
   TableColumns columns;
-  PS_ASSIGN(TableRows train, ReadRows(config, task, trains, progress, &columns));
-  PS_ASSIGN(TableRows test, ReadRows(config, task, tests, progress, &columns));
+  PS_ASSIGN(TableRows train, ReadRows(config, task, paths.train, progress, &columns));
+  PS_ASSIGN(TableRows test, ReadRows(config, task, paths.test, progress, &columns));
+  TableRows validation;
+  if (!paths.validation.empty()) {
+    PS_ASSIGN(validation, ReadRows(config, task, paths.validation, progress, &columns));
+  }
   PreparedTable table;
   table.features = columns.features();
   if (task == proto::Task::kClasses) {
     PS_ASSIGN(const TableClasses classes, TableClasses::Of(train));
     PS_TRY(classes.Number(&train));
     PS_TRY(classes.Number(&test));
+    PS_TRY(classes.Number(&validation));
     table.classes = classes.count();
     table.class_names = classes.Names();
   } else {
     TakeTargets(&train);
     TakeTargets(&test);
+    TakeTargets(&validation);
     table.labels = columns.labels.size();
     table.classes = static_cast<int64_t>(table.labels);
   }
@@ -102,16 +117,27 @@ Result<PreparedTable> ReadTables(
   };
   table.train = kept(std::move(train));
   table.test = kept(std::move(test));
+  table.validation = kept(std::move(validation));
   return table;
 }
 
-// What the cache has: four arrays and classes.json.
+// What the cache has: four arrays, or six with a part for validation, and classes.json.
 
 constexpr const char* kClassesFile = "/classes.json";
 
+/// The rows of a table by what the cache calls them.
+template <typename Table>
+auto PartsOf(Table& table, bool has_validation) {
+  std::vector<std::pair<const char*, decltype(&table.train)>> parts = {
+      {"/train", &table.train}, {"/test", &table.test}};
+  if (has_validation) {
+    parts.emplace_back("/validation", &table.validation);
+  }
+  return parts;
+}
+
 Status WriteTable(const PreparedTable& table, const std::string& folder) {
-  for (const auto& [name, rows] :
-       {std::pair("/train", &table.train), std::pair("/test", &table.test)}) {
+  for (const auto& [name, rows] : PartsOf(table, table.validation.values.size() > 0)) {
     const std::string path = folder + name;
     PS_TRY(WriteNpy(
         path + "-values.npy",
@@ -179,14 +205,16 @@ Status ReadClasses(const std::string& path, PreparedTable* table) {
                   : Status::Corruption(fmt::format("{}: another number of classes", path));
 }
 
-Result<PreparedTable> OpenTable(const std::string& folder, proto::Task task) {
+Result<PreparedTable> OpenTable(const std::string& folder, proto::Task task, bool has_validation) {
   PreparedTable table;
   table.labels = 0;
-  PS_ASSIGN(table.train, OpenRows(folder + "/train", &table.features, &table.labels));
-  PS_ASSIGN(table.test, OpenRows(folder + "/test", &table.features, &table.labels));
+  const auto parts = PartsOf(table, has_validation);
+  for (const auto& [name, rows] : parts) {
+    PS_ASSIGN(*rows, OpenRows(folder + name, &table.features, &table.labels));
+  }
   PS_TRY(ReadClasses(folder + kClassesFile, &table));
   if (task == proto::Task::kClasses) {
-    for (const PreparedRows* const rows : {&table.train, &table.test}) {
+    for (const auto& [name, rows] : parts) {
       const std::span<const uint32_t> labels = rows->labels.values();
       if (std::ranges::any_of(labels, [&](uint32_t label) { return label >= table.classes; })) {
         return Status::Corruption(fmt::format("{}: a label is no class", folder));
@@ -207,6 +235,9 @@ std::string WhatIsMade(const proto::DataConfig& config, proto::Task task) {
   for (const std::string& label : config.labels) {
     what += ", " + Quoted(label);
   }
+  if (!config.validation.empty()) {
+    what += ", with " + config.validation;
+  }
   return what + " of " + Canonical(config.directory);
 }
 
@@ -215,12 +246,15 @@ std::string WhatIsMade(const proto::DataConfig& config, proto::Task task) {
 Result<PreparedTable> PrepareTable(
     const proto::DataConfig& config, proto::Task task, LoadProgress* progress) {
   Paths left_out;
-  PS_ASSIGN(const Paths trains, TablesOf(config, "train", &left_out));
-  PS_ASSIGN(const Paths tests, TablesOf(config, "test", &left_out));
-  Paths all = trains;
-  all.insert(all.end(), tests.begin(), tests.end());
+  TablePaths paths;
+  PS_ASSIGN(paths.train, TablesOf(config, "train", &left_out));
+  PS_ASSIGN(paths.test, TablesOf(config, "test", &left_out));
+  const bool has_validation = !config.validation.empty();
+  if (has_validation) {
+    PS_ASSIGN(paths.validation, TablesOf(config, config.validation, &left_out));
+  }
   const auto write = [&](const std::string& folder) -> Status {
-    PS_ASSIGN(const PreparedTable table, ReadTables(config, task, trains, tests, progress));
+    PS_ASSIGN(const PreparedTable table, ReadTables(config, task, paths, progress));
     return OfCache(WriteTable(table, folder));
   };
   PreparedTable table;
@@ -229,17 +263,17 @@ Result<PreparedTable> PrepareTable(
       OpenOrMake(
           config,
           WhatIsMade(config, task),
-          all,
+          paths.All(),
           progress,
           write,
           [&](const std::string& folder) -> Status {
-            PS_ASSIGN(table, OpenTable(folder, task));
+            PS_ASSIGN(table, OpenTable(folder, task, has_validation));
             return Status::Ok();
           },
           &table.note));
   if (!is_kept) {
     std::string note = std::move(table.note);
-    PS_ASSIGN(table, ReadTables(config, task, trains, tests, progress));
+    PS_ASSIGN(table, ReadTables(config, task, paths, progress));
     table.note = std::move(note);
   }
   table.left_out = std::move(left_out);

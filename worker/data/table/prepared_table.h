@@ -25,12 +25,15 @@ struct PreparedTable {
   std::vector<std::string> class_names;
   PreparedRows train;
   PreparedRows test;
+  PreparedRows validation;            // of data.validation; empty without it
   std::vector<std::string> left_out;  // see DataListing
   std::string note;                   // why they are in memory and not in the cache; or empty
 
   uint64_t train_count() const { return train.values.size() / features; }
 
   uint64_t test_count() const { return test.values.size() / features; }
+
+  uint64_t validation_count() const { return validation.values.size() / features; }
 };
 
 /// Reads the tables of config.directory, or what the cache has of them. Errors: kNotFound,

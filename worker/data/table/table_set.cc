@@ -8,6 +8,7 @@
 #include "worker/data/data_sum.h"
 #include "worker/data/samples.h"
 #include "worker/data/table/prepared_table.h"
+#include "worker/data/validation.h"
 
 namespace ps::worker {
 namespace {
@@ -60,6 +61,8 @@ Result<LoadedData> LoadTable(
   loaded.info.labels = static_cast<int64_t>(table.labels);
   loaded.info.shape = {static_cast<int64_t>(table.features), 1, 1};
   PS_TRY(ApplyLimits(config, table.train_count(), table.test_count(), &loaded.info));
+  const uint64_t validation_count = table.validation_count();
+  loaded.info.validation_count = validation_count;
   const uint64_t train_count = loaded.info.train_count;
   const uint64_t test_count = loaded.info.test_count;
   if (task != proto::Task::kClasses) {
@@ -71,6 +74,14 @@ Result<LoadedData> LoadTable(
   loaded.fingerprint.train_labels_crc = SumOfFirst(table.train.labels, train_count * table.labels);
   loaded.fingerprint.test_images_crc = SumOfFirst(table.test.values, test_count * table.features);
   loaded.fingerprint.test_labels_crc = SumOfFirst(table.test.labels, test_count * table.labels);
+  if (validation_count > 0) {
+    AddValidation(
+        validation_count,
+        SumOfFirst(table.validation.values, validation_count * table.features),
+        SumOfFirst(table.validation.labels, validation_count * table.labels),
+        &loaded.fingerprint);
+    loaded.validation = std::make_unique<TableSamples>(std::move(table.validation));
+  }
   loaded.train = std::make_unique<TableSamples>(std::move(table.train));
   loaded.test = std::make_unique<TableSamples>(std::move(table.test));
   return loaded;

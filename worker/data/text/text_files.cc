@@ -3,10 +3,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "worker/data/data_file.h"
@@ -69,17 +72,58 @@ uint64_t BytesOf(const std::vector<std::string>& paths) {
   return bytes;
 }
 
-Result<DataListing> TextsOf(const std::string& directory) {
-  PS_ASSIGN(DataListing texts, ListDataFiles(directory, "", ".txt"));
-  if (texts.paths.empty()) {
-    return Status::NotFound(fmt::format(
-        "data.directory \"{}\" has no .txt and no .txt.gz{}; put a text there, for example by: "
-        "apt-get install bible-kjv && bible -f gen1:1-rev22:21 > \"{}/bible.txt\"",
-        directory,
-        texts.left_out.empty() ? "" : " but " + texts.left_out.front(),
-        directory));
+constexpr std::string_view kTextEnd = ".txt";
+
+Status NoTexts(const proto::DataConfig& config, const std::vector<std::string>& left_out) {
+  std::string but = left_out.empty() ? "" : " but " + left_out.front();
+  if (!config.validation.empty()) {
+    but += " beside those of data.validation";
   }
-  return texts;
+  return Status::NotFound(fmt::format(
+      "data.directory \"{0}\" has no .txt and no .txt.gz{1}; put a text there, for example by: "
+      "apt-get install bible-kjv && bible -f gen1:1-rev22:21 > \"{0}/bible.txt\"",
+      config.directory,
+      but));
+}
+
+/// Takes the texts that epochs are measured on out of all.
+Status TakeValidation(const proto::DataConfig& config, TextParts* parts) {
+  namespace fs = std::filesystem;
+  const std::string& name = config.validation;
+  const std::string folder = (fs::path(config.directory) / name).string();
+  const std::string file = name + std::string(kTextEnd);
+  std::vector<std::string>* const own = &parts->validation.paths;
+  std::vector<std::string>* const all = &parts->all.paths;
+  const auto is_own = [&](const std::string& path) {
+    const std::string called = fs::path(path).filename().string();
+    return called == file || called == file + ".gz";
+  };
+  std::ranges::copy_if(*all, std::back_inserter(*own), is_own);
+  std::erase_if(*all, is_own);
+  parts->all.place = Canonical(config.directory) + " without " + name;
+  parts->validation.place = Canonical(folder) + " for validation";
+  std::error_code ignored;  // what can't be looked at is an error when it is listed or read
+  if (fs::is_directory(folder, ignored)) {
+    if (!own->empty()) {
+      return Status::InvalidArgument(fmt::format(
+          "data.validation is \"{}\", and there are {} and a folder {}; allowed: one of them",
+          name,
+          own->front(),
+          folder));
+    }
+    PS_ASSIGN(DataListing texts, ListDataFiles(folder, "", kTextEnd));
+    *own = std::move(texts.paths);
+    for (const std::string& left_out : texts.left_out) {
+      parts->left_out.push_back(name + "/" + left_out);
+    }
+  }
+  return !own->empty()
+             ? Status::Ok()
+             : Status::NotFound(fmt::format(
+                   "data.validation is \"{0}\", and data.directory \"{1}\" has no {0}.txt and no "
+                   "folder {0} with texts; put the text that epochs are measured on there",
+                   name,
+                   config.directory));
 }
 
 constexpr const char* kTokensFile = "/tokens.npy";
@@ -108,7 +152,7 @@ template <typename Token>
 Result<std::optional<TokenRuns<Token>>> FromCache(
     const proto::DataConfig& config,
     const std::string& what,
-    const std::vector<std::string>& paths,
+    const TextFiles& files,
     LoadProgress* progress,
     const std::function<Status(NpyWriter*)>& write,
     std::string* note) {
@@ -126,7 +170,7 @@ Result<std::optional<TokenRuns<Token>>> FromCache(
   };
   PS_ASSIGN(
       const bool is_kept,
-      OpenOrMake(config, what + Canonical(config.directory), paths, progress, make, open, note));
+      OpenOrMake(config, what + files.place, files.paths, progress, make, open, note));
   return is_kept ? std::optional(std::move(runs)) : std::optional<TokenRuns<Token>>();
 }
 
@@ -188,11 +232,24 @@ Status UnpackTexts(
 
 }  // namespace
 
+Result<TextParts> ListTexts(const proto::DataConfig& config) {
+  PS_ASSIGN(DataListing texts, ListDataFiles(config.directory, "", kTextEnd));
+  TextParts parts;
+  parts.all = {std::move(texts.paths), Canonical(config.directory)};
+  parts.left_out = std::move(texts.left_out);
+  if (!config.validation.empty()) {
+    PS_TRY(TakeValidation(config, &parts));
+  }
+  return parts.all.paths.empty() ? Result<TextParts>(NoTexts(config, parts.left_out))
+                                 : Result<TextParts>(std::move(parts));
+}
+
 Result<Texts<uint8_t>> ReadText(
-    const proto::DataConfig& config, uint32_t vocabulary, LoadProgress* progress) {
-  PS_ASSIGN(DataListing files, TextsOf(config.directory));
+    const proto::DataConfig& config,
+    const TextFiles& files,
+    uint32_t vocabulary,
+    LoadProgress* progress) {
   Texts<uint8_t> texts;
-  texts.left_out = std::move(files.left_out);
   if (std::ranges::none_of(files.paths, IsPacked)) {
     if (BytesOf(files.paths) > kReadInFullMax) {
       texts.is_checked = vocabulary == kBytesVocabulary;
@@ -205,7 +262,7 @@ Result<Texts<uint8_t>> ReadText(
         FromCache<uint8_t>(
             config,
             fmt::format("bytes below {} of ", vocabulary),
-            files.paths,
+            files,
             progress,
             [&](NpyWriter* writer) {
               return UnpackTexts(files.paths, vocabulary, progress, writer);
@@ -227,16 +284,17 @@ Result<Texts<uint8_t>> ReadText(
 }
 
 Result<Texts<uint32_t>> ReadTokens(
-    const proto::DataConfig& config, const Bpe& bpe, LoadProgress* progress) {
-  PS_ASSIGN(DataListing files, TextsOf(config.directory));
+    const proto::DataConfig& config,
+    const TextFiles& files,
+    const Bpe& bpe,
+    LoadProgress* progress) {
   Texts<uint32_t> texts;
-  texts.left_out = std::move(files.left_out);
   PS_ASSIGN(
       auto kept,
       FromCache<uint32_t>(
           config,
           fmt::format("tokens of tokenizer {:08x} of {} of ", bpe.crc(), bpe.size()),
-          files.paths,
+          files,
           progress,
           [&](NpyWriter* writer) {
             return EncodeTexts(files.paths, bpe, progress, [&](std::span<const uint32_t> tokens) {

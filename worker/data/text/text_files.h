@@ -24,26 +24,49 @@ Status AppendText(
     std::vector<uint8_t>* text,
     LoadProgress* progress = nullptr);
 
-/// What the texts of a folder are together.
+/// Texts, in the order of their names.
+struct TextFiles {
+  std::vector<std::string> paths;
+  std::string place;  // by which the cache knows them: "/data", "/data without val"
+};
+
+/// The texts of data.directory.
+struct TextParts {
+  TextFiles all;                      // for training and tests
+  TextFiles validation;               // of data.validation: no paths without it
+  std::vector<std::string> left_out;  // see DataListing
+};
+
+/// Every *.txt and *.txt.gz of the folder but those of data.validation: VALIDATION.txt, packed or
+/// not, or the texts in a folder VALIDATION. Errors: as ListDataFiles; kNotFound that says how to
+/// get a text when there is none, or that there is none for validation; kInvalidArgument, both a
+/// file and a folder are.
+Result<TextParts> ListTexts(const proto::DataConfig& config);
+
+/// What some texts are together.
 template <typename Token>
 struct Texts {
   TokenRuns<Token> tokens;
-  bool is_checked = true;             // all are known to be below the vocabulary
-  std::vector<std::string> left_out;  // see DataListing
-  std::string note;                   // why they are in memory and not in the cache; or empty
+  bool is_checked = true;  // all are known to be below the vocabulary
+  std::string note;        // why they are in memory and not in the cache; or empty
 };
 
-/// Every *.txt and *.txt.gz of the folder as bytes, in the order of their names. Plain ones stay on
-/// the disk when they have more than kReadInFullMax bytes together; packed ones are unpacked into
-/// the cache, or into memory without one. Errors: as AppendText and ListDataFiles; kNotFound that
-/// says how to get a text when there is none.
+/// Texts as bytes. Plain ones stay on the disk when they have more than kReadInFullMax bytes
+/// together; packed ones are unpacked into the cache, or into memory without one. Errors: as
+/// AppendText.
 Result<Texts<uint8_t>> ReadText(
-    const proto::DataConfig& config, uint32_t vocabulary, LoadProgress* progress);
+    const proto::DataConfig& config,
+    const TextFiles& files,
+    uint32_t vocabulary,
+    LoadProgress* progress);
 
 /// The same as tokens of `bpe`: each file's by themselves, one behind the other. They are made once
 /// and kept in the cache, if there is one. Errors: the same; kCorruption with file and byte when a
 /// file is not UTF-8.
 Result<Texts<uint32_t>> ReadTokens(
-    const proto::DataConfig& config, const Bpe& bpe, LoadProgress* progress);
+    const proto::DataConfig& config,
+    const TextFiles& files,
+    const Bpe& bpe,
+    LoadProgress* progress);
 
 }  // namespace ps::worker

@@ -11,6 +11,7 @@
 #include "worker/data/samples.h"
 #include "worker/data/text/bpe.h"
 #include "worker/data/text/text_files.h"
+#include "worker/data/validation.h"
 
 namespace ps::worker {
 namespace {
@@ -110,9 +111,32 @@ uint64_t WindowsOf(uint64_t size, uint64_t context, bool is_masked) {
   return size <= last ? 0 : (size - last) / context;
 }
 
+/// The tokens of a folder's texts.
+template <typename Token>
+struct ReadParts {
+  Texts<Token> all;
+  Texts<Token> validation;
+  std::vector<std::string> left_out;
+};
+
+/// `read`: the texts of some files, or an error.
+template <typename Token, typename Read>
+Result<ReadParts<Token>> ReadAll(const proto::DataConfig& config, const Read& read) {
+  PS_ASSIGN(TextParts files, ListTexts(config));
+  ReadParts<Token> parts;
+  parts.left_out = std::move(files.left_out);
+  PS_ASSIGN(parts.all, read(files.all));
+  if (!files.validation.paths.empty()) {
+    PS_ASSIGN(parts.validation, read(files.validation));
+  }
+  return parts;
+}
+
 /// The set that some tokens are. All are below `vocabulary`.
 template <typename Token>
-Result<LoadedData> Cut(const proto::DataConfig& config, uint32_t vocabulary, Texts<Token> texts) {
+Result<LoadedData> Cut(
+    const proto::DataConfig& config, uint32_t vocabulary, ReadParts<Token> parts) {
+  Texts<Token>& texts = parts.all;
   const uint32_t context = config.context == 0 ? kContext : config.context;
   const bool is_masked = config.mask > 0;
   const uint64_t all_tokens = texts.tokens.size();
@@ -129,33 +153,49 @@ Result<LoadedData> Cut(const proto::DataConfig& config, uint32_t vocabulary, Tex
         train_tokens,
         test_tokens));
   }
+  const uint64_t validation_tokens = parts.validation.tokens.size();
+  const uint64_t validation_windows = WindowsOf(validation_tokens, context, is_masked);
+  if (!config.validation.empty() && validation_windows == 0) {
+    return Status::InvalidArgument(fmt::format(
+        "data.context is {}; allowed: less than the {} tokens that the text of data.validation "
+        "\"{}\" has",
+        context,
+        validation_tokens,
+        config.validation));
+  }
   LoadedData loaded;
   loaded.info.shape = {1, context, 1, ShapeKind::kTokens, vocabulary + (is_masked ? 1 : 0)};
   loaded.info.classes = loaded.info.shape.vocabulary;
   loaded.info.labels = context;
-  loaded.info.left_out = std::move(texts.left_out);
-  loaded.is_checked = texts.is_checked;
+  loaded.info.left_out = std::move(parts.left_out);
+  loaded.info.validation_count = validation_windows;
+  loaded.is_checked = texts.is_checked && parts.validation.is_checked;
   loaded.note = std::move(texts.note);
   PS_TRY(ApplyLimits(config, train_windows, test_windows, &loaded.info));
   loaded.fingerprint = FingerprintOf(loaded.info);
   const auto tokens = std::make_shared<const TokenRuns<Token>>(std::move(texts.tokens));
-  const auto sum = [&](uint64_t first, uint64_t windows) {
+  const auto sum = [&](const TokenRuns<Token>& from, uint64_t first, uint64_t windows) {
     const uint64_t used = windows * context + (is_masked ? 0 : 1);
     return DataSum(used * sizeof(Token), [&](uint64_t begin, std::span<std::byte> out) {
-      tokens->CopyBytes(first * sizeof(Token) + begin, out);
+      from.CopyBytes(first * sizeof(Token) + begin, out);
     });
   };
-  loaded.fingerprint.train_images_crc = sum(0, loaded.info.train_count);
-  loaded.fingerprint.test_images_crc = sum(train_tokens, loaded.info.test_count);
+  loaded.fingerprint.train_images_crc = sum(*tokens, 0, loaded.info.train_count);
+  loaded.fingerprint.test_images_crc = sum(*tokens, train_tokens, loaded.info.test_count);
   const auto wanted = static_cast<size_t>(std::lround(config.mask * static_cast<float>(context)));
   using TokenSamples = TextSamples<Token>;
   typename TokenSamples::Options options;
   options.context = context;
   options.hidden = is_masked ? std::clamp<size_t>(wanted, 1, context) : 0;
   options.vocabulary = vocabulary;
-  options.is_checked = texts.is_checked;
+  options.is_checked = loaded.is_checked;
   loaded.train = std::make_unique<TokenSamples>(tokens, 0, options);
   loaded.test = std::make_unique<TokenSamples>(tokens, train_tokens, options);
+  if (validation_windows > 0) {
+    const auto own = std::make_shared<const TokenRuns<Token>>(std::move(parts.validation.tokens));
+    AddValidation(validation_windows, sum(*own, 0, validation_windows), 0, &loaded.fingerprint);
+    loaded.validation = std::make_unique<TokenSamples>(own, 0, options);
+  }
   return loaded;
 }
 
@@ -176,8 +216,10 @@ Result<LoadedData> LoadTokens(const proto::DataConfig& config, LoadProgress* pro
         vocabulary,
         bpe->size()));
   }
-  PS_ASSIGN(Texts<uint32_t> texts, ReadTokens(config, *bpe, progress));
-  PS_ASSIGN(LoadedData loaded, Cut(config, vocabulary, std::move(texts)));
+  PS_ASSIGN(ReadParts<uint32_t> parts, ReadAll<uint32_t>(config, [&](const TextFiles& files) {
+              return ReadTokens(config, files, *bpe, progress);
+            }));
+  PS_ASSIGN(LoadedData loaded, Cut(config, vocabulary, std::move(parts)));
   // What the labels mean: equal tokens of another tokenizer are another text.
   loaded.fingerprint.train_labels_crc = bpe->crc();
   loaded.fingerprint.test_labels_crc = bpe->crc();
@@ -191,8 +233,10 @@ Result<LoadedData> LoadText(const proto::DataConfig& config, LoadProgress* progr
     return LoadTokens(config, progress);
   }
   const uint32_t vocabulary = config.vocabulary == 0 ? kBytesVocabulary : config.vocabulary;
-  PS_ASSIGN(Texts<uint8_t> texts, ReadText(config, vocabulary, progress));
-  return Cut(config, vocabulary, std::move(texts));
+  PS_ASSIGN(ReadParts<uint8_t> parts, ReadAll<uint8_t>(config, [&](const TextFiles& files) {
+              return ReadText(config, files, vocabulary, progress);
+            }));
+  return Cut(config, vocabulary, std::move(parts));
 }
 
 }  // namespace ps::worker
