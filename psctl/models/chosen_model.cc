@@ -239,7 +239,10 @@ Result<LoadedModel> LoadModel(const ModelChoice& choice, const Session& session)
 }
 
 Result<std::string> DataOf(
-    const std::string& typed, const ChosenModel& model, const run::Console& console) {
+    const std::string& typed,
+    const ChosenModel& model,
+    const run::Console& console,
+    const std::string& part) {
   const proto::DataConfig& data = model.card.data;
   const std::string& path = typed.empty() ? data.directory : typed;
   if (worker::IsInStore(path)) {
@@ -250,6 +253,7 @@ Result<std::string> DataOf(
     proto::DataConfig wanted = data;
     wanted.directory = path;
     wanted.tokenizer.clear();
+    wanted.validation = part.empty() ? data.validation : part;
     wanted.cache = model.is_own ? data.cache : "";
     PS_ASSIGN(const worker::FetchedData here, worker::DataHere(wanted, watch.progress()));
     return here.config.directory;

@@ -56,8 +56,11 @@ Result<LoadedModel> LoadModel(const ModelChoice& choice, const Session& session)
 
 /// Where a model's data are: the path that was typed, or that of its job; what is in an object
 /// store, by then, in a cache. Errors: kNotFound; kInvalidArgument, a place in a store that nobody
-/// here has named; those of DataHere.
+/// here has named; those of DataHere. `part`: the part of them that is asked for, or empty.
 Result<std::string> DataOf(
-    const std::string& typed, const ChosenModel& model, const run::Console& console);
+    const std::string& typed,
+    const ChosenModel& model,
+    const run::Console& console,
+    const std::string& part = "");
 
 }  // namespace ps::psctl

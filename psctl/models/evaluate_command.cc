@@ -145,9 +145,12 @@ Result<std::string> Evaluate(const EvaluateCommand& command, const Session& sess
   PS_ASSIGN(const LoadedModel loaded, LoadModel(command.choice, session));
   const worker::ModelCard& card = loaded.chosen.card;
   PS_ASSIGN(std::optional<ConfusionMatrix> confusion, ConfusionOf(command, card));
-  PS_ASSIGN(const std::string path, DataOf(command.data, loaded.chosen, session.console));
-  PS_ASSIGN(worker::Inputs inputs, worker::OpenInputs(card, path, worker::LabelUse::kNeeded));
-  if (command.data.empty() && card.data.test_samples > 0) {
+  PS_ASSIGN(
+      const std::string path, DataOf(command.data, loaded.chosen, session.console, command.part));
+  PS_ASSIGN(
+      worker::Inputs inputs,
+      worker::OpenInputs(card, path, worker::LabelUse::kNeeded, nullptr, command.part));
+  if (command.data.empty() && command.part.empty() && card.data.test_samples > 0) {
     inputs.count = std::min(inputs.count, card.data.test_samples);  // as the run has it
   }
   RateLine line(session.console, inputs.count);
@@ -175,6 +178,13 @@ void AddArguments(EvaluateCommand* command, Arguments* arguments) {
       &command->data,
       "Folder or file in the format of the model's job, of which the test samples are taken; where "
       "the job had its data when absent");
+  arguments
+      ->Add(
+          "--part",
+          &command->part,
+          "Another part of a folder than its test samples, by its name, as data.validation has it: "
+          "val/ (pictures, text), val*.csv, val-inputs*.npy, val.txt")
+      .Value("NAME");
   AddDevice(&command->choice, arguments);
   AddTokenizer(&command->choice, arguments);
   arguments->Add(

@@ -10,6 +10,7 @@ namespace ps::psctl {
 struct EvaluateCommand {
   ModelChoice choice;
   std::string data;  // empty: where the model's job had it
+  std::string part;  // of a folder of data; empty: the tests
   bool is_json = false;
   bool has_confusion = false;
   std::string plot_path;  // of the confusion matrix; empty: none

@@ -189,6 +189,11 @@ TEST_F(ModelTest, PicturesInFoldersAreLearntAndToldByTheirNames) {
           HasSubstr("epoch 10 of 20: validation accuracy"),
           HasSubstr("epoch 20 of 20: validation accuracy"),
           HasSubstr("the model that is left, after epoch 20 of 20: test accuracy")));
+  const Output measured = Psctl({"evaluate", ModelOf(run), "--part", "val", "--json"});
+  ASSERT_EQ(measured.end, ProcessEnd{}) << measured.err;
+  EXPECT_EQ(
+      Json::Parse(measured.out).value()["accuracy"].number(),
+      run.Summary()["validation_accuracy"].number());
   std::filesystem::create_directory_symlink(data + "/val", data + "/dev");
   const Output refused = Psctl({"resume", run.Root(), "--set", "data.validation=dev"});
   EXPECT_EQ(refused.end, ProcessEnd{2});

@@ -75,11 +75,13 @@ class ArraySamples final : public Samples {
 };
 
 Result<std::vector<Part>> OpenParts(const InputsWanted& wanted) {
+  const std::string prefix = wanted.PartName() + "-inputs";
   std::vector<std::string> paths = {wanted.path};
   if (wanted.is_folder) {
-    PS_ASSIGN(DataListing files, ListDataFiles(wanted.path, "test-inputs", ".npy"));
+    PS_ASSIGN(DataListing files, ListDataFiles(wanted.path, prefix, ".npy"));
     if (files.paths.empty()) {
-      return Status::NotFound(wanted.path + " has no test-inputs*.npy; write it with numpy.save");
+      return Status::NotFound(
+          fmt::format("{} has no {}*.npy; write it with numpy.save", wanted.path, prefix));
     }
     paths = std::move(files.paths);
   }
@@ -93,10 +95,10 @@ Result<std::vector<Part>> OpenParts(const InputsWanted& wanted) {
     count += part.inputs.rows();
     const std::filesystem::path file(path);
     std::string name = file.filename().string();
-    constexpr std::string_view kInputs = "test-inputs";
     if (wanted.is_folder && wanted.needs_labels()) {
       const std::string labels =
-          (file.parent_path() / name.replace(0, kInputs.size(), "test-labels")).string();
+          (file.parent_path() / name.replace(0, prefix.size(), wanted.PartName() + "-labels"))
+              .string();
       if (std::filesystem::exists(labels)) {
         PS_ASSIGN(part.labels, NpyFile::Open(labels, use));
       }
@@ -229,7 +231,9 @@ Result<Inputs> OpenArrays(const InputsWanted& wanted) {
   }
   inputs.has_labels = wanted.needs_labels() && (inputs.has_labels || is_next_learnt);
   if (wanted.needs_labels() && !inputs.has_labels) {
-    return NoLabels(wanted.path, "test-labels*.npy lie beside test-inputs*.npy in one folder");
+    return NoLabels(
+        wanted.path,
+        fmt::format("{0}-labels*.npy lie beside {0}-inputs*.npy in one folder", wanted.PartName()));
   }
   inputs.samples =
       std::make_unique<ArraySamples>(std::move(parts), wanted.card.task(), is_next_learnt);

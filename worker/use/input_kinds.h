@@ -16,6 +16,10 @@ struct InputsWanted {
   bool is_folder = false;
   LabelUse use = LabelUse::kNeeded;
   LoadProgress* progress = nullptr;
+  std::string part = {};  // of a folder; empty: the tests
+
+  /// What names of its files begin with.
+  std::string PartName() const { return part.empty() ? "test" : part; }
 
   bool needs_labels() const { return use == LabelUse::kNeeded; }
 };

@@ -38,11 +38,17 @@ enum class LabelUse : uint8_t {
 ///   pictures   test/CLASS/ and so on; CLASS/; for kIgnored any    a picture
 ///   text       *.txt, of which the last data.test_share        all of it, in samples of a context
 ///
+/// `part` names another part of a folder than its tests, as data.validation does: val/CLASS/,
+/// val*.csv, val-inputs*.npy, val.txt or the texts in val/. Empty: the tests.
 /// Tables are matched by the names of their columns, in any order. Labels of a file of its own are
 /// those within it: of tables, CIFAR and text. Errors: kNotFound, kIo; kCorruption with file and
 /// place; kInvalidArgument, data of another shape than the model's, or without labels that are
 /// needed; kCancelled by `progress`, if any.
 Result<Inputs> OpenInputs(
-    const ModelCard& card, const std::string& path, LabelUse use, LoadProgress* progress = nullptr);
+    const ModelCard& card,
+    const std::string& path,
+    LabelUse use,
+    LoadProgress* progress = nullptr,
+    const std::string& part = "");
 
 }  // namespace ps::worker

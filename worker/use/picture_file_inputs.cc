@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -46,14 +48,39 @@ Status Number(
   return Status::Ok();
 }
 
+/// The folder that the model's job has measured epochs on, where there is one: its tests are
+/// others.
+std::string ValidationIn(const InputsWanted& wanted) {
+  const std::string& name = wanted.card.data.validation;
+  std::error_code ignored;  // what can't be looked at is an error when it is listed
+  return !name.empty() && fs::is_directory(fs::path(wanted.path) / name, ignored) ? name : "";
+}
+
+/// The folder of the pictures that are asked for; empty: there is none.
+Result<std::string> FolderOf(const InputsWanted& wanted) {
+  if (wanted.part.empty()) {
+    return TestFolderOf(wanted.path, ValidationIn(wanted));
+  }
+  std::error_code ignored;  // what can't be looked at is an error when it is listed
+  return fs::is_directory(fs::path(wanted.path) / wanted.part, ignored)
+             ? Result<std::string>(wanted.part)
+             : Status::NotFound(
+                   fmt::format("{} has no folder {}", wanted.path, Quoted(wanted.part)));
+}
+
+/// A folder that is laid out as for training, without one for tests: the tests are a share of each
+/// class.
+Result<PictureListing> ListShared(const InputsWanted& wanted) {
+  return ListPictureFolders(
+      wanted.path, static_cast<double>(wanted.card.data.test_share), ValidationIn(wanted));
+}
+
 /// The test pictures of a folder that is laid out as for training, or has classes itself.
 Result<LabeledPaths> FindLabeled(const InputsWanted& wanted) {
   std::vector<std::string> left_out;
-  const std::string test = TestFolderOf(wanted.path);
+  PS_ASSIGN(const std::string test, FolderOf(wanted));
   if (test.empty() && HasTrainFolder(wanted.path)) {
-    PS_ASSIGN(
-        PictureListing listing,
-        ListPictureFolders(wanted.path, static_cast<double>(wanted.card.data.test_share)));
+    PS_ASSIGN(PictureListing listing, ListShared(wanted));
     PS_TRY(Number(wanted, listing.class_names, &listing.test));
     return std::move(listing.test);
   }
@@ -69,12 +96,10 @@ Result<LabeledPaths> FindLabeled(const InputsWanted& wanted) {
 /// All pictures in a folder, or its test pictures, if it is laid out as for training.
 Result<LabeledPaths> FindUnlabeled(const InputsWanted& wanted) {
   std::vector<std::string> left_out;
-  const std::string test = TestFolderOf(wanted.path);
+  PS_ASSIGN(const std::string test, FolderOf(wanted));
   LabeledPaths files;
   if (test.empty() && HasTrainFolder(wanted.path)) {
-    PS_ASSIGN(
-        PictureListing listing,
-        ListPictureFolders(wanted.path, static_cast<double>(wanted.card.data.test_share)));
+    PS_ASSIGN(PictureListing listing, ListShared(wanted));
     files.paths = std::move(listing.test.paths);
     std::ranges::sort(files.paths);
   } else {

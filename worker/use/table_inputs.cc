@@ -290,9 +290,9 @@ Result<Inputs> OpenTables(const InputsWanted& wanted) {
   std::vector<std::string> paths = {wanted.path};
   if (wanted.is_folder) {
     const std::string end = wanted.card.data.format == proto::DatasetFormat::kTsv ? ".tsv" : ".csv";
-    PS_ASSIGN(DataListing files, ListDataFiles(wanted.path, "test", end));
+    PS_ASSIGN(DataListing files, ListDataFiles(wanted.path, wanted.PartName(), end));
     if (files.paths.empty()) {
-      return Status::NotFound(fmt::format("{} has no test*{}", wanted.path, end));
+      return Status::NotFound(fmt::format("{} has no {}*{}", wanted.path, wanted.PartName(), end));
     }
     paths = std::move(files.paths);
   }

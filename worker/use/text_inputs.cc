@@ -36,17 +36,27 @@ class PieceSamples final : public Samples {
   const std::vector<uint32_t> tokens_;
 };
 
-/// The part of a folder's text that training leaves to tests.
-Result<Inputs> OpenTestShare(const InputsWanted& wanted) {
+/// The part of a folder's text that training leaves to tests, or the one that is asked for.
+Result<Inputs> OpenPartOfFolder(const InputsWanted& wanted) {
   proto::DataConfig config = wanted.card.data;
   config.directory = wanted.path;
+  if (!wanted.part.empty()) {
+    config.validation = wanted.part;
+  } else if (ListTexts(config).status().code() == StatusCode::kNotFound) {
+    config.validation.clear();  // a folder of other texts has no such part
+  }
   config.train_samples = 0;
   config.test_samples = 0;
   PS_ASSIGN(LoadedData loaded, LoadText(config, wanted.progress));
   if (loaded.info.shape != wanted.card.input) {
     return OtherShape(wanted.path, loaded.info.shape, wanted.card.input);
   }
-  return Inputs{std::move(loaded.test), loaded.info.test_count, wanted.needs_labels()};
+  return wanted.part.empty()
+             ? Inputs{std::move(loaded.test), loaded.info.test_count, wanted.needs_labels()}
+             : Inputs{
+                   std::move(loaded.validation),
+                   loaded.info.validation_count,
+                   wanted.needs_labels()};
 }
 
 }  // namespace
@@ -55,7 +65,7 @@ Result<Inputs> OpenTexts(const InputsWanted& wanted) {
   const ModelCard& card = wanted.card;
   PS_ASSIGN(Tokens tokens, Tokens::Of(card));
   if (wanted.is_folder) {
-    return OpenTestShare(wanted);
+    return OpenPartOfFolder(wanted);
   }
   if (card.data.mask > 0) {
     return Status::InvalidArgument(

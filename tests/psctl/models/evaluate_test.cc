@@ -329,5 +329,52 @@ TEST_F(EvaluateTest, PicturesInFilesAreOfTheClassesThatTheirFoldersName) {
   EXPECT_THAT(err_, HasSubstr("\"night\" is none of the model's classes, which are bright, dark"));
 }
 
+TEST_F(EvaluateTest, AnotherPartThanTheTestsCanBeNamed) {
+  WriteModel("table.safetensors", TableCard(), table_values_);
+  WriteFile("data/test.csv", "a,b,kind\n1,0,cat\n");
+  WriteFile("data/val.csv", "a,b,kind\n1,0,cat\n0,0,emu\n1,0,cat\n");
+  const auto evaluate = [&](const std::string& model, const std::string& part) {
+    return Run({"evaluate", root_ / model, "--part", part});
+  };
+  ASSERT_EQ(evaluate("table.safetensors", "val"), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("2 of 3 samples"));
+  ASSERT_EQ(evaluate("table.safetensors", "test"), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("1 of 1 sample"));
+  EXPECT_EQ(evaluate("table.safetensors", "dev"), 1);
+  EXPECT_THAT(err_, HasSubstr("has no dev*.csv"));
+  EXPECT_EQ(evaluate("table.safetensors", "../data"), 1);
+  EXPECT_THAT(err_, HasSubstr("\"../data\" is no part of data; allowed: "));
+  EXPECT_EQ(
+      Run({"evaluate", root_ / "table.safetensors", root_ / "data/val.csv", "--part", "val"}), 1);
+  EXPECT_THAT(err_, HasSubstr("is a file, and the part \"val\" is asked for"));
+
+  worker::ModelCard card = TextCard();
+  WriteModel("text.safetensors", card, TextValues());
+  WriteFile("text/val.txt", "abcdabcdabcda");
+  WriteFile("text/a.txt", std::string(60, 'z'));
+  ASSERT_EQ(Run({"evaluate", root_ / "text.safetensors", root_ / "text", "--part", "val"}), 0)
+      << err_;
+  EXPECT_THAT(out_, HasSubstr("3 of 3 samples"));
+}
+
+TEST_F(EvaluateTest, TheTestsOfAJobWithAFolderForValidationAreOthers) {
+  worker::ModelCard card = PictureCard();
+  card.data.validation = "val";
+  WriteModel("picture.safetensors", card, picture_values_);
+  for (const std::string name : {"bright", "dark"}) {
+    WritePicture("pictures/train/" + name + "/0.png", 150);
+    WritePicture("pictures/train/" + name + "/1.png", 160);
+  }
+  WritePicture("pictures/val/dark/5.png", 40);
+  ASSERT_EQ(Run({"evaluate", root_ / "picture.safetensors"}), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("1 of 2 samples")) << "the last of each class, as the run had them";
+  ASSERT_EQ(Run({"evaluate", root_ / "picture.safetensors", "--part", "val"}), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("1 of 1 sample"));
+  ASSERT_EQ(Run({"evaluate", root_ / "picture.safetensors", "--part", "train"}), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("2 of 4 samples"));
+  EXPECT_EQ(Run({"evaluate", root_ / "picture.safetensors", "--part", "dev"}), 1);
+  EXPECT_THAT(err_, HasSubstr("has no folder \"dev\""));
+}
+
 }  // namespace
 }  // namespace ps::psctl
