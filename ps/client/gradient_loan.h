@@ -19,12 +19,28 @@ class StepGradient {
   virtual std::span<const std::byte> Piece(
       const ChunkLayout::Chunk& chunk, uint32_t begin, uint32_t count) const = 0;
 
-  /// The tensor is f32 whatever the layout says, since nothing of it is held back: it is of the
-  /// worker's last step. Final as Piece is.
-  virtual bool IsWhole(uint32_t /*tensor*/) const { return false; }
+  /// How a tensor of it travels.
+  enum class Form : uint8_t {
+    kAsAgreed,  // as the layout says
+    kWhole,     // as f32, since nothing of it is held back: it is of the worker's last step
+    kNothing,   // not at all: an observation of what the worker began the step with
+  };
+
+  /// Final as Piece is.
+  virtual Form FormOf(uint32_t /*tensor*/) const { return Form::kAsAgreed; }
+
+  bool IsWhole(uint32_t tensor) const { return FormOf(tensor) == Form::kWhole; }
 
   codec::Encoding EncodingOf(const ChunkLayout::Chunk& chunk) const {
-    return IsWhole(TensorOf(chunk.key)) ? codec::Encoding() : chunk.encoding;
+    switch (FormOf(TensorOf(chunk.key))) {
+      case Form::kWhole:
+        return {};
+      case Form::kNothing:
+        return {codec::EncodingKind::kNothing};
+      case Form::kAsAgreed:
+        break;
+    }
+    return chunk.encoding;
   }
 };
 

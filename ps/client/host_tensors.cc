@@ -9,7 +9,11 @@ namespace ps::client {
 
 std::span<const std::byte> FlatGradient::Piece(
     const ChunkLayout::Chunk& chunk, uint32_t begin, uint32_t count) const {
-  if (IsWhole(TensorOf(chunk.key))) {
+  const Form form = FormOf(TensorOf(chunk.key));
+  if (form == Form::kNothing) {
+    return memory_.bytes().first(0);
+  }
+  if (form == Form::kWhole) {
     return std::as_bytes(
         memory_.floats().subspan(static_cast<size_t>(chunk.offset) + begin, count));
   }

@@ -19,7 +19,7 @@ namespace ps::client {
 /// A gradient in one piece of memory, as ChunkLayout lays it out.
 class FlatGradient final : public StepGradient {
  public:
-  FlatGradient(Buffer memory, size_t tensors) : memory_(std::move(memory)), is_whole_(tensors) {}
+  FlatGradient(Buffer memory, size_t tensors) : memory_(std::move(memory)), forms_(tensors) {}
 
   /// For the arithmetic, until it has told that a tensor is ready.
   std::span<float> floats() { return memory_.floats(); }
@@ -27,17 +27,20 @@ class FlatGradient final : public StepGradient {
   std::span<const std::byte> Piece(
       const ChunkLayout::Chunk& chunk, uint32_t begin, uint32_t count) const override;
 
-  bool IsWhole(uint32_t tensor) const override { return is_whole_[tensor] != 0; }
+  Form FormOf(uint32_t tensor) const override { return forms_[tensor]; }
 
   /// The tensor stays f32. Thread: the arithmetic's, until it has told that the tensor is ready.
-  void SetWhole(uint32_t tensor) { is_whole_[tensor] = 1; }
+  void SetWhole(uint32_t tensor) { forms_[tensor] = Form::kWhole; }
+
+  /// Nothing of the tensor travels. Thread: as SetWhole.
+  void SetNothing(uint32_t tensor) { forms_[tensor] = Form::kNothing; }
 
   /// It is lent anew.
-  void Begin() { is_whole_.assign(is_whole_.size(), 0); }
+  void Begin() { forms_.assign(forms_.size(), Form::kAsAgreed); }
 
  private:
   Buffer memory_;
-  std::vector<uint8_t> is_whole_;  // by tensor, each by itself: others may be read meanwhile
+  std::vector<Form> forms_;  // by tensor, each by itself: others may be read meanwhile
 };
 
 /// What most hosts of a WorkerCore have: parameters and gradients in the host's memory, each in one

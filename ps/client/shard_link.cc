@@ -203,14 +203,14 @@ void ShardLink::SendReady(bool is_flush, TimePoint now, proto::Outbox* out) {
       frame = {};
     }
     const uint32_t part_count = parts_.CountOf(chunk.element_count);
-    if (part_count > 1) {
-      for (uint32_t part = 0; part < part_count; ++part) {
+    for (uint32_t part = 0; part < part_count; ++part) {
+      if (part_count > 1 && !is_nothing) {
         SendFrame(std::array{Piece{i, part}}, out);
+      } else {
+        frame.pieces.push_back({i, part});
       }
-      continue;
     }
-    frame.pieces.push_back({i, 0});
-    frame.bytes += size;
+    frame.bytes += part_count > 1 && !is_nothing ? 0 : size;
   }
   for (const OpenFrame& frame : frames) {
     const bool is_early = frame.bytes >= std::min(frame_bytes_, kEarlyFrameBytes);

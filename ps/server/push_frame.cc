@@ -46,7 +46,7 @@ Status WrongEncoding(
       ref.key.value,
       push.encoding.ToText(),
       kind == proto::PushKind::kNothing       ? "frozen, and travels as nothing"
-      : kind == proto::PushKind::kObservation ? "of observations, which travel as f32"
+      : kind == proto::PushKind::kObservation ? "of observations, which travel as f32 or nothing"
                                               : "trained, and travels as what it is",
       StepText(push)));
 }
@@ -149,8 +149,8 @@ Status PushFrame::ReadParts(const proto::PushRequest& push) {
     const Chunk& chunk = store_.chunks()[*index];
     const proto::PushKind kind = proto::PushKindOf(chunk.rule, chunk.is_frozen);
     const bool is_nothing = push.encoding.kind == codec::EncodingKind::kNothing;
-    if (push.encoding != proto::PushEncodingOf(push.encoding, kind) ||
-        is_nothing != (kind == proto::PushKind::kNothing)) {
+    if (is_nothing ? kind == proto::PushKind::kGradient
+                   : push.encoding != proto::PushEncodingOf(push.encoding, kind)) {
       return WrongEncoding(push, ref, kind);
     }
     const std::optional<uint32_t> part = store_.parts().IndexOf(
@@ -187,7 +187,7 @@ Status PushFrame::Decode(const proto::PushRequest& push) {
     return Status::Ok();
   }
   if (push.encoding.kind == codec::EncodingKind::kNothing) {
-    ShareZeros();
+    ReadNothing();
     return Status::Ok();
   }
   // The memory of the frame before is taken again, unless a part of that frame is kept.
@@ -213,20 +213,35 @@ Status PushFrame::Decode(const proto::PushRequest& push) {
   return Status::Ok();
 }
 
-/// All parts have the same zeros: the chunks are frozen, and nobody reads these.
-void PushFrame::ShareZeros() {
+/// Frozen chunks have the same zeros, which nobody reads. What was observed of others is what the
+/// worker has begun with: in a round that is what they are now, as long as it is open, and else
+/// nothing.
+void PushFrame::ReadNothing() {
   size_t longest = 0;
-  for (const Part& part : parts_) {
-    longest = std::max(longest, part.values.size());
+  bool is_all_frozen = true;
+  for (Part& part : parts_) {
+    const Chunk& chunk = store_.chunks()[part.chunk];
+    if (chunk.is_frozen) {
+      longest = std::max(longest, part.values.size());
+      continue;
+    }
+    is_all_frozen = false;
+    const proto::ChunkParts::Range range = store_.RangeOf(chunk, part.part);
+    part.values =
+        rounds_.is_bsp()
+            ? store_.ValuesOf(part.chunk).subspan(range.element_begin, range.element_count)
+            : std::span<const float>();
   }
   if (zeros_ == nullptr || zeros_->size() < longest * sizeof(float)) {
     zeros_ = std::make_shared<Buffer>(longest * sizeof(float));
     std::ranges::fill(zeros_->floats(), 0.0F);
   }
   for (Part& part : parts_) {
-    part.values = zeros_->floats().first(part.values.size());
+    if (store_.chunks()[part.chunk].is_frozen) {
+      part.values = zeros_->floats().first(part.values.size());
+    }
   }
-  owner_ = zeros_;
+  owner_ = is_all_frozen ? zeros_ : nullptr;  // else whoever keeps values copies them
 }
 
 Status PushFrame::CheckFits(const proto::PushRequest& push, const Member& member) {

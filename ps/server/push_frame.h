@@ -27,7 +27,7 @@ class PushFrame {
   struct Part {
     size_t chunk = 0;  // its index
     uint32_t part = 0;
-    std::span<const float> values;
+    std::span<const float> values;  // empty: it stays as it is, since the worker has not moved it
   };
 
   /// All outlive it.
@@ -61,7 +61,7 @@ class PushFrame {
 
   Status CheckHeader(const proto::PushRequest& push) const;
   Status ReadParts(const proto::PushRequest& push);
-  void ShareZeros();
+  void ReadNothing();
   Status Decode(const proto::PushRequest& push);
   Outlook LookAhead(const proto::PushRequest& push, const Intake& intake);
   Status CheckOrder(

@@ -194,7 +194,9 @@ void PushIntake::Assemble(
   if (part_count > 1) {
     std::vector<StagedPart>& parts = intake->unfinished[part.chunk];
     parts.resize(part_count);
-    parts[part.part] = StagedPart::Keep(part.values, owner);
+    if (!part.values.empty()) {  // else it stays as it is
+      parts[part.part] = StagedPart::Keep(part.values, owner);
+    }
   }
   if (is_whole) {
     ready_.push_back({part.chunk, part_count > 1 ? std::span<const float>() : part.values});

@@ -56,6 +56,19 @@ TEST(HostTensorsTest, AWholeTensorIsF32UntilItsMemoryIsLentAnew) {
   EXPECT_FALSE(tensors.Lend().value()->IsWhole(0));
 }
 
+TEST(HostTensorsTest, NothingOfATensorTravelsUntilItsMemoryIsLentAnew) {
+  const ChunkLayout layout = RoundedAndWhole();
+  HostTensors tensors = HostTensors::Make(layout, 1).value();
+  const ChunkLayout::Chunk& chunk = layout.chunks()[1];
+  {
+    const auto gradient = tensors.Lend().value();
+    gradient->SetNothing(TensorOf(chunk.key));
+    EXPECT_EQ(gradient->EncodingOf(chunk).kind, codec::EncodingKind::kNothing);
+    EXPECT_TRUE(gradient->Piece(chunk, 0, 2).empty());
+  }
+  EXPECT_EQ(tensors.Lend().value()->EncodingOf(chunk), chunk.encoding);
+}
+
 TEST(HostTensorsTest, RoundedValuesBecomeFloats) {
   const ChunkLayout layout = RoundedAndWhole();
   HostTensors tensors = HostTensors::Make(layout, 1).value();

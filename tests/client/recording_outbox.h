@@ -21,6 +21,9 @@ class RecordingOutbox final : public proto::Outbox {
     std::vector<float> values;
     if (const auto* push = std::get_if<proto::PushRequest>(&message)) {
       for (const auto& part : push->payload.parts) {
+        if (part.empty()) {
+          continue;
+        }
         const size_t old = values.size();
         values.resize(old + (part.size() + sizeof(float) - 1) / sizeof(float));
         std::memcpy(values.data() + old, part.data(), part.size());

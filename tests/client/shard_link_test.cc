@@ -106,6 +106,24 @@ TEST_F(ShardLinkTest, WholeTensorsTravelAsF32InFramesOfTheirOwn) {
   }
 }
 
+TEST_F(ShardLinkTest, WhatIsNothingTravelsInOneFrameWithAllItsParts) {
+  ShardLink link = MakeLink(8);  // chunks of two parts
+  link.OnConnected(proto::PeerId(5), now_, &out_);
+  link.BeginPush(Job(true));
+  gradient_->SetNothing(2);
+  link.TensorReady(2, now_, &out_);
+  link.TensorReady(0, now_, &out_);
+  const auto pushes = out_.All<proto::PushRequest>();
+  ASSERT_EQ(pushes.size(), 3U);
+  EXPECT_EQ(pushes[0].encoding.kind, codec::EncodingKind::kNothing);
+  ASSERT_EQ(pushes[0].chunks.size(), 2U);
+  EXPECT_EQ(pushes[0].chunks[1].element_begin, 2U);
+  EXPECT_EQ(pushes[0].payload.size(), 0U);
+  EXPECT_FALSE(pushes[0].wants_pull);
+  EXPECT_TRUE(pushes[2].wants_pull) << "with the last";
+  EXPECT_EQ(link.bytes_pushed(), 16U);
+}
+
 TEST_F(ShardLinkTest, AFullFrameLeavesBeforeBackwardIsDone) {
   ShardLink link = MakeLink(16);
   link.OnConnected(proto::PeerId(5), now_, &out_);

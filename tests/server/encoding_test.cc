@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <memory>
+#include <optional>
 
 #include "tests/server/shard_rig.h"
 
@@ -210,6 +212,103 @@ TEST(FrozenPushTest, ValuesForItAndNothingForOthersAreRefused) {
   rig->Push(Encoded(rig->Frame(1, 1, {kFirst}, 7), kNothing));
   EXPECT_THAT(rig->OnlyRefusal().message, HasSubstr("comes as nothing, and it is trained"));
   EXPECT_THAT(rig->Values(), Each(1.0F));
+}
+
+/// kThird is an observation, as of a buffer of a program's model.
+class ObservationTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<ShardRig> Rig(proto::Mode mode, uint32_t frame_bytes = 0) {
+    auto rig = std::make_unique<ShardRig>(mode);
+    rig->setup.tensors[1].rule = UpdateRule::kAverage;
+    rig->setup.tensors[1].average_rate = 1;
+    rig->settings.frame_bytes = frame_bytes == 0 ? rig->settings.frame_bytes : frame_bytes;
+    rig->SetUp();
+    return rig;
+  }
+
+  static std::vector<float> ThirdOf(const ShardRig& rig) {
+    const std::span<const float> values = rig.core.ValuesOf(kThird);
+    return {values.begin(), values.end()};
+  }
+
+  /// A step of round `round`, in which kThird is observed to be `observed`; nothing: as it was.
+  static void PushRound(
+      ShardRig* rig, uint64_t incarnation, uint64_t round, std::optional<float> observed) {
+    proto::PushRequest third = rig->Frame(incarnation, round, {kThird}, observed.value_or(7));
+    for (proto::PushRequest push :
+         {rig->Frame(incarnation, round, {kFirst, kSecond}, 0.5F),
+          observed ? third : Encoded(third, kNothing)}) {
+      push.round = round;
+      rig->Push(push);
+    }
+    EXPECT_EQ(rig->OnlyPushReply().outcome, PushOutcome::kStaged);
+  }
+
+  static void Commit(ShardRig* rig, uint64_t round) {
+    rig->Deliver(
+        kCoordinator,
+        proto::CommitRound{
+            round,
+            {{WorkerId(0), Incarnation(1), round, 1}, {WorkerId(1), Incarnation(2), round, 1}}});
+    while (rig->core.HasWork()) {
+      rig->core.Continue(&rig->sent);
+    }
+  }
+};
+
+TEST_F(ObservationTest, WhatAWorkerHasNotMovedLeavesWhatOthersHaveMoved) {
+  const auto rig = Rig(proto::Mode::kAsync);
+  rig->Push(rig->Frame(1, 1, {kFirst, kSecond}, 0.5F));
+  rig->Push(rig->Frame(1, 1, {kThird}, 7));
+  EXPECT_EQ(rig->OnlyPushReply().outcome, PushOutcome::kApplied);
+  rig->Push(rig->Frame(2, 1, {kFirst, kSecond}, 0.5F));
+  rig->Push(Encoded(rig->Frame(2, 1, {kThird}, 1), kNothing));
+  EXPECT_EQ(rig->OnlyPushReply().outcome, PushOutcome::kApplied);
+  EXPECT_THAT(ThirdOf(*rig), Each(7.0F));
+  EXPECT_THAT(rig->Versions(), ElementsAre(2, 2, 1)) << "no pull brings it again";
+  EXPECT_EQ(rig->core.Stats().bytes_received, (4 + 3 + 4) * sizeof(float));
+}
+
+TEST_F(ObservationTest, AValueThatIsObservedAgainIsNoNewVersion) {
+  const auto rig = Rig(proto::Mode::kAsync);
+  rig->Push(rig->Frame(1, 1, {kFirst, kSecond, kThird}, 1));
+  EXPECT_EQ(rig->OnlyPushReply().outcome, PushOutcome::kApplied);
+  EXPECT_THAT(rig->Versions(), ElementsAre(1, 1, 0));
+}
+
+TEST_F(ObservationTest, PartsThatAreNothingStayAsTheyAre) {
+  const auto rig = Rig(proto::Mode::kAsync, sizeof(float));
+  const auto push = [&](Step step, uint32_t part, bool is_nothing) {
+    proto::PushRequest request = rig->Part(1, step, kThird, part, 1, 7);
+    request.chunk_count = 1;
+    rig->Push(is_nothing ? Encoded(request, kNothing) : request);
+  };
+  for (uint32_t part = 0; part < 3; ++part) {
+    push(1, part, true);
+  }
+  EXPECT_EQ(rig->OnlyPushReply().outcome, PushOutcome::kApplied);
+  EXPECT_EQ(rig->core.VersionOf(kThird), 0U);
+  for (uint32_t part = 0; part < 3; ++part) {
+    push(2, part, part != 1);
+  }
+  EXPECT_EQ(rig->OnlyPushReply().outcome, PushOutcome::kApplied);
+  EXPECT_THAT(ThirdOf(*rig), ElementsAre(1, 7, 1));
+  EXPECT_EQ(rig->core.VersionOf(kThird), 1U);
+  EXPECT_EQ(rig->core.Stats().staged_bytes, 0U);
+}
+
+TEST_F(ObservationTest, InARoundItCountsAsAnObservationOfWhatItIs) {
+  const auto rig = Rig(proto::Mode::kBsp);
+  PushRound(rig.get(), 1, 1, std::nullopt);
+  PushRound(rig.get(), 2, 1, 3);
+  Commit(rig.get(), 1);
+  EXPECT_THAT(ThirdOf(*rig), Each(2.0F)) << "the mean of 1 and 3";
+  EXPECT_THAT(rig->Versions(), ElementsAre(1, 1, 1));
+  PushRound(rig.get(), 1, 2, std::nullopt);
+  PushRound(rig.get(), 2, 2, std::nullopt);
+  Commit(rig.get(), 2);
+  EXPECT_THAT(ThirdOf(*rig), Each(2.0F));
+  EXPECT_THAT(rig->Versions(), ElementsAre(2, 2, 1));
 }
 
 /// The bytes of an answer, as they were sent.

@@ -403,7 +403,7 @@ TEST_F(RoundedPushTest, ObservationsThatAreEncodedAndFramesThatAreCutAreRefused)
   ExpectRefused(
       Rounded(rig_.Frame(1, 1, {kThird}, 1)),
       StatusCode::kInvalidArgument,
-      "comes as bf16, and it is of observations, which travel as f32; step 1");
+      "comes as bf16, and it is of observations, which travel as f32 or nothing; step 1");
   proto::PushRequest cut = Rounded(rig_.Frame(1, 1, {kFirst, kSecond}, 1));
   cut.payload.parts[0] = cut.payload.parts[0].first(6);
   ExpectRefused(cut, StatusCode::kInvalidArgument, "ends within chunk");

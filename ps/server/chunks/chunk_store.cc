@@ -160,9 +160,6 @@ bool ChunkStore::Apply(
   if (chunk.is_frozen) {
     return true;
   }
-  if (before_update_) {
-    before_update_(index);
-  }
   const proto::ChunkParts::Range range = RangeOf(chunk, part);
   PS_CHECK(begin + gradient.size() <= range.element_count)
       << gradient.size() << " elements from " << begin << " for a part of " << range.element_count;
@@ -170,7 +167,15 @@ bool ChunkStore::Apply(
     return buffer.size() == 0 ? nullptr : buffer.floats().data() + first;
   };
   const auto count = static_cast<int64_t>(gradient.size());
+  if (chunk.rule == UpdateRule::kAverage &&
+      std::memcmp(gradient.data(), at(chunk.value), gradient.size_bytes()) == 0) {
+    return true;
+  }
+  if (before_update_) {
+    before_update_(index);
+  }
   if (chunk.rule == UpdateRule::kAverage) {
+    chunk.has_moved = true;
     const float weight = RateOver(chunk.average_rate, rate.local_steps);
     return kernels::MoveTowards(gradient.data(), weight, at(chunk.value), count);
   }
@@ -195,9 +200,16 @@ bool ChunkStore::ApplyParts(
   }
   bool is_finite = true;
   for (uint32_t part = 0; part < parts.size(); ++part) {
-    is_finite = Apply(index, part, 0, parts[part], turned) && is_finite;
+    is_finite = (parts[part].empty() || Apply(index, part, 0, parts[part], turned)) && is_finite;
   }
   return is_finite;
+}
+
+void ChunkStore::FinishUpdate(size_t index) {
+  Chunk& chunk = chunks_[index];
+  const bool has_moved = std::exchange(chunk.has_moved, false);
+  const bool stays = chunk.is_frozen || (chunk.rule == UpdateRule::kAverage && !has_moved);
+  chunk.version += stays ? 0 : 1;
 }
 
 void ChunkStore::Measure(

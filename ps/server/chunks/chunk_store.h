@@ -36,6 +36,7 @@ struct Chunk {
   uint32_t part_count = 1;
 
   bool is_leaving = false;  // on its way to another shard: it stays as it is
+  bool has_moved = false;   // kAverage: by the update that is being made
   Buffer value;             // [element_count] f32
   std::array<Buffer, kernels::kOptimizerSlotsMax> slots;  // the same, those that the rule needs
   Version version = 0;
@@ -137,7 +138,8 @@ class ChunkStore {
     return Apply(index, part, 0, gradient, rate);
   }
 
-  /// A whole update but for FinishUpdate: `parts` are all of the chunk, in order.
+  /// A whole update but for FinishUpdate: `parts` are all of the chunk, in order. Those that are
+  /// empty stay as they are.
   bool ApplyParts(
       size_t index, std::span<const std::span<const float>> parts, const UpdateRate& rate);
 
@@ -160,7 +162,9 @@ class ChunkStore {
   /// the next call. Requires: at least one.
   std::span<const float> MeanOf(std::span<const kernels::WeightedPart> gradients, uint64_t count);
 
-  void FinishUpdate(size_t index) { chunks_[index].version += chunks_[index].is_frozen ? 0 : 1; }
+  /// Its version grows unless it is as it was: frozen, or an average that nothing has moved, such
+  /// as a constant of a program's model.
+  void FinishUpdate(size_t index);
 
   /// The momentum of updates from now on, as a factor of the config's. Requires: above 0.
   void SetMomentumFactor(float factor) { rule_.momentum = momentum_ * factor; }
