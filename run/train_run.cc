@@ -87,7 +87,7 @@ coordinator::CoordinatorHost::Options HostOptionsOf(
   options.admit = [keys](const proto::Hello& hello) { return keys->Admit(hello); };
   options.control_path = directory.paths().control();
   options.model_path = directory.paths().model();
-  if (start->job.parts.script && !start->job.parts.script->description().frozen.empty()) {
+  if (start->job.parts.script && start->job.parts.script->description().has_more()) {
     options.frozen_path = worker::FrozenPath(directory.paths().described());
     options.job.frozen_crc = start->job.parts.script->description().frozen_crc;
   }

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 #include "checkpoint/model/half.h"
@@ -94,6 +95,25 @@ Status ReadConverted(
   return Status::Ok();
 }
 
+/// Errors: also kUnsupported: the type is no float.
+Status WriteValues(
+    int fd, ElementType type, std::span<const float> values, uint64_t at, const std::string& path) {
+  switch (type) {
+    case ElementType::kF64:
+      return WriteConverted<double>(fd, values, at, path, [](float v) { return double{v}; });
+    case ElementType::kF32:
+      return WriteAt(fd, std::as_bytes(values), at, path);
+    case ElementType::kF16:
+      return WriteConverted<uint16_t>(fd, values, at, path, FloatToHalf);
+    case ElementType::kBf16:
+      return WriteConverted<uint16_t>(fd, values, at, path, FloatToBf16);
+    default:
+      break;
+  }
+  return Status::Unsupported(
+      fmt::format("{}: values are not written as {}", path, ElementTypeName(type)));
+}
+
 /// Values from here on are infinite in a file of this type.
 float LimitOf(ElementType type) {
   switch (type) {
@@ -160,19 +180,33 @@ Result<SafetensorsHeader> ReadHeader(int fd, const std::string& path, uint64_t* 
 
 }  // namespace
 
-SafetensorsWriter::SafetensorsWriter(std::string path, SafetensorsHeader header)
+SafetensorsWriter::SafetensorsWriter(std::string path, std::vector<StoredTensor> tensors)
     : path_(std::move(path)),
       draft_path_(path_ + ".draft"),
-      header_(std::move(header)),
-      written_(header_.tensors.size(), 0) {}
+      tensors_(std::move(tensors)),
+      written_(tensors_.size(), 0) {}
 
 Result<SafetensorsWriter> SafetensorsWriter::Create(
     const std::string& path,
     std::span<const TensorSpec> tensors,
     ElementType type,
     std::map<std::string, std::string> metadata) {
-  SafetensorsWriter writer(path, HeaderOf(tensors, type, std::move(metadata)));
-  const std::string head = PrintSafetensorsHeader(writer.header_);
+  return Create(path, HeaderOf(tensors, type, {}).tensors, std::move(metadata));
+}
+
+Result<SafetensorsWriter> SafetensorsWriter::Create(
+    const std::string& path,
+    std::vector<StoredTensor> tensors,
+    std::map<std::string, std::string> metadata) {
+  LayOut(&tensors);
+  SafetensorsHeader header;
+  header.metadata = std::move(metadata);
+  header.tensors = tensors;
+  std::ranges::sort(header.tensors, {}, [](const StoredTensor& tensor) {
+    return std::tuple(tensor.begin, tensor.byte_count());
+  });
+  SafetensorsWriter writer(path, std::move(tensors));
+  const std::string head = PrintSafetensorsHeader(header);
   writer.data_at_ = head.size();
   writer.fd_ =
       UniqueFd(::open(writer.draft_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
@@ -190,38 +224,36 @@ SafetensorsWriter::~SafetensorsWriter() {
 }
 
 Status SafetensorsWriter::Write(size_t tensor, int64_t begin, std::span<const float> values) {
-  PS_CHECK(tensor < header_.tensors.size()) << "tensor " << tensor;
-  const StoredTensor& stored = header_.tensors[tensor];
+  PS_CHECK(tensor < tensors_.size()) << "tensor " << tensor;
+  const StoredTensor& stored = tensors_[tensor];
   CheckRange(stored, begin, values.size());
   PS_TRY(
       CheckFinite(stored, begin, values, LimitOf(stored.type)).Annotate(path_ + " is not written"));
   const uint64_t at =
       data_at_ + stored.begin + static_cast<uint64_t>(begin) * ElementBytes(stored.type);
-  written_[tensor] += static_cast<int64_t>(values.size());
-  switch (stored.type) {
-    case ElementType::kF64:
-      return WriteConverted<double>(
-          fd_.get(), values, at, draft_path_, [](float v) { return double{v}; });
-    case ElementType::kF32:
-      return WriteAt(fd_.get(), std::as_bytes(values), at, draft_path_);
-    case ElementType::kF16:
-      return WriteConverted<uint16_t>(fd_.get(), values, at, draft_path_, FloatToHalf);
-    case ElementType::kBf16:
-      return WriteConverted<uint16_t>(fd_.get(), values, at, draft_path_, FloatToBf16);
-    case ElementType::kI64:
-      break;
-  }
-  return Status::Unsupported(fmt::format("{}: values are not written as I64", path_));
+  PS_TRY(WriteValues(fd_.get(), stored.type, values, at, draft_path_));
+  written_[tensor] += values.size() * ElementBytes(stored.type);
+  return Status::Ok();
+}
+
+Status SafetensorsWriter::WriteBytes(
+    size_t tensor, uint64_t begin, std::span<const std::byte> bytes) {
+  PS_CHECK(tensor < tensors_.size()) << "tensor " << tensor;
+  const StoredTensor& stored = tensors_[tensor];
+  PS_CHECK(begin <= stored.byte_count() && bytes.size() <= stored.byte_count() - begin)
+      << "bytes " << begin << " and " << bytes.size() << " more of " << stored.byte_count();
+  written_[tensor] += bytes.size();
+  return WriteAt(fd_.get(), bytes, data_at_ + stored.begin + begin, draft_path_);
 }
 
 Status SafetensorsWriter::Finish() {
   for (size_t i = 0; i < written_.size(); ++i) {
-    const StoredTensor& tensor = header_.tensors[i];
-    if (written_[i] != tensor.element_count) {
+    const StoredTensor& tensor = tensors_[i];
+    if (written_[i] != tensor.byte_count()) {
       return Status::InvalidArgument(fmt::format(
           "{}: {} of {} elements of tensor \"{}\" were written",
           path_,
-          written_[i],
+          written_[i] / ElementBytes(tensor.type),
           tensor.element_count,
           Printable(tensor.name)));
     }
@@ -267,11 +299,20 @@ Status SafetensorsReader::ReadValues(
       return ReadConverted<uint16_t>(fd, out, at, path_, HalfToFloat);
     case ElementType::kBf16:
       return ReadConverted<uint16_t>(fd, out, at, path_, Bf16ToFloat);
-    case ElementType::kI64:
+    default:
       break;
   }
-  return Status::Unsupported(
-      fmt::format("tensor \"{}\" has elements of type I64", Printable(tensor.name)));
+  return Status::Unsupported(fmt::format(
+      "tensor \"{}\" has elements of type {}",
+      Printable(tensor.name),
+      ElementTypeName(tensor.type)));
+}
+
+Status SafetensorsReader::ReadBytes(
+    const StoredTensor& tensor, uint64_t begin, std::span<std::byte> out) const {
+  PS_CHECK(begin <= tensor.byte_count() && out.size() <= tensor.byte_count() - begin)
+      << "bytes " << begin << " and " << out.size() << " more of " << tensor.byte_count();
+  return ReadAt(fd_.get(), out, data_at_ + tensor.begin + begin, path_);
 }
 
 }  // namespace ps::checkpoint

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -24,6 +25,11 @@ class SafetensorsWriter {
       std::span<const TensorSpec> tensors,
       ElementType type,
       std::map<std::string, std::string> metadata);
+  /// The same with a type for each tensor; they lie in the file as LayOut says.
+  static Result<SafetensorsWriter> Create(
+      const std::string& path,
+      std::vector<StoredTensor> tensors,
+      std::map<std::string, std::string> metadata);
 
   SafetensorsWriter(SafetensorsWriter&& other) noexcept = default;
   SafetensorsWriter& operator=(SafetensorsWriter&& other) = delete;
@@ -31,8 +37,13 @@ class SafetensorsWriter {
 
   /// Writes elements [begin, begin + values.size()) of a tensor, each element once, in any order.
   /// Requires: the tensor has them. Errors: kIo with the path; kCorruption naming tensor and
-  /// element where a value is NaN, infinite, or becomes so as `type`: a file never has one.
+  /// element where a value is NaN, infinite, or becomes so as `type`, and kUnsupported where that
+  /// is no float.
   Status Write(size_t tensor, int64_t begin, std::span<const float> values);
+
+  /// Writes bytes [begin, begin + bytes.size()) of a tensor as they are, each byte once. Errors:
+  /// kIo with the path.
+  Status WriteBytes(size_t tensor, uint64_t begin, std::span<const std::byte> bytes);
 
   /// Makes the file durable and gives it its name; one of that name is replaced. Nothing may
   /// follow. Errors: kIo with the path; kInvalidArgument naming the tensor that lacks elements.
@@ -40,14 +51,16 @@ class SafetensorsWriter {
 
   const std::string& path() const { return path_; }
 
+  ElementType TypeOf(size_t tensor) const { return tensors_[tensor].type; }
+
  private:
-  SafetensorsWriter(std::string path, SafetensorsHeader header);
+  SafetensorsWriter(std::string path, std::vector<StoredTensor> tensors);
 
   std::string path_;
   std::string draft_path_;
-  SafetensorsHeader header_;
-  std::vector<int64_t> written_;  // elements of each tensor
-  uint64_t data_at_ = 0;          // offset of the data in the file
+  std::vector<StoredTensor> tensors_;
+  std::vector<uint64_t> written_;  // bytes of each tensor
+  uint64_t data_at_ = 0;           // offset of the data in the file
   UniqueFd fd_;
 };
 
@@ -66,6 +79,10 @@ class SafetensorsReader {
   /// nearest. Requires: the tensor has them. Errors: kIo, kCorruption (the file was cut; a value is
   /// NaN or infinite, naming tensor and element).
   Status Read(const StoredTensor& tensor, int64_t begin, std::span<float> out) const;
+
+  /// Bytes [begin, begin + out.size()) of a tensor of the header, as they are. Requires: the tensor
+  /// has them. Errors: kIo, kCorruption (the file was cut).
+  Status ReadBytes(const StoredTensor& tensor, uint64_t begin, std::span<std::byte> out) const;
 
  private:
   SafetensorsReader() = default;

@@ -19,7 +19,8 @@ namespace {
 constexpr uint64_t kDataAlignment = 64;
 constexpr std::string_view kMetadata = "__metadata__";
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
-constexpr std::array<std::string_view, 5> kTypeNames = {"F64", "F32", "F16", "BF16", "I64"};
+constexpr std::array<std::string_view, kElementTypes> kTypeNames = {
+    "F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U64", "U32", "U16", "U8", "BOOL"};
 
 std::string JsonText(std::string_view text) {
   std::string out = "\"";
@@ -127,7 +128,7 @@ class HeaderParser {
           "{} has elements of type {}; taken are {}",
           who,
           Clip(Printable(*fields.type), 20),
-          Join(std::span(kTypeNames).first(4))));
+          Join(std::span(kTypeNames))));
     }
     tensor.type = static_cast<ElementType>(type - kTypeNames.begin());
     tensor.begin = fields.offsets->at(0);
@@ -194,9 +195,16 @@ uint64_t ElementBytes(ElementType type) {
   switch (type) {
     case ElementType::kF64:
     case ElementType::kI64:
+    case ElementType::kU64:
       return 8;
     case ElementType::kF32:
+    case ElementType::kI32:
+    case ElementType::kU32:
       return 4;
+    case ElementType::kI8:
+    case ElementType::kU8:
+    case ElementType::kBool:
+      return 1;
     default:
       return 2;
   }
@@ -252,6 +260,18 @@ std::string PrintSafetensorsHeader(const SafetensorsHeader& header) {
     bytes += static_cast<char>(json.size() >> (8 * i) & 0xffU);
   }
   return bytes + json;
+}
+
+void LayOut(std::vector<StoredTensor>* tensors) {
+  uint64_t begin = 0;
+  for (const uint64_t bytes : {8U, 4U, 2U, 1U}) {
+    for (StoredTensor& tensor : *tensors) {
+      if (ElementBytes(tensor.type) == bytes) {
+        tensor.begin = begin;
+        begin += tensor.byte_count();
+      }
+    }
+  }
 }
 
 SafetensorsHeader HeaderOf(

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -12,13 +13,33 @@
 
 namespace ps::checkpoint {
 
-/// How an element is stored. kI64: what others count with (torch.nn.BatchNorm2d does); such a
-/// tensor is none of a model's, and is never read.
-enum class ElementType : uint8_t { kF64, kF32, kF16, kBf16, kI64 };
+/// How an element is stored. What is no float is what others count or choose with
+/// (torch.nn.BatchNorm2d does): none of a model's tensors, and copied as it is.
+enum class ElementType : uint8_t {
+  kF64,
+  kF32,
+  kF16,
+  kBf16,
+  kI64,
+  kI32,
+  kI16,
+  kI8,
+  kU64,
+  kU32,
+  kU16,
+  kU8,
+  kBool,  // a byte, 0 or 1
+};
+
+inline constexpr size_t kElementTypes = 13;
 
 /// "F32", ...: the name in the file.
 std::string_view ElementTypeName(ElementType type);
 uint64_t ElementBytes(ElementType type);
+
+constexpr bool IsFloat(ElementType type) {
+  return type <= ElementType::kBf16;
+}
 
 /// A tensor in a safetensors file: dense, row-major, little-endian.
 struct StoredTensor {
@@ -60,6 +81,10 @@ std::string PrintSafetensorsHeader(const SafetensorsHeader& header);
 
 /// "[128,784]".
 std::string ShapeText(const std::vector<int64_t>& shape);
+
+/// Places for the tensors, back to back: those of larger elements first, so that each begins at a
+/// multiple of its element, which readers of others need; else in their order.
+void LayOut(std::vector<StoredTensor>* tensors);
 
 /// The header of a file with these tensors, in their order.
 SafetensorsHeader HeaderOf(

@@ -89,7 +89,7 @@ class Matcher {
   Matcher(const SafetensorsHeader& header, std::span<const TensorSpec> tensors)
       : tensors_(tensors) {
     for (const StoredTensor& tensor : header.tensors) {
-      if (tensor.type != ElementType::kI64) {
+      if (IsFloat(tensor.type)) {
         stored_.emplace(tensor.name, &tensor);
       }
     }
@@ -190,7 +190,7 @@ class Matcher {
   }
 
   const std::span<const TensorSpec> tensors_;
-  std::map<std::string, const StoredTensor*> stored_;  // without counters
+  std::map<std::string, const StoredTensor*> stored_;  // the floats
 };
 
 size_t TakenOf(const TensorMatch& match) {

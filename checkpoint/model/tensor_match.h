@@ -28,8 +28,9 @@ enum class MatchKind : uint8_t {
 struct TensorMatch {
   MatchKind kind = MatchKind::kName;
   std::vector<const StoredTensor*> stored;  // by tensor of the model; null: nowhere
-  std::vector<const StoredTensor*> unused;  // of the file, by name; counters (I64) are left out
-  std::vector<std::string> misfits;         // for people: what was found in another shape
+  std::vector<const StoredTensor*>
+      unused;                        // of the file, by name; without counters, which are no floats
+  std::vector<std::string> misfits;  // for people: what was found in another shape
 };
 
 /// Finds them by the first of the kinds by which any tensor fits; of kOrder all do. Errors:

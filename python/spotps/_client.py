@@ -102,6 +102,30 @@ class Client:
             self._lib.frozen(self._handle, name.encode(), dims, len(shape), address)
         )
 
+    def declare_kept(
+        self,
+        name: str,
+        element: str,
+        shape: Sequence[int],
+        address: int,
+        *,
+        is_counter: bool = False,
+    ) -> None:
+        """A tensor for the run's model file alone, dense, as it is: nothing of it travels, and each
+        worker may have its own. `element`: its type as safetensors calls it, "I64". `address`: of
+        its values, until the first next. `is_counter`: model.from may have other values."""
+        dims = (ctypes.c_int64 * len(shape))(*shape)
+        number = lib.TYPES.index(element)
+        self._check(
+            self._lib.kept(
+                self._handle, name.encode(), number, dims, len(shape), int(is_counter), address
+            )
+        )
+
+    def declare_alias(self, name: str, of: str) -> None:
+        """Another name of a tensor that is declared: the run's model file has it by both."""
+        self._check(self._lib.alias(self._handle, name.encode(), of.encode()))
+
     def _memory_of(self, shape: Sequence[int], values: Any) -> "tuple[Any, int, int]":
         """The shape for C, how many elements that is, and where the values are."""
         dims = (ctypes.c_int64 * len(shape))(*shape)

@@ -1,6 +1,5 @@
 """The values of a model's tensors from the servers, and what is pushed for them."""
 
-import sys
 from typing import List, Optional
 
 import torch
@@ -8,8 +7,6 @@ import torch
 from spotps._client import Client
 from spotps._early import EarlyGradients
 from spotps._model import ModelTensor
-
-_UNMOVED_SHARE = 0.02  # of what travels, from which on they are told of
 
 
 class Exchange:
@@ -26,10 +23,14 @@ class Exchange:
         """The tensors, and `frozen` ones besides, with their first values."""
         first = []  # lives until the first next()
         for item in self._tensors + frozen:
-            values = item.tensor.detach().to("cpu", torch.float32).contiguous()
+            values = item.tensor.detach().cpu().contiguous()
             first.append(values)
             shape = list(item.tensor.shape)
-            if item.is_frozen:
+            if item.kept_as is not None:
+                self._client.declare_kept(
+                    item.name, item.kept_as, shape, values.data_ptr(), is_counter=item.is_counter
+                )
+            elif item.is_frozen:
                 self._client.declare_frozen(item.name, shape, values.data_ptr())
             else:
                 self._client.declare(
@@ -39,28 +40,14 @@ class Exchange:
                     average_rate=item.rate,
                     decays=item.decays,
                 )
+            for alias in item.aliases:
+                self._client.declare_alias(alias, item.name)
         self._client._keep.append(first)
 
     @torch.no_grad()
     def take_values(self) -> None:
         for number, item in enumerate(self._tensors):
             item.tensor.copy_(self._values(number))
-
-    def tell_unmoved(self) -> None:
-        """Prints which buffers are as they were when the task began, where they are worth a line."""
-        total = sum(item.tensor.numel() for item in self._tensors)
-        names, elements = [], 0
-        for number, item in enumerate(self._tensors):
-            if item.rate == 1 and torch.equal(item.tensor.cpu(), self._values(number)):
-                names.append(item.name)
-                elements += item.tensor.numel()
-        if elements >= _UNMOVED_SHARE * total:
-            print(
-                f"spotps: {100 * elements / total:.0f} % of what travels are buffers that have not "
-                f"changed, such as {names[0]}; register_buffer(..., persistent=False) spares a "
-                "constant that",
-                file=sys.stderr,
-            )
 
     def push_gradients(self, factor: float = 1.0) -> None:
         """`factor`: of the gradients; 0: zeros, whatever they are."""

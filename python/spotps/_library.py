@@ -6,10 +6,26 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterator, Optional
 
-ABI = 2
+ABI = 3
 
 ERROR, OK, TASK, WAIT, END, NO_JOB, DESCRIBED = -1, 0, 1, 2, 3, 4, 5
 GRADIENT, AVERAGE = 0, 1
+# As safetensors calls them, in the order of their numbers.
+TYPES = (
+    "F64",
+    "F32",
+    "F16",
+    "BF16",
+    "I64",
+    "I32",
+    "I16",
+    "I8",
+    "U64",
+    "U32",
+    "U16",
+    "U8",
+    "BOOL",
+)
 TRAIN, EVALUATE = 0, 1
 
 
@@ -55,6 +71,19 @@ _FUNCTIONS = {
             ctypes.c_void_p,
         ],
     ),
+    "kept": (
+        ctypes.c_int32,
+        [
+            _WORKER,
+            ctypes.c_char_p,
+            ctypes.c_int32,
+            ctypes.POINTER(ctypes.c_int64),
+            ctypes.c_int32,
+            ctypes.c_int32,
+            ctypes.c_void_p,
+        ],
+    ),
+    "alias": (ctypes.c_int32, [_WORKER, ctypes.c_char_p, ctypes.c_char_p]),
     "samples": (ctypes.c_int32, [_WORKER, ctypes.c_uint64, ctypes.c_uint64]),
     "optimizer": (ctypes.c_int32, [_WORKER, ctypes.c_char_p]),
     "local_steps": (ctypes.c_int32, [_WORKER, ctypes.c_uint32]),
@@ -126,15 +155,15 @@ def load() -> "tuple[Optional[Library], str]":
     for path in tried:
         if path.exists():
             try:
-                library = Library(path)
+                version = ctypes.CDLL(str(path)).spotps_abi()
+                if version >= ABI:  # a later one says itself whether it takes this package
+                    return Library(path), ""
             except (OSError, AttributeError) as error:
                 return None, f"{path} can't be loaded: {error}"
-            if library.abi() != ABI:
-                return None, (
-                    f"{path} has version {library.abi()} of the interface, and this package needs "
-                    f"{ABI}; install both from the same release"
-                )
-            return library, ""
+            return None, (
+                f"{path} has version {version} of the interface, and this package needs {ABI}; "
+                "install both from the same release"
+            )
     places = ", ".join(str(path) for path in tried)
     return None, (
         f"there is no libspotps.so at {places}; set SPOTPS_LIBRARY to the one of your spotps "

@@ -1,13 +1,32 @@
 """What a PyTorch model is for the job's servers."""
 
 import sys
-from typing import Dict, List
+from typing import Dict, List, Optional
 
 import torch
 
 from spotps._client import Error
 
 _BATCH_NORMS = (torch.nn.modules.batchnorm._BatchNorm,)  # also InstanceNorm's statistics
+_ELEMENTS = {
+    getattr(torch, name): element
+    for name, element in (
+        ("float64", "F64"),
+        ("float32", "F32"),
+        ("float16", "F16"),
+        ("bfloat16", "BF16"),
+        ("int64", "I64"),
+        ("int32", "I32"),
+        ("int16", "I16"),
+        ("int8", "I8"),
+        ("uint64", "U64"),  # this and the next two from PyTorch 2.3 on
+        ("uint32", "U32"),
+        ("uint16", "U16"),
+        ("uint8", "U8"),
+        ("bool", "BOOL"),
+    )
+    if hasattr(torch, name)
+}
 _WRAPPERS = ("DistributedDataParallel", "FullyShardedDataParallel", "DataParallel")
 
 
@@ -22,6 +41,21 @@ class ModelTensor:
         self.rate = rate  # 0: its gradient is pushed; else an observation is averaged
         self.decays = decays
         self.is_frozen = is_frozen  # nothing is pushed or pulled
+        self.aliases: List[str] = []  # more of its names in a state_dict
+        self.kept_as: Optional[str] = None  # its element's type, where it is for the file alone
+        self.is_counter = False
+
+    def is_constant(self) -> bool:
+        """Nobody would see it if it changed."""
+        is_infinite = self.kept_as == "F32"  # or it would be a tensor of the servers
+        return self.is_frozen and (isinstance(self.tensor, torch.nn.Parameter) or is_infinite)
+
+
+def _keep(item: ModelTensor) -> None:
+    """Each worker has its own, and the model file what it is when the job begins."""
+    item.is_frozen = True
+    item.kept_as = _ELEMENTS[item.tensor.dtype]
+    item.is_counter = not item.tensor.is_floating_point() and item.tensor.numel() == 1
 
 
 def _plain(name: str) -> str:
@@ -47,7 +81,10 @@ def tensors_of(
     tensors: List[ModelTensor] = []
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad or id(parameter) not in trained:
-            tensors.append(ModelTensor(_plain(name), parameter, 0.0, False, is_frozen=True))
+            item = ModelTensor(_plain(name), parameter, 0.0, False, is_frozen=True)
+            if parameter.dtype != torch.float32 and parameter.dtype in _ELEMENTS:
+                _keep(item)
+            tensors.append(item)
         else:
             tensors.append(ModelTensor(_plain(name), parameter, 0.0, trained[id(parameter)]))
     known = {id(item.tensor) for item in tensors}
@@ -61,28 +98,55 @@ def tensors_of(
             for buffer in module.buffers(recurse=False):
                 # Without a momentum it is a mean over all batches; at 0 it stays as it is.
                 momenta[id(buffer)] = 0.1 if module.momentum is None else float(module.momentum)
-    kept = {_plain(name) for name in model.state_dict()}
-    for name, buffer in model.named_buffers():
+    named: Dict[str, torch.Tensor] = dict(model.named_parameters(remove_duplicate=False))
+    named.update(model.named_buffers(remove_duplicate=False))
+    state = {_plain(name): named[name] for name in model.state_dict() if name in named}
+    found = {id(item.tensor) for item in tensors}
+    for name, buffer in model.named_buffers(remove_duplicate=False):
         name = _plain(name)
-        if name not in kept or name.endswith("num_batches_tracked"):
-            continue  # the module makes it again
-        if buffer.dtype != torch.float32:
-            print(
-                f"spotps: buffer {name} is {buffer.dtype} and stays on each worker", file=sys.stderr
-            )
-            continue
-        if not torch.isfinite(buffer).all():
-            raise Error(
-                f"buffer {name} has values that are infinite or not a number, as masks have; where "
-                "it is a constant, register_buffer(..., persistent=False) keeps it on the worker and "
-                "out of the model file"
-            )
-        rate = 1 - (1 - momenta.get(id(buffer), 1.0)) ** accumulate
-        tensors.append(ModelTensor(name, buffer, rate, False, is_frozen=rate == 0))
+        if name in state and id(buffer) not in found:
+            found.add(id(buffer))
+            tensors += _of_buffer(name, buffer, momenta.get(id(buffer), 1.0), accumulate)
+    _name(tensors, state)
     for item in tensors:
         _check(item)
-    _check_memory(tensors)
+    _check_memory([item for item in tensors if item.kept_as is None])
     return tensors
+
+
+def _of_buffer(
+    name: str, buffer: torch.Tensor, momentum: float, accumulate: int
+) -> List[ModelTensor]:
+    """None where it can be in no file."""
+    if buffer.dtype == torch.float32 and buffer.numel() > 0 and torch.isfinite(buffer).all():
+        rate = 1 - (1 - momentum) ** accumulate
+        return [ModelTensor(name, buffer, rate, False, is_frozen=rate == 0)]
+    item = ModelTensor(name, buffer, 0.0, False, is_frozen=True)
+    if buffer.dtype not in _ELEMENTS:
+        print(
+            f"spotps: buffer {name} is {buffer.dtype}, stays on each worker, and is not in the "
+            "model file",
+            file=sys.stderr,
+        )
+        return []
+    if buffer.dtype != torch.float32 and buffer.is_floating_point():
+        print(
+            f"spotps: buffer {name} is {buffer.dtype} and stays on each worker; the model file has "
+            "it as it is when the job begins",
+            file=sys.stderr,
+        )
+    _keep(item)
+    return [item]
+
+
+def _name(tensors: List[ModelTensor], state: Dict[str, torch.Tensor]) -> None:
+    """Finds the other names of tensors that a state_dict has several times."""
+    by_tensor = {id(item.tensor): item for item in tensors}
+    names = {item.name for item in tensors}
+    for name, value in state.items():
+        item = by_tensor.get(id(value))
+        if item is not None and name not in names:
+            item.aliases.append(name)
 
 
 class Untrained:
@@ -108,7 +172,7 @@ class Untrained:
         self._frozen = [
             (item, item.tensor._version)
             for item in frozen
-            if isinstance(item.tensor, torch.nn.Parameter) and id(item.tensor) not in scaled
+            if item.is_constant() and id(item.tensor) not in scaled
         ]
 
     @staticmethod
@@ -122,6 +186,13 @@ class Untrained:
             self._refuse(now)
         for item, version in self._frozen:
             if item.tensor._version != version:
+                if not isinstance(item.tensor, torch.nn.Parameter):
+                    raise Error(
+                        f"buffer {item.name} had values that are infinite or not a number when the "
+                        "loop began, as masks have, and has changed since, on this worker alone; "
+                        "begin with finite ones, or keep it out of the model file by "
+                        "register_buffer(..., persistent=False)"
+                    )
                 raise Error(
                     f"{item.name} was frozen or not in the optimizer of spotps.Worker when the loop "
                     "began, and has changed since, on this worker alone; put all that is trained "
@@ -146,7 +217,7 @@ def _check(item: ModelTensor) -> None:
             f"{item.name} is a DTensor, spread over processes; spotps takes whole tensors, one "
             "model a process"
         )
-    if tensor.dtype != torch.float32:
+    if tensor.dtype != torch.float32 and item.kept_as is None:
         raise Error(
             f"{item.name} is {tensor.dtype}; spotps takes float32 parameters (autocast may compute "
             "in less)"
@@ -156,7 +227,7 @@ def _check(item: ModelTensor) -> None:
             f"{item.name} is {tensor.layout} on {tensor.device}; spotps takes dense tensors on a "
             "CPU or a CUDA device"
         )
-    if tensor.numel() == 0:
+    if tensor.numel() == 0 and item.kept_as is None:
         raise Error(f"{item.name} has no elements; leave it out of the model")
 
 

@@ -18,7 +18,6 @@ from spotps._optimizer import Settings, optimizer_of, scaled_by
 from spotps._told import Told, number_of
 
 _DEFAULT_BATCH = 64
-_LOOK_STEP = 5  # in which buffers are looked at once
 
 
 class Worker:
@@ -323,8 +322,6 @@ class Worker:
 
     def _finish(self, client: Client, task: Task) -> None:
         self._untrained.check(self._optimizer)
-        if task.step == _LOOK_STEP:
-            self._exchanged().tell_unmoved()
         if task.is_local:
             self._exchanged().push_difference(self._batches_given)
         elif self._steps_made == 0:

@@ -4,15 +4,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <memory>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "checkpoint/model/safetensors.h"
-#include "checkpoint/model/safetensors_copy.h"
+#include "checkpoint/model/model_writer.h"
 #include "checkpoint/storage/rocksdb_storage.h"
 #include "ps/proto/job/job_config.h"
 
@@ -27,12 +24,6 @@ std::string JobName(const Manifest& manifest) {
 }
 
 Status ExportModel(Reader& reader, const Manifest& manifest, const ModelFile& file) {
-  std::vector<TensorSpec> tensors = manifest.tensors;
-  std::optional<checkpoint::SafetensorsReader> frozen;
-  if (!file.frozen_path.empty()) {
-    PS_ASSIGN(frozen, checkpoint::SafetensorsReader::Open(file.frozen_path));
-    std::ranges::move(checkpoint::TensorsOf(*frozen), std::back_inserter(tensors));
-  }
   std::map<std::string, std::string> metadata = {
       {"format", "pt"},
       {"job", JobName(manifest)},
@@ -40,19 +31,17 @@ Status ExportModel(Reader& reader, const Manifest& manifest, const ModelFile& fi
       {"software", manifest.software}};
   metadata.insert(file.card.begin(), file.card.end());
   PS_ASSIGN(
-      checkpoint::SafetensorsWriter writer,
-      checkpoint::SafetensorsWriter::Create(
+      checkpoint::ModelWriter writer,
+      checkpoint::ModelWriter::Create(
           file.path,
-          tensors,
+          manifest.tensors,
           file.is_half ? checkpoint::ElementType::kF16 : checkpoint::ElementType::kF32,
+          file.frozen_path,
           std::move(metadata)));
   for (uint32_t tensor = 0; tensor < manifest.tensors.size(); ++tensor) {
     PS_TRY(reader.ReadTensor(manifest, tensor, [&](uint64_t begin, std::span<const float> values) {
       return writer.Write(tensor, static_cast<int64_t>(begin), values);
     }));
-  }
-  if (frozen) {
-    PS_TRY(checkpoint::CopyTensors(*frozen, manifest.tensors.size(), &writer));
   }
   return writer.Finish();
 }

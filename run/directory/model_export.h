@@ -16,14 +16,15 @@ std::string JobName(const checkpoint::Manifest& manifest);
 struct ModelFile {
   std::string path;
   bool is_half = false;  // as f16
-  /// A safetensors file with more tensors, which no checkpoint has; empty: none.
+  /// A safetensors file with more tensors, which no checkpoint has, and with other names of those
+  /// that it has; empty: none.
   std::string frozen_path = {};
   /// What else it says of itself (model_card.h).
   std::map<std::string, std::string> card = {};
 };
 
-/// Writes the parameters of a checkpoint to a safetensors file, and behind them those of
-/// `frozen_path`. Errors: those of Reader::ReadTensor, SafetensorsReader and SafetensorsWriter.
+/// Writes the parameters of a checkpoint to a safetensors file, with all that `frozen_path` adds.
+/// Errors: those of Reader::ReadTensor and checkpoint::ModelWriter.
 Status ExportModel(
     checkpoint::Reader& reader, const checkpoint::Manifest& manifest, const ModelFile& file);
 

@@ -199,11 +199,15 @@ Result<ScriptParts> ScriptParts::Read(const std::string& path) {
   return parts;
 }
 
+std::string ScriptParts::KeptPath() const {
+  return description_.has_more() ? worker::FrozenPath(file_) : "";
+}
+
 Status ScriptParts::TakeValuesFrom(const std::string& model_file) {
   PS_ASSIGN(
       const auto source,
       coordinator::ModelFileSource::Open(
-          model_file, description_.tensors, {.frozen = description_.frozen})
+          model_file, description_.tensors, {.kept_path = KeptPath()})
           .Annotate("model.from"));
   PS_TRY(source->CheckValues().Annotate("model.from"));
   values_from_ = model_file;
@@ -212,7 +216,7 @@ Status ScriptParts::TakeValuesFrom(const std::string& model_file) {
 
 Status ScriptParts::KeepAs(const std::string& path) const {
   std::error_code error;
-  if (const std::string frozen = worker::FrozenPath(path); !description_.frozen.empty()) {
+  if (const std::string frozen = worker::FrozenPath(path); description_.has_more()) {
     fs::copy_file(worker::FrozenPath(file_), frozen, fs::copy_options::overwrite_existing, error);
     if (error) {
       return Status::Io(fmt::format("cannot write {}: {}", frozen, error.message()));
@@ -230,7 +234,7 @@ Status ScriptParts::KeepValuesAs(const std::string& path) const {
   PS_ASSIGN(
       const auto source,
       coordinator::ModelFileSource::Open(
-          values_from_, description_.tensors, {.frozen = description_.frozen}));
+          values_from_, description_.tensors, {.kept_path = KeptPath()}));
   PS_ASSIGN(checkpoint::SafetensorsWriter writer, worker::CreateDescription(path, description_));
   std::vector<float> part;
   for (uint32_t tensor = 0; tensor < description_.tensors.size(); ++tensor) {

@@ -22,8 +22,9 @@ class ScriptParts {
 
   const worker::Description& description() const { return description_; }
 
-  /// The first values are those of a model file, in place of the program's own. Errors: those of
-  /// ModelFileSource, which begin with model.from.
+  /// The first values are those of a model file, in place of the program's own; what nobody trains
+  /// has to be the same in both, where it is in the file. Errors: those of ModelFileSource, which
+  /// begin with model.from.
   Status TakeValuesFrom(const std::string& model_file);
 
   /// Leaves a copy of the file there, with the values that were taken. Errors: kIo with the path;
@@ -42,6 +43,8 @@ class ScriptParts {
  private:
   class Folder;
 
+  /// The file with what the model has besides what is trained; empty: nothing.
+  std::string KeptPath() const;
   Status KeepValuesAs(const std::string& path) const;
   Result<proto::OptimizerConfig> OwnOptimizer(const proto::JobConfig& config) const;
 

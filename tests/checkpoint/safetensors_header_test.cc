@@ -98,7 +98,7 @@ TEST(SafetensorsHeaderTest, WhatDoesNotFitIsNamed) {
   EXPECT_THAT(ErrorOf(OneTensor("F32", "[1]", "[0,4]"), 5), HasSubstr("5 bytes of data are there"));
   EXPECT_THAT(
       ErrorOf(OneTensor("F32", "[4294967296,4294967296]", "[0,0]"), 0), HasSubstr("does not fill"));
-  EXPECT_THAT(ErrorOf(OneTensor("I32", "[1]", "[0,4]"), 4), HasSubstr("type I32; taken are F64"));
+  EXPECT_THAT(ErrorOf(OneTensor("C64", "[1]", "[0,8]"), 8), HasSubstr("type C64; taken are F64"));
   EXPECT_THAT(ErrorOf(OneTensor("F32", "[1]", "[0]"), 4), HasSubstr("of two numbers"));
   EXPECT_THAT(
       ErrorOf(OneTensor("F32", "[-1]", "[0,4]"), 4), HasSubstr("\"-1\" is no whole number"));

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -245,6 +246,45 @@ TEST_F(SafetensorsTest, TheReferenceImplementationReadsWhatIsWritten) {
         path_);
     EXPECT_EQ(std::system(read.c_str()), 0);
   }
+}
+
+TEST_F(SafetensorsTest, TensorsOfAnyTypeLieWhereTheirElementsAreAligned) {
+  const std::vector<StoredTensor> tensors = {
+      {"mask", ElementType::kBool, {3}, 3},
+      {"matrix", ElementType::kF32, {1}, 1},
+      {"none", ElementType::kI64, {0}, 0},
+      {"half", ElementType::kBf16, {1}, 1},
+      {"count", ElementType::kI64, {}, 1}};
+  auto writer = SafetensorsWriter::Create(path_, tensors, {});
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  const std::array<std::byte, 3> mask = {std::byte{1}, std::byte{0}, std::byte{1}};
+  const std::array<int64_t, 1> count = {-7};
+  const std::array<float, 1> value = {2.5F};
+  ASSERT_TRUE(writer->WriteBytes(0, 2, std::span(mask).last(1)).ok());
+  ASSERT_TRUE(writer->WriteBytes(0, 0, std::span(mask).first(2)).ok());
+  ASSERT_TRUE(writer->Write(1, 0, value).ok());
+  ASSERT_TRUE(writer->Write(3, 0, value).ok());
+  EXPECT_EQ(writer->Write(4, 0, value).code(), StatusCode::kUnsupported);
+  EXPECT_THAT(writer->Finish().ToString(), HasSubstr("elements of tensor \"count\""));
+  ASSERT_TRUE(writer->WriteBytes(4, 0, std::as_bytes(std::span(count))).ok());
+  ASSERT_TRUE(writer->Finish().ok());
+  const auto reader = SafetensorsReader::Open(path_);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  for (const StoredTensor& tensor : reader->header().tensors) {
+    EXPECT_EQ(tensor.begin % ElementBytes(tensor.type), 0U) << tensor.name;
+  }
+  std::array<std::byte, 3> mask_read{};
+  ASSERT_TRUE(reader->ReadBytes(*reader->header().Find("mask"), 0, mask_read).ok());
+  EXPECT_EQ(mask_read, mask);
+  std::array<int64_t, 1> count_read{};
+  ASSERT_TRUE(
+      reader
+          ->ReadBytes(
+              *reader->header().Find("count"), 0, std::as_writable_bytes(std::span(count_read)))
+          .ok());
+  EXPECT_EQ(count_read, count);
+  EXPECT_THAT(Read(*reader, "matrix"), ElementsAre(2.5F));
+  EXPECT_THAT(Read(*reader, "half"), ElementsAre(2.5F));
 }
 
 TEST_F(SafetensorsTest, OtherFilesAreRefusedByName) {

@@ -1,5 +1,6 @@
 """The package without PyTorch and without a run: how the library is found, and what is refused."""
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -80,6 +81,11 @@ class DescribeTest(unittest.TestCase):
             client.declare_frozen("base", [2], array("f", [4.5, 5.5]))
             with self.assertRaisesRegex(spotps.Error, "tensor base: it is declared twice"):
                 client.declare("base", [1], array("f", [0]))
+            mask = ctypes.create_string_buffer(b"\1\0", 2)
+            client.declare_kept("mask", "BOOL", [2], ctypes.addressof(mask))
+            client.declare_alias("head", "weight")
+            with self.assertRaisesRegex(spotps.Error, "tensor head: it is declared twice"):
+                client.declare_alias("head", "base")
             client.set_samples(7, 1)
             client.set_optimizer({"kind": "sgd"})
             with self.assertRaises(SystemExit) as ended:
@@ -90,7 +96,9 @@ class DescribeTest(unittest.TestCase):
             self.assertEqual(array("f", data[-12:]), array("f", [1.5, 2.5, 3.5]))
             self.assertIn(b'\\"train_samples\\":7', data)
             frozen = Path(folder, "described.frozen.safetensors").read_bytes()
-            self.assertEqual(array("f", frozen[-8:]), array("f", [4.5, 5.5]))
+            self.assertEqual(array("f", frozen[-10:-2]), array("f", [4.5, 5.5]))
+            self.assertEqual(frozen[-2:], b"\1\0")  # the smallest elements are last
+            self.assertIn(b'\\"aliases\\":[[\\"head\\",\\"weight\\"]]', frozen)
 
     def test_values_that_do_not_fill_the_tensor_are_refused(self):
         with tempfile.TemporaryDirectory() as folder:

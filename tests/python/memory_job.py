@@ -14,11 +14,13 @@ class MemoryJob:
 
     is_leaving = False
 
-    def __init__(self, minibatch=4, epochs=1, local_steps=1, lr=0.1, tests=0, **sections):
+    def __init__(self, minibatch=4, epochs=1, local_steps=1, lr=0.1, tests=0, seat=0, **sections):
         self.minibatch, self.epochs, self.local_steps, self.lr = minibatch, epochs, local_steps, lr
         self.tests = tests  # evaluated before each step
+        self.own_seat = seat
         self.sections = sections
         self.names, self.tensors, self.rates, self.frozen = [], [], [], []
+        self.kept, self.aliases = {}, {}
         self.optimizer = None
         self.pushed, self.finished, self.evaluated, self.ordered = [], [], [], []
         self.has_left = False
@@ -34,6 +36,12 @@ class MemoryJob:
 
     def declare_frozen(self, name, shape, values):
         self.frozen.append(name)
+
+    def declare_kept(self, name, element, shape, address, *, is_counter=False):
+        self.kept[name] = (element, list(shape), is_counter)
+
+    def declare_alias(self, name, of):
+        self.aliases[name] = of
 
     def set_samples(self, train, test=0):
         self.samples = train
@@ -112,7 +120,7 @@ class MemoryJob:
         return {name: {**section, **self.sections.get(name, {})} for name, section in job.items()}
 
     def seat(self):
-        return 0, 1
+        return self.own_seat, 1
 
     def figure(self, name, value):
         pass

@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "checkpoint/model/kept_tensors.h"
 #include "checkpoint/model/safetensors.h"
 #include "ps/base/crc32c.h"
 #include "ps/base/text.h"
@@ -120,10 +121,66 @@ Status WriteAll(
   for (size_t i = 0; i < values.size(); ++i) {
     PS_TRY(writer->Write(i, 0, {values[i], static_cast<size_t>(tensors[i].element_count())}));
   }
-  return writer->Finish();
+  return Status::Ok();
+}
+
+Status WriteFrozen(
+    const std::string& path, const Description& description, const DescribedValues& values) {
+  std::vector<checkpoint::StoredTensor> tensors =
+      checkpoint::HeaderOf(description.frozen, checkpoint::ElementType::kF32, {}).tensors;
+  checkpoint::KeptTensors kept;
+  kept.aliases = description.aliases;
+  for (const KeptTensor& tensor : description.kept) {
+    const auto elements = tensor.byte_count() / checkpoint::ElementBytes(tensor.type);
+    tensors.push_back({tensor.name, tensor.type, tensor.shape, static_cast<int64_t>(elements)});
+    kept.as_is.insert(tensor.name);
+    if (tensor.is_counter) {
+      kept.counters.insert(tensor.name);
+    }
+  }
+  std::map<std::string, std::string> metadata = {checkpoint::PrintKept(kept)};
+  if (!description.frozen.empty()) {
+    metadata[kFrozenKey] = std::to_string(FrozenSum(description.frozen, values.frozen));
+  }
+  PS_ASSIGN(
+      checkpoint::SafetensorsWriter writer,
+      checkpoint::SafetensorsWriter::Create(path, std::move(tensors), std::move(metadata)));
+  PS_TRY(WriteAll(description.frozen, values.frozen, &writer));
+  for (size_t i = 0; i < values.kept.size(); ++i) {
+    const auto* const bytes = static_cast<const std::byte*>(values.kept[i]);
+    PS_TRY(writer.WriteBytes(
+        description.frozen.size() + i, 0, {bytes, description.kept[i].byte_count()}));
+  }
+  return writer.Finish();
+}
+
+/// The rest of a description, out of the file at FrozenPath.
+Status ReadFrozen(const std::string& path, Description* description) {
+  PS_ASSIGN(const checkpoint::SafetensorsReader frozen, checkpoint::SafetensorsReader::Open(path));
+  PS_ASSIGN(
+      const checkpoint::KeptTensors kept, checkpoint::ParseKept(frozen.header()).Annotate(path));
+  for (const checkpoint::StoredTensor& tensor : frozen.header().tensors) {
+    if (kept.as_is.contains(tensor.name)) {
+      const bool is_counter = kept.counters.contains(tensor.name);
+      description->kept.push_back({tensor.name, tensor.type, tensor.shape, is_counter});
+    } else {
+      description->frozen.push_back({tensor.name, tensor.shape});
+    }
+  }
+  description->aliases = kept.aliases;
+  description->frozen_crc = FrozenSumIn(frozen.header().metadata);
+  return Status::Ok();
 }
 
 }  // namespace
+
+uint64_t KeptTensor::byte_count() const {
+  uint64_t count = checkpoint::ElementBytes(type);
+  for (const int64_t size : shape) {
+    count *= static_cast<uint64_t>(size);
+  }
+  return count;
+}
 
 uint32_t FrozenSum(std::span<const TensorSpec> tensors, std::span<const float* const> values) {
   std::vector<size_t> order(tensors.size());
@@ -149,22 +206,13 @@ Result<checkpoint::SafetensorsWriter> CreateDescription(
 }
 
 Status WriteDescription(
-    const std::string& path,
-    const Description& description,
-    std::span<const float* const> values,
-    std::span<const float* const> frozen_values) {
-  if (!description.frozen.empty()) {  // first, so that a description is whole
-    PS_ASSIGN(
-        checkpoint::SafetensorsWriter frozen,
-        checkpoint::SafetensorsWriter::Create(
-            FrozenPath(path),
-            description.frozen,
-            checkpoint::ElementType::kF32,
-            {{kFrozenKey, std::to_string(FrozenSum(description.frozen, frozen_values))}}));
-    PS_TRY(WriteAll(description.frozen, frozen_values, &frozen));
+    const std::string& path, const Description& description, const DescribedValues& values) {
+  if (description.has_more()) {  // first, so that a description is whole
+    PS_TRY(WriteFrozen(FrozenPath(path), description, values));
   }
   PS_ASSIGN(checkpoint::SafetensorsWriter writer, CreateDescription(path, description));
-  return WriteAll(description.tensors, values, &writer);
+  PS_TRY(WriteAll(description.tensors, values.tensors, &writer));
+  return writer.Finish();
 }
 
 std::string FrozenPath(const std::string& description) {
@@ -226,13 +274,7 @@ Result<Description> ReadDescription(const std::string& path) {
     return odd("has tensors that it doesn't describe");
   }
   if (std::error_code error; fs::exists(FrozenPath(path), error)) {
-    PS_ASSIGN(
-        const checkpoint::SafetensorsReader frozen,
-        checkpoint::SafetensorsReader::Open(FrozenPath(path)));
-    for (const checkpoint::StoredTensor& tensor : frozen.header().tensors) {
-      description.frozen.push_back({tensor.name, tensor.shape});
-    }
-    description.frozen_crc = FrozenSumIn(frozen.header().metadata);
+    PS_TRY(ReadFrozen(FrozenPath(path), &description));
   }
   return description;
 }

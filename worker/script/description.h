@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,17 +12,34 @@
 
 namespace ps::worker {
 
+/// A tensor for the model file alone, as it is.
+struct KeptTensor {
+  std::string name;
+  checkpoint::ElementType type = checkpoint::ElementType::kF32;
+  std::vector<int64_t> shape;  // sizes may be 0
+  bool is_counter = false;     // another model's may differ
+
+  uint64_t byte_count() const;
+
+  bool operator==(const KeptTensor&) const = default;
+};
+
 /// What a worker's program trains, by its own word.
 struct Description {
   std::vector<TensorSpec> tensors;  // in the order that chunk keys count
   std::vector<TensorSpec> frozen;   // nobody trains them and they never travel; in the model file
-  uint32_t frozen_crc = 0;          // FrozenSum of their values; 0: there are none, or not known
-  uint64_t train_samples = 0;       // 0: the program doesn't know
-  uint64_t test_samples = 0;        // 0: it evaluates nothing
-  uint32_t local_steps = 0;         // that it wants (train.local_steps); 0: what the job says
+  std::vector<KeptTensor> kept;     // the same of any type, and workers' may differ
+  std::map<std::string, std::string> aliases;  // more names of `tensors`, in the model file
+  uint32_t frozen_crc = 0;     // FrozenSum of their values; 0: there are none, or not known
+  uint64_t train_samples = 0;  // 0: the program doesn't know
+  uint64_t test_samples = 0;   // 0: it evaluates nothing
+  uint32_t local_steps = 0;    // that it wants (train.local_steps); 0: what the job says
   /// What the job's `optimizer` would be for the program's own, as JSON; empty: it has none that
   /// the servers know.
   std::string optimizer_json;
+
+  /// Whether a model file has more than `tensors`: what is at FrozenPath.
+  bool has_more() const { return !frozen.empty() || !kept.empty() || !aliases.empty(); }
 };
 
 /// The CRC-32C by which workers compare what they load and nobody trains: of names, shapes and
@@ -34,17 +52,20 @@ uint32_t FrozenSum(std::span<const TensorSpec> tensors, std::span<const float* c
 Result<checkpoint::SafetensorsWriter> CreateDescription(
     const std::string& path, const Description& description);
 
-/// The same, with the values, and the file FrozenPath(path) if there are frozen tensors, which has
-/// their FrozenSum, too. `values`, `frozen_values`: one pointer a tensor, to all its elements.
-/// Errors: also kCorruption naming the tensor and element that is NaN or infinite.
-Status WriteDescription(
-    const std::string& path,
-    const Description& description,
-    std::span<const float* const> values,
-    std::span<const float* const> frozen_values = {});
+/// The values of a description: one pointer a tensor, to all its elements.
+struct DescribedValues {
+  std::vector<const float*> tensors = {};
+  std::vector<const float*> frozen = {};
+  std::vector<const void*> kept = {};
+};
 
-/// Where the frozen tensors of a description are: "described.safetensors" has
-/// "described.frozen.safetensors".
+/// The same, with the values, and the file FrozenPath(path) if has_more, which has the FrozenSum
+/// of the frozen ones, too. Errors: also kCorruption naming the tensor and element that is NaN or
+/// infinite, but for kept ones.
+Status WriteDescription(
+    const std::string& path, const Description& description, const DescribedValues& values);
+
+/// Where the rest of a description is: "described.safetensors" has "described.frozen.safetensors".
 std::string FrozenPath(const std::string& description);
 
 /// Whether the file has a description, of any version, besides tensors. Errors: those of

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "ps/proto/exchange.h"
@@ -84,7 +85,19 @@ void ScriptWorker::Encode(uint32_t tensor) {
       encoder_->Encode(tensor, in_hand_->gradient->floats());
     }
   }
+  if (IsAsItWas(tensor)) {
+    in_hand_->gradient->SetNothing(tensor);
+  }
   in_hand_->is_ready[tensor] = true;
+}
+
+/// Whether it is an observation of the values that the task has begun with, as of a buffer that is
+/// a constant. Of a running mean it would be one of many observations, and travels.
+bool ScriptWorker::IsAsItWas(uint32_t tensor) {
+  const TensorSpec& spec = description_.tensors[tensor];
+  return spec.rule == UpdateRule::kAverage && spec.average_rate == 1 &&
+         std::memcmp(Gradient(tensor).data(), Values(tensor).data(), Values(tensor).size_bytes()) ==
+             0;
 }
 
 void ScriptWorker::TensorReady(uint32_t tensor) {

@@ -127,6 +127,7 @@ class ScriptWorker final : public WorkerShell {
 
   Status CheckData(const proto::JobConfig& config) const;
   void Encode(uint32_t tensor);
+  bool IsAsItWas(uint32_t tensor);
   /// Waits where a device is emulated.
   void BeginMinibatch();
   void EndMinibatch();

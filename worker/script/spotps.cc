@@ -3,28 +3,28 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "checkpoint/model/safetensors_header.h"
 #include "ps/base/text.h"
 #include "ps/net/program.h"
 #include "ps/proto/limits.h"
 #include "worker/data/order.h"
+#include "worker/script/declarations.h"
 #include "worker/script/description.h"
 #include "worker/script/script_start.h"
 #include "worker/script/script_worker.h"
 #include "worker/shell/worker_flags.h"
 
 using ps::Status;
-using ps::TensorSpec;
-using ps::worker::Description;
 using ps::worker::ScriptWorker;
 
 struct spotps_worker {
@@ -32,9 +32,7 @@ struct spotps_worker {
   mutable std::string error;
 
   // Until the first spotps_next.
-  Description description;
-  std::vector<const float*> values;
-  std::vector<const float*> frozen_values;
+  ps::worker::Declarations declared;
   std::string describe_path;  // empty: it works
   ScriptWorker::Options options;
   std::optional<int64_t> run_start_us;
@@ -50,6 +48,9 @@ struct spotps_worker {
 };
 
 namespace {
+
+static_assert(SPOTPS_BOOL == static_cast<int>(ps::checkpoint::ElementType::kBool));
+static_assert(SPOTPS_BOOL + 1 == ps::checkpoint::kElementTypes);
 
 thread_local std::string open_error;
 
@@ -98,44 +99,26 @@ int32_t FailAt(const spotps_worker* worker, const char* tensor, const char* why)
   return Fail(worker, fmt::format("tensor {}: {}", ps::Printable(tensor), why));
 }
 
-/// Name and shape of another tensor of the worker. False where it can't be: says why.
-bool ReadTensor(
-    const spotps_worker* worker,
-    const char* name,
-    const int64_t* shape,
-    int32_t dimensions,
-    TensorSpec* tensor) {
+/// Whether the worker may declare more; says why not.
+bool MayDeclare(const spotps_worker* worker, const char* name) {
   if (!IsOwn(worker)) {
     return false;
   }
-  const auto odd = [&](const char* why) {
-    FailAt(worker, name, why);
-    return false;
-  };
   if (worker->worker != nullptr) {
-    return odd("the worker takes part already; declare all tensors before spotps_next");
-  }
-  tensor->name = name;
-  if (tensor->name.empty() || tensor->name.size() > ps::proto::kNameBytesMax) {
-    return odd("its name is empty or too long; allowed: 1 to 256 bytes");
-  }
-  if (dimensions < 0 || static_cast<size_t>(dimensions) > ps::proto::kTensorDimsMax) {
-    return odd("it has too many dimensions; allowed: 0 to 8");
-  }
-  tensor->shape.assign(shape, shape + dimensions);
-  uint64_t elements = 1;
-  for (const int64_t size : tensor->shape) {
-    if (size < 1 || elements > ps::proto::kTensorElementsMax / static_cast<uint64_t>(size)) {
-      return odd("it has no elements, or too many; leave out what is empty");
-    }
-    elements *= static_cast<uint64_t>(size);
-  }
-  for (const auto* list : {&worker->description.tensors, &worker->description.frozen}) {
-    if (std::ranges::find(*list, tensor->name, &TensorSpec::name) != list->end()) {
-      return odd("it is declared twice; tensors that are tied are one");
-    }
+    FailAt(worker, name, "the worker takes part already; declare all tensors before spotps_next");
+    return false;
   }
   return true;
+}
+
+/// Negative dimensions are too many.
+std::span<const int64_t> ShapeOf(const int64_t* shape, int32_t dimensions) {
+  constexpr size_t kTooMany = ps::proto::kTensorDimsMax + 1;
+  return {shape, dimensions < 0 ? kTooMany : static_cast<size_t>(dimensions)};
+}
+
+int32_t Answer(const spotps_worker* worker, const Status& status) {
+  return status.ok() ? SPOTPS_OK : Fail(worker, std::string(status.message()));
 }
 
 /// The flags that ps_worker was started with.
@@ -164,11 +147,12 @@ Status ReadEnvironment(const char* json, spotps_worker* worker) {
 Status Open(int32_t abi, std::unique_ptr<spotps_worker>* out) {
   const char* const describe = std::getenv(ps::worker::kDescribeVariable);
   const char* const job = std::getenv(ps::worker::kWorkerVariable);
-  if (abi != SPOTPS_ABI) {
+  if (abi < SPOTPS_ABI_LEAST || abi > SPOTPS_ABI) {
     return Status::Unsupported(fmt::format(
-        "the program was made for version {} of libspotps, and this one is {}; install both from "
-        "the same release",
+        "the program was made for version {} of libspotps, and this one takes {} to {}; install "
+        "both from the same release",
         abi,
+        SPOTPS_ABI_LEAST,
         SPOTPS_ABI));
   }
   if (describe == nullptr && job == nullptr) {
@@ -194,19 +178,18 @@ void Begin(spotps_worker* worker) {
   worker->options.on_named = [log = worker->log.get()](const std::string& name) {
     log->Rename(name);
   };
-  worker->tensor_count = static_cast<uint32_t>(worker->description.tensors.size());
-  worker->description.frozen_crc =
-      ps::worker::FrozenSum(worker->description.frozen, worker->frozen_values);
-  worker->values.clear();
-  worker->frozen_values.clear();
+  worker->tensor_count = static_cast<uint32_t>(worker->declared.description.tensors.size());
+  worker->declared.description.frozen_crc =
+      ps::worker::FrozenSum(worker->declared.description.frozen, worker->declared.values.frozen);
+  worker->declared.values = {};
   worker->worker = std::make_unique<ScriptWorker>(
-      worker->options, std::move(worker->description), worker->log.get());
+      worker->options, std::move(worker->declared.description), worker->log.get());
   worker->worker->Start();
 }
 
 int32_t Describe(spotps_worker* worker) {
   const Status written = ps::worker::WriteDescription(
-      worker->describe_path, worker->description, worker->values, worker->frozen_values);
+      worker->describe_path, worker->declared.description, worker->declared.values);
   return written.ok() ? SPOTPS_DESCRIBED : Fail(worker, std::string(written.message()));
 }
 
@@ -246,25 +229,21 @@ int32_t spotps_declare(
     float rate,
     int32_t decays,
     const float* values) {
-  TensorSpec tensor;
-  if (!ReadTensor(worker, name, shape, dimensions, &tensor)) {
+  if (!MayDeclare(worker, name)) {
     return SPOTPS_ERROR;
   }
   if (rule != SPOTPS_GRADIENT && rule != SPOTPS_AVERAGE) {
     return FailAt(worker, name, "unknown rule; allowed: SPOTPS_GRADIENT, SPOTPS_AVERAGE");
   }
-  tensor.rule = static_cast<ps::UpdateRule>(rule);
-  if (rule == SPOTPS_AVERAGE ? !(rate > 0 && rate <= 1) : rate != 0) {
-    return FailAt(
-        worker,
-        name,
-        "its rate doesn't fit its rule; allowed: above 0 to 1 for an average, else 0");
-  }
-  tensor.average_rate = rate;
-  tensor.has_weight_decay = decays != 0;
-  worker->description.tensors.push_back(std::move(tensor));
-  worker->values.push_back(values);
-  return SPOTPS_OK;
+  return Answer(
+      worker,
+      worker->declared.AddTrained(
+          name,
+          ShapeOf(shape, dimensions),
+          static_cast<ps::UpdateRule>(rule),
+          rate,
+          decays != 0,
+          values));
 }
 
 int32_t spotps_frozen(
@@ -273,21 +252,38 @@ int32_t spotps_frozen(
     const int64_t* shape,
     int32_t dimensions,
     const float* values) {
-  TensorSpec tensor;
-  if (!ReadTensor(worker, name, shape, dimensions, &tensor)) {
-    return SPOTPS_ERROR;
-  }
-  worker->description.frozen.push_back(std::move(tensor));
-  worker->frozen_values.push_back(values);
-  return SPOTPS_OK;
+  return MayDeclare(worker, name)
+             ? Answer(worker, worker->declared.AddFrozen(name, ShapeOf(shape, dimensions), values))
+             : SPOTPS_ERROR;
+}
+
+int32_t spotps_kept(
+    spotps_worker* worker,
+    const char* name,
+    int32_t type,
+    const int64_t* shape,
+    int32_t dimensions,
+    int32_t is_counter,
+    const void* values) {
+  return MayDeclare(worker, name)
+             ? Answer(
+                   worker,
+                   worker->declared.AddKept(
+                       name, type, ShapeOf(shape, dimensions), is_counter != 0, values))
+             : SPOTPS_ERROR;
+}
+
+int32_t spotps_alias(spotps_worker* worker, const char* name, const char* of) {
+  return MayDeclare(worker, name) ? Answer(worker, worker->declared.AddAlias(name, of))
+                                  : SPOTPS_ERROR;
 }
 
 int32_t spotps_samples(spotps_worker* worker, uint64_t train, uint64_t test) {
   if (!IsOwn(worker)) {
     return SPOTPS_ERROR;
   }
-  worker->description.train_samples = train;
-  worker->description.test_samples = test;
+  worker->declared.description.train_samples = train;
+  worker->declared.description.test_samples = test;
   return SPOTPS_OK;
 }
 
@@ -295,7 +291,7 @@ int32_t spotps_optimizer(spotps_worker* worker, const char* json) {
   if (!IsOwn(worker)) {
     return SPOTPS_ERROR;
   }
-  worker->description.optimizer_json = json;
+  worker->declared.description.optimizer_json = json;
   return SPOTPS_OK;
 }
 
@@ -303,7 +299,7 @@ int32_t spotps_local_steps(spotps_worker* worker, uint32_t steps) {
   if (!IsOwn(worker)) {
     return SPOTPS_ERROR;
   }
-  worker->description.local_steps = steps;
+  worker->declared.description.local_steps = steps;
   return SPOTPS_OK;
 }
 
@@ -322,7 +318,7 @@ int32_t spotps_next(spotps_worker* worker, int32_t timeout_ms, spotps_task* task
   if (worker->has_task) {
     return Fail(worker, "a task is in hand; spotps_finish it first");
   }
-  if (worker->description.tensors.empty() && worker->worker == nullptr) {
+  if (worker->declared.description.tensors.empty() && worker->worker == nullptr) {
     return Fail(worker, "no tensor is declared; spotps_declare what is trained");
   }
   if (!worker->describe_path.empty()) {

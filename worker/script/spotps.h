@@ -33,8 +33,10 @@ extern "C" {
 
 #define SPOTPS_API __attribute__((visibility("default")))
 
-/* Grows when anything here changes. A library takes programs of its own number alone. */
-#define SPOTPS_ABI 2
+/* Grows when anything here changes. A library takes programs of its own number and of those before
+ * it from SPOTPS_ABI_LEAST on, since when there is more, and nothing else. */
+#define SPOTPS_ABI 3
+#define SPOTPS_ABI_LEAST 2
 
 typedef struct spotps_worker spotps_worker;
 
@@ -52,10 +54,29 @@ enum {
 /* What the servers do with what is pushed to a tensor. */
 enum {
   SPOTPS_GRADIENT = 0, /* a gradient, to which they apply the job's optimizer */
-  SPOTPS_AVERAGE = 1,  /* an observation x, such as a running mean: value += rate * (x - value) */
+  /* An observation x, such as a running mean: value += rate * (x - value). At a rate of 1, one that
+   * is what the task has begun with does not travel, and moves nothing. */
+  SPOTPS_AVERAGE = 1,
 };
 
 enum { SPOTPS_TRAIN = 0, SPOTPS_EVALUATE = 1 };
+
+/* How an element of spotps_kept is stored, as safetensors calls it. BOOL: a byte, 0 or 1. */
+enum {
+  SPOTPS_F64 = 0,
+  SPOTPS_F32 = 1,
+  SPOTPS_F16 = 2,
+  SPOTPS_BF16 = 3,
+  SPOTPS_I64 = 4,
+  SPOTPS_I32 = 5,
+  SPOTPS_I16 = 6,
+  SPOTPS_I8 = 7,
+  SPOTPS_U64 = 8,
+  SPOTPS_U32 = 9,
+  SPOTPS_U16 = 10,
+  SPOTPS_U8 = 11,
+  SPOTPS_BOOL = 12
+};
 
 typedef struct {
   int32_t kind;   /* SPOTPS_TRAIN, SPOTPS_EVALUATE */
@@ -108,6 +129,23 @@ SPOTPS_API int32_t spotps_frozen(
     const int64_t* shape,
     int32_t dimensions,
     const float* values);
+
+/* A tensor of any type for the run's model file alone, dense, row-major, with the bytes of the
+ * process that psctl asks. Sizes may be 0. Nothing of it travels, and workers aren't compared in
+ * it. `is_counter`: not 0: a model file to begin with may have other values (else it is refused).
+ * `values` is read until the first spotps_next returns. Since version 3. */
+SPOTPS_API int32_t spotps_kept(
+    spotps_worker* worker,
+    const char* name,
+    int32_t type,
+    const int64_t* shape,
+    int32_t dimensions,
+    int32_t is_counter,
+    const void* values);
+
+/* Another name of the tensor `of`, which is declared, frozen or kept already: the run's model file
+ * has it by both, and a file to begin with may have it by either. Since version 3. */
+SPOTPS_API int32_t spotps_alias(spotps_worker* worker, const char* name, const char* of);
 
 /* How many samples there are to train on, and to test with (0: nothing is evaluated). */
 SPOTPS_API int32_t spotps_samples(spotps_worker* worker, uint64_t train, uint64_t test);

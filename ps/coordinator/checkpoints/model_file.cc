@@ -1,35 +1,85 @@
 #include "ps/coordinator/checkpoints/model_file.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
-#include <iterator>
+#include <cstring>
+#include <string_view>
 #include <utility>
 
-#include "checkpoint/model/safetensors_copy.h"
+#include "checkpoint/model/kept_tensors.h"
+#include "ps/base/text.h"
 
 namespace ps::coordinator {
 namespace {
 
 constexpr int64_t kPieceElements = 1 << 16;  // of a tensor, in memory at once
 
+std::string NameText(std::string_view name) {
+  return fmt::format("\"{}\"", Clip(Printable(name), 120));
+}
+
+Status CheckSameShape(const checkpoint::StoredTensor& stored, const std::vector<int64_t>& shape) {
+  return stored.shape == shape ? Status::Ok()
+                               : Status::InvalidArgument(fmt::format(
+                                     "its tensor {} has shape {}, the model's has {}",
+                                     NameText(stored.name),
+                                     Clip(checkpoint::ShapeText(stored.shape), 80),
+                                     checkpoint::ShapeText(shape)));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ModelFileSource>> ModelFileSource::Open(
     const std::string& path, std::span<const TensorSpec> tensors, const Options& options) {
   PS_ASSIGN(checkpoint::SafetensorsReader reader, checkpoint::SafetensorsReader::Open(path));
-  std::vector<TensorSpec> allowed(tensors.begin(), tensors.end());
-  for (const TensorSpec& spec : options.frozen) {
-    if (reader.header().Find(spec.name) != nullptr) {
-      allowed.push_back(spec);
-    }
+  std::unique_ptr<ModelFileSource> source(new ModelFileSource(
+      std::move(reader), std::vector(tensors.begin(), tensors.end()), options.seed));
+  if (!options.kept_path.empty()) {
+    PS_TRY(source->SetKeptApart(options.kept_path).Annotate(path));
   }
-  std::unique_ptr<ModelFileSource> source(
-      new ModelFileSource(std::move(reader), std::move(allowed), options.seed));
   PS_ASSIGN(
       source->match_,
-      checkpoint::MatchTensors(source->reader_.header(), source->tensors_, options.take)
-          .Annotate(path));
+      checkpoint::MatchTensors(source->header_, source->tensors_, options.take).Annotate(path));
   return source;
+}
+
+/// Takes what isn't trained, and other names of what is, out of the header.
+Status ModelFileSource::SetKeptApart(const std::string& kept_path) {
+  PS_ASSIGN(kept_, checkpoint::SafetensorsReader::Open(kept_path));
+  PS_ASSIGN(const checkpoint::KeptTensors kept, checkpoint::ParseKept(kept_->header()));
+  const auto take = [this](std::string_view name) -> std::optional<checkpoint::StoredTensor> {
+    const auto it = std::ranges::find(header_.tensors, name, &checkpoint::StoredTensor::name);
+    if (it == header_.tensors.end()) {
+      return std::nullopt;
+    }
+    checkpoint::StoredTensor tensor = std::move(*it);
+    header_.tensors.erase(it);
+    return tensor;
+  };
+  for (const checkpoint::StoredTensor& tensor : kept_->header().tensors) {
+    std::optional<checkpoint::StoredTensor> stored = take(tensor.name);
+    if (stored && !kept.counters.contains(tensor.name)) {
+      PS_TRY(CheckSameShape(*stored, tensor.shape));
+      pairs_.push_back({*std::move(stored), tensor, &*kept_});
+    }
+  }
+  for (const auto& [alias, name] : kept.aliases) {
+    std::optional<checkpoint::StoredTensor> stored = take(alias);
+    const checkpoint::StoredTensor* const own = header_.Find(name);
+    if (!stored) {
+      continue;
+    }
+    if (own != nullptr) {
+      PS_TRY(CheckSameShape(*stored, own->shape));
+      pairs_.push_back({*std::move(stored), *own, &reader_});
+      continue;
+    }
+    stored->name = name;
+    header_.tensors.push_back(*std::move(stored));
+  }
+  return Status::Ok();
 }
 
 Result<std::unique_ptr<ModelFileSource>> ModelFileSource::Open(
@@ -61,6 +111,9 @@ Status ModelFileSource::Read(uint32_t tensor, int64_t begin, std::span<float> ou
 }
 
 Status ModelFileSource::CheckValues() {
+  for (const Pair& pair : pairs_) {
+    PS_TRY(CheckPair(pair).Annotate(reader_.path()));
+  }
   std::vector<float> piece(kPieceElements);
   for (uint32_t tensor = 0; tensor < tensors_.size(); ++tensor) {
     const int64_t count = tensors_[tensor].element_count();
@@ -72,22 +125,71 @@ Status ModelFileSource::CheckValues() {
   return Status::Ok();
 }
 
+/// Whether the file has the same values twice.
+Status ModelFileSource::CheckPair(const Pair& pair) const {
+  PS_ASSIGN(const bool is_same, HaveSameValues(pair));
+  if (is_same) {
+    return Status::Ok();
+  }
+  const std::string name = NameText(pair.stored.name);
+  if (pair.where == &reader_) {
+    return Status::InvalidArgument(fmt::format(
+        "its tensors {} and {} are one tensor of the model and have different values; allowed: a "
+        "file that has one of them, or the same values twice",
+        name,
+        NameText(pair.other.name)));
+  }
+  return Status::InvalidArgument(fmt::format(
+      "its tensor {} has other values than worker.program has for it, and nobody trains it, so "
+      "each worker has its own; allowed: let the program load the file before it makes its worker "
+      "(model.load_state_dict), or leave the tensor out of the file",
+      name));
+}
+
+/// As they are where both have one type, else as f32.
+Result<bool> ModelFileSource::HaveSameValues(const Pair& pair) const {
+  const uint64_t bytes = pair.stored.byte_count();
+  if (pair.stored.type == pair.other.type) {
+    std::vector<std::byte> own(kPieceElements);
+    std::vector<std::byte> other(kPieceElements);
+    for (uint64_t at = 0; at < bytes; at += kPieceElements) {
+      const auto size = std::min<uint64_t>(kPieceElements, bytes - at);
+      PS_TRY(reader_.ReadBytes(pair.stored, at, std::span(own).first(size)));
+      PS_TRY(pair.where->ReadBytes(pair.other, at, std::span(other).first(size)));
+      if (std::memcmp(own.data(), other.data(), size) != 0) {
+        return false;
+      }
+    }
+    return true;
+  }
+  if (!checkpoint::IsFloat(pair.stored.type) || !checkpoint::IsFloat(pair.other.type)) {
+    return false;
+  }
+  std::vector<float> own(kPieceElements);
+  std::vector<float> other(kPieceElements);
+  for (int64_t begin = 0; begin < pair.stored.element_count; begin += kPieceElements) {
+    const auto count = std::min(kPieceElements, pair.stored.element_count - begin);
+    const auto size = static_cast<size_t>(count);
+    PS_TRY(reader_.Read(pair.stored, begin, std::span(own).first(size)));
+    PS_TRY(pair.where->Read(pair.other, begin, std::span(other).first(size)));
+    if (!std::equal(own.begin(), own.begin() + count, other.begin())) {
+      return false;
+    }
+  }
+  return true;
+}
+
 Status ModelFileSink::Begin(std::map<std::string, std::string> metadata) {
   Abandon();
   outcome_.reset();
   if (more_) {
     metadata.merge(more_());
   }
-  std::vector<TensorSpec> tensors = tensors_;
-  if (!frozen_path_.empty()) {
-    PS_ASSIGN(frozen_, checkpoint::SafetensorsReader::Open(frozen_path_));
-    std::ranges::move(checkpoint::TensorsOf(*frozen_), std::back_inserter(tensors));
-  }
   PS_ASSIGN(
-      checkpoint::SafetensorsWriter writer,
-      checkpoint::SafetensorsWriter::Create(
-          path_, tensors, checkpoint::ElementType::kF32, std::move(metadata)));
-  writer_ = std::make_unique<checkpoint::SafetensorsWriter>(std::move(writer));
+      checkpoint::ModelWriter writer,
+      checkpoint::ModelWriter::Create(
+          path_, tensors_, checkpoint::ElementType::kF32, frozen_path_, std::move(metadata)));
+  writer_ = std::make_unique<checkpoint::ModelWriter>(std::move(writer));
   return Status::Ok();
 }
 
@@ -96,12 +198,7 @@ Status ModelFileSink::Write(uint32_t tensor, int64_t begin, std::span<const floa
 }
 
 void ModelFileSink::Finish() {
-  finishing_ = std::async(std::launch::async, [this] {
-    if (frozen_) {
-      PS_TRY(checkpoint::CopyTensors(*frozen_, tensors_.size(), writer_.get()));
-    }
-    return writer_->Finish();
-  });
+  finishing_ = std::async(std::launch::async, [this] { return writer_->Finish(); });
 }
 
 std::optional<Status> ModelFileSink::Outcome() {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/model/model_writer.h"
 #include "checkpoint/model/safetensors.h"
 #include "checkpoint/model/tensor_match.h"
 #include "ps/base/tensor_spec.h"
@@ -21,7 +22,10 @@ namespace ps::coordinator {
 class ModelFileSource final : public ModelSource {
  public:
   struct Options {
-    std::span<const TensorSpec> frozen = {};  // the file may have them as well; they are not read
+    /// A safetensors file with what the model has besides `tensors`, and other names of these, as
+    /// KeptTensors says; empty: nothing. The file may have them as well. Then a tensor is taken by
+    /// whichever name is there, and what is here and isn't trained has to have the same values.
+    std::string kept_path = "";
     checkpoint::TakeRule take = checkpoint::TakeRule::kAll;
     uint64_t seed = 0;  // by which values are drawn that the file lacks
   };
@@ -42,19 +46,37 @@ class ModelFileSource final : public ModelSource {
 
   Status Read(uint32_t tensor, int64_t begin, std::span<float> out) override;
 
-  /// Reads all of it. Errors: as Read.
+  /// Reads all of it. Errors: as Read; kInvalidArgument naming what has other values than the same
+  /// tensor has elsewhere.
   Status CheckValues();
 
   const checkpoint::TensorMatch& match() const { return match_; }
 
  private:
+  /// A tensor of the file and one that is to have its values.
+  struct Pair {
+    checkpoint::StoredTensor stored;
+    checkpoint::StoredTensor other;
+    const checkpoint::SafetensorsReader* where;  // that one is
+  };
+
   ModelFileSource(
       checkpoint::SafetensorsReader reader, std::vector<TensorSpec> tensors, uint64_t seed)
-      : reader_(std::move(reader)), tensors_(std::move(tensors)), seed_(seed) {}
+      : reader_(std::move(reader)),
+        tensors_(std::move(tensors)),
+        seed_(seed),
+        header_(reader_.header()) {}
+
+  Status SetKeptApart(const std::string& kept_path);
+  Status CheckPair(const Pair& pair) const;
+  Result<bool> HaveSameValues(const Pair& pair) const;
 
   const checkpoint::SafetensorsReader reader_;
   const std::vector<TensorSpec> tensors_;
   const uint64_t seed_;
+  checkpoint::SafetensorsHeader header_;  // of the file, as far as it is for the servers
+  std::optional<checkpoint::SafetensorsReader> kept_;
+  std::vector<Pair> pairs_;
   checkpoint::TensorMatch match_;
 };
 
@@ -62,7 +84,8 @@ class ModelFileSource final : public ModelSource {
 /// since a disk may take seconds for that. Thread: the owner's.
 class ModelFileSink final : public ModelSink {
  public:
-  /// `frozen_path`: a safetensors file whose tensors are put behind the model's; empty: none.
+  /// `frozen_path`: a safetensors file with what is in the model besides, and with other names of
+  /// its tensors; empty: nothing is.
   /// `more`: metadata beside those of Begin, asked then; may be empty.
   ModelFileSink(
       std::string path,
@@ -87,8 +110,7 @@ class ModelFileSink final : public ModelSink {
   const std::vector<TensorSpec> tensors_;
   const std::string frozen_path_;
   const std::function<std::map<std::string, std::string>()> more_;
-  std::optional<checkpoint::SafetensorsReader> frozen_;
-  std::unique_ptr<checkpoint::SafetensorsWriter> writer_;  // the thread's while it finishes
+  std::unique_ptr<checkpoint::ModelWriter> writer_;  // the thread's while it finishes
   std::future<Status> finishing_;
   std::optional<Status> outcome_;
 };

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <span>
 
 #include "checkpoint/model/safetensors.h"
 #include "tests/base/temporary_folder.h"
@@ -33,10 +34,7 @@ class DescriptionTest : public testing::Test {
     description_.optimizer_json = R"({"kind": "sgd"})";
   }
 
-  Status Write() {
-    const float* const values[] = {b_, a_, scale_};
-    return WriteDescription(path_, description_, values);
-  }
+  Status Write() { return WriteDescription(path_, description_, {.tensors = {b_, a_, scale_}}); }
 
   TemporaryFolder folder_;
   const std::string path_ = folder_ / "described.safetensors";
@@ -66,9 +64,9 @@ TEST_F(DescriptionTest, WhatNobodyTrainsIsInAFileBesideIt) {
   ASSERT_TRUE(Write().ok());
   EXPECT_TRUE(ReadDescription(path_)->frozen.empty());
   description_.frozen = {Tensor("base", {2, 2})};
-  const float* const values[] = {b_, a_, scale_};
   const float* const frozen_values[] = {b_};
-  ASSERT_TRUE(WriteDescription(path_, description_, values, frozen_values).ok());
+  const DescribedValues values = {.tensors = {b_, a_, scale_}, .frozen = {b_}};
+  ASSERT_TRUE(WriteDescription(path_, description_, values).ok());
   const Result<Description> read = ReadDescription(path_);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->frozen, description_.frozen);
@@ -79,6 +77,34 @@ TEST_F(DescriptionTest, WhatNobodyTrainsIsInAFileBesideIt) {
   float base[4];
   ASSERT_TRUE(file->Read(*file->header().Find("base"), 0, base).ok());
   EXPECT_THAT(base, testing::ElementsAre(1, 2, 3, 4));
+}
+
+TEST_F(DescriptionTest, WhatIsForTheModelFileAloneIsInThatFileAsItIs) {
+  using checkpoint::ElementType;
+  const float infinite[2] = {0, -std::numeric_limits<float>::infinity()};
+  const int64_t count = 7;
+  description_.frozen = {Tensor("base", {2, 2})};
+  description_.kept = {
+      {"mask", ElementType::kF32, {2}},
+      {"steps", ElementType::kI64, {}, true},
+      {"none", ElementType::kBool, {0, 3}}};
+  description_.aliases = {{"head", "b"}};
+  const DescribedValues values = {
+      .tensors = {b_, a_, scale_}, .frozen = {b_}, .kept = {infinite, &count, infinite}};
+  ASSERT_TRUE(WriteDescription(path_, description_, values).ok());
+  const Result<Description> read = ReadDescription(path_);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_THAT(read->kept, testing::UnorderedElementsAreArray(description_.kept));
+  EXPECT_EQ(read->frozen, description_.frozen);
+  EXPECT_EQ(read->aliases, description_.aliases);
+  EXPECT_EQ(read->frozen_crc, FrozenSum(description_.frozen, values.frozen))
+      << "workers may differ in the rest";
+  const auto file = checkpoint::SafetensorsReader::Open(folder_ / "described.frozen.safetensors");
+  ASSERT_TRUE(file.ok()) << file.status();
+  float mask[2];
+  const auto bytes = std::as_writable_bytes(std::span(mask));
+  ASSERT_TRUE(file->ReadBytes(*file->header().Find("mask"), 0, bytes).ok());
+  EXPECT_EQ(mask[1], infinite[1]);
 }
 
 TEST(FrozenSumTest, DiffersWhereNamesShapesOrValuesDoAndNotByTheOrder) {

@@ -54,7 +54,36 @@ TEST_F(SpotpsTest, AProgramOfAnotherVersionIsRefused) {
   EXPECT_EQ(spotps_open(SPOTPS_ABI + 1, &worker_), SPOTPS_ERROR);
   EXPECT_EQ(worker_, nullptr);
   EXPECT_THAT(
-      spotps_error(nullptr), HasSubstr("was made for version 3 of libspotps, and this one is 2"));
+      spotps_error(nullptr),
+      HasSubstr("was made for version 4 of libspotps, and this one takes 2 to"));
+  EXPECT_EQ(spotps_open(SPOTPS_ABI_LEAST - 1, &worker_), SPOTPS_ERROR);
+  EXPECT_EQ(spotps_open(SPOTPS_ABI_LEAST, &worker_), SPOTPS_NO_JOB) << "nothing of it has changed";
+}
+
+TEST_F(SpotpsTest, ATensorMayHaveSeveralNamesWhateverBecomesOfIt) {
+  Open();
+  const int64_t size = 2;
+  const uint8_t mask[2] = {1, 0};
+  ASSERT_EQ(Declare("a", 4), SPOTPS_OK);
+  ASSERT_EQ(spotps_frozen(worker_, "base", &size, 1, values_), SPOTPS_OK);
+  ASSERT_EQ(spotps_kept(worker_, "mask", SPOTPS_BOOL, &size, 1, 0, mask), SPOTPS_OK);
+  ASSERT_EQ(spotps_alias(worker_, "a2", "a"), SPOTPS_OK) << spotps_error(worker_);
+  ASSERT_EQ(spotps_alias(worker_, "base2", "base"), SPOTPS_OK) << spotps_error(worker_);
+  ASSERT_EQ(spotps_alias(worker_, "mask2", "mask"), SPOTPS_OK) << spotps_error(worker_);
+  for (const char* const name : {"a", "base", "mask", "a2", "base2"}) {
+    EXPECT_EQ(spotps_alias(worker_, name, "a"), SPOTPS_ERROR) << name;
+    EXPECT_THAT(spotps_error(worker_), HasSubstr("it is declared twice"));
+  }
+  EXPECT_EQ(spotps_alias(worker_, "b", "nobody"), SPOTPS_ERROR);
+  EXPECT_THAT(spotps_error(worker_), HasSubstr("tensor b: nobody isn't declared"));
+  EXPECT_EQ(spotps_kept(worker_, "b", 13, &size, 1, 0, mask), SPOTPS_ERROR);
+  EXPECT_THAT(spotps_error(worker_), HasSubstr("tensor b: unknown type"));
+  EXPECT_EQ(spotps_next(worker_, 0, &task_), SPOTPS_DESCRIBED) << spotps_error(worker_);
+  const Result<Description> described = ReadDescription(path_);
+  ASSERT_TRUE(described.ok()) << described.status();
+  EXPECT_THAT(described->aliases, ElementsAre(testing::Pair("a2", "a")));
+  EXPECT_EQ(described->frozen.size(), 1U);
+  EXPECT_EQ(described->kept.size(), 3U);
 }
 
 TEST_F(SpotpsTest, AnEnvironmentThatIsNoneIsRefusedBeforeAnythingConnects) {
