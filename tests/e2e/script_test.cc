@@ -1,4 +1,4 @@
-// Programs of others as workers: in C, in Python without PyTorch, and in PyTorch where it is there.
+// Programs of others as workers: in C, and in Python without PyTorch. torch_test.cc has PyTorch.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,14 +6,15 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "tests/e2e/support/elsewhere.h"
+#include "tests/e2e/support/script_fixture.h"
+#include "tests/e2e/support/socket.h"
 #include "tests/e2e/support/train_run.h"
 
 namespace ps::e2e {
@@ -23,59 +24,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// No data of ours are needed.
-class ScriptTest : public E2eTest {
- protected:
-  void SetUp() override {
-    // Slow enough for gradients that are a few steps old.
-    job_.Drop("model").Drop("data").Set("optimizer", R"({"kind": "sgd", "lr": 0.1})");
-    job_.Set("train", R"({"epochs": 4, "minibatch": 20})").Set("workers", R"([{"count": 2}])");
-    ::setenv("PYTHONPATH", PS_PYTHON_DIR, 1);
-    ::setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
-  }
-
-  ~ScriptTest() override {
-    ::unsetenv("PYTHONPATH");
-    ::unsetenv("PYTHONDONTWRITEBYTECODE");
-  }
-
-  /// `words`: as JSON, behind the program.
-  void SetProgram(const std::string& program, const std::string& words = "") {
-    job_.Set("worker", R"({"program": [)" + program + words + "]}");
-  }
-
-  void SetC(const std::string& words = "") {
-    SetProgram('"' + std::string(PS_LINEAR) + '"', words);
-  }
-
-  void SetPython(const std::string& words = "") {
-    SetProgram(R"("/usr/bin/python3", ")" PS_E2E_SOURCE_DIR R"(/programs/linear.py")", words);
-  }
-
-  /// The last `count` floats of the run's model: data lie at the end of the file.
-  static std::vector<float> ModelOf(const TrainRun& run, size_t count) {
-    return LastValuesOf(run.Root() + "/model.safetensors", count);
-  }
-
-  static std::vector<float> LastValuesOf(const std::string& path, size_t count) {
-    const std::string file = ReadText(path);
-    std::vector<float> values(count);
-    EXPECT_GE(file.size(), count * sizeof(float));
-    std::memcpy(
-        values.data(), file.data() + file.size() - count * sizeof(float), count * sizeof(float));
-    return values;
-  }
-
-  static void ExpectLearned(const TrainRun& run) {
-    const std::vector<float> model = ModelOf(run, 3);
-    EXPECT_NEAR(model[0], 3, 0.05);
-    EXPECT_NEAR(model[1], -2, 0.05);
-    EXPECT_NEAR(model[2], 0.5, 0.05);
-  }
-};
-
 TEST_F(ScriptTest, AProgramInCLearnsALineInEveryMode) {
-  for (const std::string mode : {"async", "bsp"}) {
+  for (const std::string mode : {"async", "ssp", "bsp"}) {
     TemporaryFolder folder;
     SetC();
     Job job = job_.CopyIn(folder.path());
@@ -199,6 +149,41 @@ TEST_F(ScriptTest, AProgramIsDrainedAndHandsOverWhatItHas) {
   EXPECT_THAT(Psctl({"status", run.Root()}).out, HasSubstr("figures      share right "));
   const Json summary = StopCleanly(&run);
   EXPECT_EQ(summary["steps_lost"].number(), 0);
+}
+
+TEST_F(ScriptTest, AnEncryptedRunOfAProgramIsScaledUpAndDown) {
+  SetPython(R"(, "0.01")");
+  job_.SetEndless()
+      .Set("run", R"({"directory": ")" + job_.runs() + R"(", "tls": "on"})")
+      .Set("servers", R"({"count": 1})")
+      .Set("workers", R"([{"count": 1}])");
+  TrainRun run(job_);
+  ASSERT_TRUE(run.WaitForSamples(200).has_value()) << run.psctl().Err();
+  const RawConnection raw(*run.Address());
+  proto::Hello hello;
+  hello.role = proto::Role::kWorker;
+  hello.token = run.Token();
+  raw.Send(hello);
+  const auto refusal = raw.Receive();
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_THAT(std::get<proto::Refusal>(*refusal).message, HasSubstr("encrypted"));
+
+  const struct {
+    const char* wish;
+    size_t workers;
+  } scalings[] = {{"workers=3", 3}, {"servers=2", 3}, {"workers=1", 1}, {"servers=1", 1}};
+
+  for (const auto& [wish, workers] : scalings) {
+    const Output scaled = Psctl({"scale", run.Root(), wish, "--wait"});
+    ASSERT_EQ(scaled.end, ProcessEnd{}) << wish << ": " << scaled.err;
+    const auto there = run.WaitFor(
+        [&](const proto::JobStatus& status) { return Alive(status).size() == workers; });
+    ASSERT_TRUE(there.has_value()) << wish;
+    ASSERT_TRUE(run.WaitForSamples(there->samples_counted + 200)) << wish;
+  }
+  ASSERT_TRUE(run.WaitForSamples(16000)) << "four epochs";
+  StopCleanly(&run);
+  ExpectLearned(run);
 }
 
 TEST_F(ScriptTest, WhatAProgramRaisesIsShownBeforeAnythingStarts) {
@@ -387,136 +372,6 @@ TEST_F(ScriptElsewhereTest, AProgramInAJobOfSlurmIsReplacedByAnotherJob) {
   Shell(
       folder_, "squeue --noheader --format='%i %j' | awk '/-worker0-/ {print $1}' | xargs scancel");
   ExpectReplacedAndStop(&run, worker.pid);
-}
-
-/// To import PyTorch takes seconds, and minutes on a machine that does much else.
-constexpr Duration kTorchPatience = std::chrono::minutes(8);
-
-class TorchTest : public ScriptTest {
- protected:
-  void SetUp() override {
-    ScriptTest::SetUp();
-    const char* const told = std::getenv("SPOTPS_TORCH_PYTHON");
-    python_ = told == nullptr ? "/usr/bin/python3" : told;
-    const Output found = RunToEnd(
-        {.program = "/usr/bin/env",
-         .arguments = {"-u", "LD_PRELOAD", python_, "-c", "import torch"},
-         .output_stem = folder_ / "torch"},
-        kTorchPatience);
-    job_.Set("fleet", R"({"max_detect_s": 5, "join_timeout_s": 400})");
-    if (found.end.code != 0) {
-      GTEST_SKIP() << python_ << " has no PyTorch: pip install torch, and name that python3 in "
-                   << "SPOTPS_TORCH_PYTHON";
-    }
-  }
-
-  void SetTorch(const std::string& words) {
-    SetProgram(
-        '"' + python_ + R"(", ")" PS_E2E_SOURCE_DIR R"(/programs/small_net.py")", ", " + words);
-  }
-
-  std::string python_;
-};
-
-TEST_F(TorchTest, OneWorkerInBspWithSgdHasTheBitsOfPlainPyTorch) {
-  // The script leaves its parameters after each step, once as a worker and once by itself.
-  job_.Drop("optimizer")
-      .Set("train", R"({"epochs": 1, "minibatch": 16, "mode": "bsp"})")
-      .Set("servers", R"({"count": 1})")
-      .Set("workers", R"([{"count": 1}])");
-  for (const std::string how : {"", R"(, "--early")"}) {
-    SetTorch('"' + (folder_ / "worker.pt") + '"' + how);
-    TrainRun run(job_);
-    ASSERT_EQ(run.WaitForEnd(kTorchPatience), ProcessEnd{}) << run.psctl().Err();
-    run.ExpectExactLedger();
-    const Output compared = RunToEnd(
-        {.program = python_,
-         .arguments =
-             {PS_E2E_SOURCE_DIR "/programs/small_net.py",
-              "--compare",
-              folder_ / "worker.pt",
-              run.Root() + "/model.safetensors"},
-         .directory = folder_.path(),
-         .output_stem = folder_ / "compare"},
-        kTorchPatience);
-    EXPECT_EQ(compared.end, ProcessEnd{}) << how << compared.out << compared.err;
-  }
-}
-
-/// 9 samples are left of each epoch, for four batches that the script counts.
-TEST_F(TorchTest, FourBatchesAreOneStepWhateverIsLeftOfAnEpoch) {
-  job_.Drop("optimizer")
-      .Set("train", R"({"epochs": 6, "minibatch": 16})")
-      .Set("data", R"({"train_samples": 633})")
-      .Set("workers", R"([{"count": 1}])");
-  SetTorch('"' + (folder_ / "parts.pt") + R"(", "--parts")");
-  TrainRun run(job_);
-  ASSERT_EQ(run.WaitForEnd(kTorchPatience), ProcessEnd{}) << run.psctl().Err();
-  run.ExpectExactLedger();
-  const Json summary = run.Summary();
-  EXPECT_EQ(summary["samples_counted"].number(), 6 * 633);
-  EXPECT_EQ(summary["steps_counted"].number(), 6 * 40);
-  EXPECT_GT(summary["test_accuracy"].number(), 0.7);
-}
-
-TEST_F(TorchTest, WorkersWithLocalStepsAreKilledAndEverySampleCountsOnce) {
-  job_.Set("train", R"({"epochs": 8, "minibatch": 16, "local_steps": 4})");
-  job_.Drop("optimizer").Set("workers", R"([{"count": 2, "step_ms": 10}])");
-  SetTorch('"' + (folder_ / "local.pt") + '"');
-  TrainRun run(job_, {.is_replacing = true});
-  const auto training = run.WaitFor(
-      [](const proto::JobStatus& status) { return status.samples_counted >= 640; }, kTorchPatience);
-  ASSERT_TRUE(training.has_value()) << run.psctl().Err();
-  ASSERT_FALSE(Alive(*training).empty());
-  ::kill(static_cast<pid_t>(Alive(*training)[0].pid), SIGKILL);
-  ASSERT_EQ(run.WaitForEnd(kTorchPatience), ProcessEnd{}) << run.psctl().Err();
-  run.ExpectExactLedger();
-  EXPECT_GT(run.Summary()["test_accuracy"].number(), 0.8);
-}
-
-/// Each of configs/pytorch, with little data. fine_tune.py needs a package besides PyTorch.
-TEST_F(TorchTest, TheExamplesTrain) {
-  const Output package = RunToEnd(
-      {.program = "/usr/bin/env",
-       .arguments = {python_, "-c", "import importlib.util as i; assert i.find_spec('torchcrepe')"},
-       .output_stem = folder_ / "package"},
-      kTorchPatience);
-
-  const struct {
-    std::string script;
-    std::string words;
-    bool is_there;
-  } examples[] = {
-      {"fashion_mnist", "", true},
-      {"small_gpt", R"(, "--width", "32", "--depth", "1")", true},
-      {"fine_tune", "", package.end.code == 0}};
-
-  for (const auto& [script, words, is_there] : examples) {
-    if (!is_there) {
-      continue;
-    }
-    const Output output = RunToEnd(
-        {.program = "psctl",
-         .arguments =
-             {"train",
-              "configs/pytorch/" + script + ".json",
-              "--json",
-              "--set",
-              R"(worker={"directory": "configs/pytorch", "program": [")" + python_ + R"(", ")" +
-                  script + R"(.py")" + words + "]}",
-              "data.train_samples=640",
-              "data.test_samples=64",
-              "fleet.join_timeout_s=400",
-              "run.directory=" + job_.runs()},
-         .directory = std::filesystem::current_path().string(),
-         .output_stem = folder_ / script},
-        kTorchPatience);
-    ASSERT_EQ(output.end, ProcessEnd{}) << script << ": " << output.err;
-    const auto summary = Json::Parse(output.out);
-    ASSERT_TRUE(summary.has_value()) << script << ": " << output.out;
-    EXPECT_EQ((*summary)["samples_counted"].number(), 640 * (*summary)["epochs"].number())
-        << script;
-  }
 }
 
 }  // namespace
