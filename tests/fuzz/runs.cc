@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "checkpoint/model/kept_tensors.h"
+#include "checkpoint/model/safetensors.h"
 #include "ps/base/check.h"
 #include "ps/base/text.h"
 #include "run/directory/event_log.h"
@@ -51,6 +53,10 @@ bool FuzzDescription(std::span<const uint8_t> input) {
   }
   const uint64_t data_bytes = input[0] + 256U * input[1];
   const MemoryFile file(SafetensorsFileOf(input.subspan(2), data_bytes));
+  if (const auto reader = checkpoint::SafetensorsReader::Open(file.path()); reader.ok()) {
+    const Result<checkpoint::KeptTensors> kept = checkpoint::ParseKept(reader->header());
+    PS_CHECK(kept.ok() || kept.status().code() == StatusCode::kCorruption) << kept.status();
+  }
   const Result<worker::Description> description = worker::ReadDescription(file.path());
   if (!description.ok()) {
     const std::string_view message = description.status().message();

@@ -5,8 +5,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "checkpoint/model/kept_tensors.h"
 #include "checkpoint/model/safetensors.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/shard_store.h"
@@ -165,6 +169,44 @@ TEST_F(CheckpointCommandTest, AModelHasWhatNobodyTrainsBehindWhatTheCheckpointHa
   EXPECT_THAT(
       run::ExportNewestModel(path_, {.path = file, .frozen_path = frozen_path}).status().message(),
       HasSubstr(frozen_path));
+}
+
+TEST_F(CheckpointCommandTest, AModelOfHalfTheBitsHasConstantsAsTheyAreAndAllNames) {
+  using checkpoint::ElementType;
+  const std::string file = root_ / "model.safetensors";
+  const auto plain = run::ExportNewestModel(path_, {.path = file});
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  const TensorSpec& first = plain->tensors.front();
+  const std::string kept_path = root_ / "described.frozen.safetensors";
+  const std::vector<float> base = {4.5F, 5.5F};
+  const std::vector<float> mask = {-std::numeric_limits<float>::infinity()};
+  auto writer = checkpoint::SafetensorsWriter::Create(
+      kept_path,
+      {checkpoint::StoredTensor{"base", ElementType::kF32, {2}, 2},
+       checkpoint::StoredTensor{"mask", ElementType::kF32, {1}, 1}},
+      {checkpoint::PrintKept(
+          {.as_is = {"mask"}, .counters = {}, .aliases = {{"again", first.name}}})});
+  ASSERT_TRUE(writer.ok() && writer->Write(0, 0, base).ok());
+  ASSERT_TRUE(writer->WriteBytes(1, 0, std::as_bytes(std::span(mask))).ok());
+  ASSERT_TRUE(writer->Finish().ok());
+  const auto half =
+      run::ExportNewestModel(path_, {.path = file, .is_half = true, .frozen_path = kept_path});
+  ASSERT_TRUE(half.ok()) << half.status();
+  const auto model = checkpoint::SafetensorsReader::Open(file);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto& header = model->header();
+  ASSERT_EQ(header.tensors.size(), plain->tensors.size() + 3);
+  EXPECT_EQ(header.Find("base")->type, ElementType::kF16);
+  EXPECT_EQ(header.Find("mask")->type, ElementType::kF32);
+  std::vector<float> read(1);
+  ASSERT_TRUE(
+      model->ReadBytes(*header.Find("mask"), 0, std::as_writable_bytes(std::span(read))).ok());
+  EXPECT_EQ(read, mask);
+  std::vector<float> values(static_cast<size_t>(first.element_count()));
+  std::vector<float> again(values.size());
+  ASSERT_TRUE(model->Read(*header.Find(first.name), 0, values).ok());
+  ASSERT_TRUE(model->Read(*header.Find("again"), 0, again).ok());
+  EXPECT_EQ(values, again);
 }
 
 TEST_F(CheckpointCommandTest, TheNewestModelThatCanBeReadIsExported) {
