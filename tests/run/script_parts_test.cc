@@ -40,8 +40,8 @@ class ScriptPartsTest : public testing::Test {
 
   Result<ScriptParts> Ask() {
     const float values[] = {1, 2};
-    const float* const all[] = {values};
-    const Status written = worker::WriteDescription(folder_ / "prepared", own_, all);
+    const Status written =
+        worker::WriteDescription(folder_ / "prepared", own_, {.tensors = {values}});
     EXPECT_TRUE(written.ok()) << written;
     return ScriptParts::Ask(job_);
   }
@@ -150,9 +150,8 @@ TEST_F(ScriptPartsTest, WhereNobodyNamesAnOptimizerThatTheServersHaveTheJobIsRef
 /// What counts is what the job file has, not whether it is the default.
 TEST_F(ScriptPartsTest, AJobNamesItsOptimizerByAnyFieldOfTheRule) {
   const float values[] = {1, 2};
-  const float* const all[] = {values};
   own_.optimizer_json = "";
-  ASSERT_TRUE(worker::WriteDescription(folder_ / "prepared", own_, all).ok());
+  ASSERT_TRUE(worker::WriteDescription(folder_ / "prepared", own_, {.tensors = {values}}).ok());
   const std::string path = folder_ / "job.json";
   const auto load = [&](const std::string& optimizer,
                         const std::vector<proto::ConfigOverride>& overrides) {
