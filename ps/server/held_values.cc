@@ -45,7 +45,8 @@ HeldValues::Form HeldValues::FormOf(
     bool is_listed,
     const codec::Encoding& wanted) const {
   const Copy& copy = states_.at(incarnation).copies[chunk.first_part + part];
-  if (copy.must_be_exact) {
+  // An average that nobody moves comes once: no difference would mend what another form loses.
+  if (copy.must_be_exact || chunk.rule == UpdateRule::kAverage) {
     return {};
   }
   const codec::Encoding whole = proto::WholeEncodingOf(wanted);

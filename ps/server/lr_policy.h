@@ -35,6 +35,8 @@ class LrPolicy {
     return is_live ? static_cast<uint32_t>(std::max<size_t>(workers, 1)) : 0;
   }
 
+  bool is_every_live() const { return is_every_live_; }
+
   /// A step was made with `workers`: a ramp goes on from its factor.
   void OnStep(size_t workers) { factor_ = FleetFactor(workers); }
 

@@ -218,14 +218,13 @@ Status PushFrame::Decode(const proto::PushRequest& push) {
 /// nothing.
 void PushFrame::ReadNothing() {
   size_t longest = 0;
-  bool is_all_frozen = true;
   for (Part& part : parts_) {
     const Chunk& chunk = store_.chunks()[part.chunk];
     if (chunk.is_frozen) {
       longest = std::max(longest, part.values.size());
       continue;
     }
-    is_all_frozen = false;
+    part.is_of_store = true;
     const proto::ChunkParts::Range range = store_.RangeOf(chunk, part.part);
     part.values =
         rounds_.is_bsp()
@@ -241,7 +240,7 @@ void PushFrame::ReadNothing() {
       part.values = zeros_->floats().first(part.values.size());
     }
   }
-  owner_ = is_all_frozen ? zeros_ : nullptr;  // else whoever keeps values copies them
+  owner_ = zeros_;
 }
 
 Status PushFrame::CheckFits(const proto::PushRequest& push, const Member& member) {

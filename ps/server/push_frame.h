@@ -28,6 +28,7 @@ class PushFrame {
     size_t chunk = 0;  // its index
     uint32_t part = 0;
     std::span<const float> values;  // empty: it stays as it is, since the worker has not moved it
+    bool is_of_store = false;       // values are the store's own: who keeps them copies them
   };
 
   /// All outlive it.

@@ -181,7 +181,9 @@ void PushIntake::Stage(
   }
   staging_.Begin(id, push.round, push.samples, store_.part_count());
   staging_.Add(
-      id, store_.chunks()[part.chunk].first_part + part.part, StagedPart::Keep(part.values, owner));
+      id,
+      store_.chunks()[part.chunk].first_part + part.part,
+      StagedPart::Keep(part.values, part.is_of_store ? nullptr : owner));
 }
 
 /// async, ssp: a chunk is updated when all of it is here.

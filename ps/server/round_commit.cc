@@ -45,8 +45,15 @@ bool RoundCommit::Continue(uint64_t bytes_max, ChunkStore* store) {
       const std::span<const float> values = contribution.parts[chunk.first_part + part_].values;
       gradients_.push_back({values.data() + begin_, static_cast<float>(contribution.samples)});
     }
-    const std::span<const float> mean = store->MeanOf(gradients_, count);
-    if (is_measuring_) {
+    // Their mean may be another value, by rounding.
+    const bool is_as_it_is = std::ranges::all_of(gradients_, [&](const auto& gradient) {
+      return store->IsObserved(chunk_, part_, begin_, gradient.x, count);
+    });
+    const std::span<const float> mean =
+        is_as_it_is ? std::span<const float>() : store->MeanOf(gradients_, count);
+    if (is_as_it_is) {
+      // Nothing has moved it.
+    } else if (is_measuring_) {
       store->Measure(chunk_, part_, begin_, mean, &alignment_);
     } else {
       is_finite_ = store->Apply(chunk_, part_, begin_, mean, rate_) && is_finite_;

@@ -233,12 +233,17 @@ class ObservationTest : public ::testing::Test {
 
   /// A step of round `round`, in which kThird is observed to be `observed`; nothing: as it was.
   static void PushRound(
-      ShardRig* rig, uint64_t incarnation, uint64_t round, std::optional<float> observed) {
+      ShardRig* rig,
+      uint64_t incarnation,
+      uint64_t round,
+      std::optional<float> observed,
+      uint32_t samples = 1) {
     proto::PushRequest third = rig->Frame(incarnation, round, {kThird}, observed.value_or(7));
     for (proto::PushRequest push :
          {rig->Frame(incarnation, round, {kFirst, kSecond}, 0.5F),
           observed ? third : Encoded(third, kNothing)}) {
       push.round = round;
+      push.samples = samples;
       rig->Push(push);
     }
     EXPECT_EQ(rig->OnlyPushReply().outcome, PushOutcome::kStaged);
@@ -309,6 +314,22 @@ TEST_F(ObservationTest, InARoundItCountsAsAnObservationOfWhatItIs) {
   Commit(rig.get(), 2);
   EXPECT_THAT(ThirdOf(*rig), Each(2.0F));
   EXPECT_THAT(rig->Versions(), ElementsAre(2, 2, 1));
+}
+
+/// The mean of the same values by weights that are no powers of two is another one, by rounding.
+TEST_F(ObservationTest, ARoundInWhichNobodyHasMovedItLeavesItToTheBit) {
+  const auto rig = Rig(proto::Mode::kBsp);
+  PushRound(rig.get(), 1, 1, 0.37F);
+  PushRound(rig.get(), 2, 1, 0.37F);
+  Commit(rig.get(), 1);
+  EXPECT_THAT(ThirdOf(*rig), Each(0.37F));
+  for (uint64_t round = 2; round < 5; ++round) {
+    PushRound(rig.get(), 1, round, std::nullopt, 32);
+    PushRound(rig.get(), 2, round, std::nullopt, 17);
+    Commit(rig.get(), round);
+  }
+  EXPECT_THAT(ThirdOf(*rig), Each(0.37F));
+  EXPECT_THAT(rig->Versions(), ElementsAre(4, 4, 1));
 }
 
 /// The bytes of an answer, as they were sent.

@@ -203,6 +203,32 @@ TEST(LrPolicyTest, AWorkerThatIsLostChangesWhenADelayedMomentumMoves) {
   value_is(0.125F);  // each update moves it
 }
 
+/// Two of three pushes are gathered when two workers are lost: they are a third each of what moves
+/// the momentum, not the whole of it.
+TEST(LrPolicyTest, WhatIsGatheredForADelayedMomentumIsDividedByThoseItWasGatheredOf) {
+  ShardRig rig;
+  proto::JobConfig config;
+  config.workers = {{.count = 3}};
+  config.optimizer.kind = proto::OptimizerKind::kDelayedNesterov;
+  rig.settings.lr_policy = LrPolicy(config);
+  rig.settings.optimizer.kind = proto::OptimizerKind::kDelayedNesterov;
+  rig.settings.optimizer.momentum = 0.5F;
+  rig.settings.optimizer.every = 3;
+  rig.setup.membership = rig.MembersUpTo(3);
+  rig.SetUp();
+  rig.Push(rig.WholeStep(1, 1, 0.5F));
+  rig.Push(rig.WholeStep(1, 2, 0.5F));
+  rig.Deliver(kCoordinator, rig.MembersUpTo(1));
+  const auto value_is = [&rig](float value) {
+    EXPECT_THAT(rig.Values(), testing::Each(testing::FloatNear(value, 1e-6F)));
+  };
+  value_is(4 / 6.0F);
+  rig.Push(rig.WholeStep(1, 3, 0));
+  value_is(3 / 6.0F);  // half of the momentum, a third
+  rig.Push(rig.WholeStep(1, 4, 0));
+  value_is(2.5F / 6);  // it moves with each update now
+}
+
 TEST(LrPolicyTest, AStalePushIsDividedByTheStepsThatItMissed) {
   const LrPolicy policy = PolicyOf(proto::LrPolicy::kStaleness);
   EXPECT_EQ(policy.FactorOf(kAsync, 4, 0), 1);

@@ -33,6 +33,7 @@ Result<ChunkStore> ChunkStore::Make(
   store.rule_ = settings.optimizer;
   store.momentum_ = settings.optimizer.momentum;
   store.every_ = settings.optimizer.every;
+  store.is_every_live_ = settings.lr_policy.is_every_live();
   store.slot_count_ = kernels::OptimizerSlotCount(store.rule_);
   store.weight_decay_ = settings.optimizer.weight_decay;
   store.tensors_ = setup.tensors;
@@ -167,8 +168,7 @@ bool ChunkStore::Apply(
     return buffer.size() == 0 ? nullptr : buffer.floats().data() + first;
   };
   const auto count = static_cast<int64_t>(gradient.size());
-  if (chunk.rule == UpdateRule::kAverage &&
-      std::memcmp(gradient.data(), at(chunk.value), gradient.size_bytes()) == 0) {
+  if (IsObserved(index, part, begin, gradient.data(), gradient.size())) {
     return true;
   }
   if (before_update_) {
@@ -180,7 +180,7 @@ bool ChunkStore::Apply(
     return kernels::MoveTowards(gradient.data(), weight, at(chunk.value), count);
   }
   return kernels::ApplyUpdate(
-      rule_,
+      RuleOf(&chunk),
       {rate.lr * chunk.lr_factor, chunk.weight_decay, chunk.version + 1, rate.turn},
       {gradient.data(), at(chunk.value), {at(chunk.slots[0]), at(chunk.slots[1])}, count});
 }
@@ -205,11 +205,33 @@ bool ChunkStore::ApplyParts(
   return is_finite;
 }
 
+bool ChunkStore::IsObserved(
+    size_t index, uint32_t part, uint64_t begin, const float* values, uint64_t count) const {
+  const Chunk& chunk = chunks_[index];
+  const float* const own = chunk.value.floats().data() + RangeOf(chunk, part).element_begin + begin;
+  return chunk.rule == UpdateRule::kAverage && std::memcmp(values, own, count * sizeof(float)) == 0;
+}
+
+const kernels::OptimizerRule& ChunkStore::RuleOf(Chunk* chunk) {
+  if (!is_every_live_) {
+    return rule_;
+  }
+  if (chunk->every == 0) {
+    chunk->every = std::max(rule_.every, 1U);
+  }
+  chunk_rule_ = rule_;
+  chunk_rule_.every = chunk->every;
+  return chunk_rule_;
+}
+
 void ChunkStore::FinishUpdate(size_t index) {
   Chunk& chunk = chunks_[index];
   const bool has_moved = std::exchange(chunk.has_moved, false);
   const bool stays = chunk.is_frozen || (chunk.rule == UpdateRule::kAverage && !has_moved);
   chunk.version += stays ? 0 : 1;
+  if (chunk.every != 0 && chunk.version % chunk.every == 0) {
+    chunk.every = 0;  // its momentum has moved, with all that was gathered for it
+  }
 }
 
 void ChunkStore::Measure(
@@ -240,6 +262,11 @@ Status ChunkStore::Restore(size_t index, checkpoint::ChunkData data) {
   chunk.value = std::move(data.value);
   chunk.slots = std::move(data.slots);
   chunk.version = data.version;
+  chunk.every = 0;
+  if (is_every_live_ && chunk.rule == UpdateRule::kOptimizer) {
+    // What was gathered for the momentum: of how many workers is not known.
+    std::ranges::fill(chunk.slots[1].floats(), 0.0F);
+  }
   return Status::Ok();
 }
 

@@ -37,6 +37,7 @@ struct Chunk {
 
   bool is_leaving = false;  // on its way to another shard: it stays as it is
   bool has_moved = false;   // kAverage: by the update that is being made
+  uint32_t every = 0;       // SetEvery's since the momentum has moved; 0: no update was made since
   Buffer value;             // [element_count] f32
   std::array<Buffer, kernels::kOptimizerSlotsMax> slots;  // the same, those that the rule needs
   Version version = 0;
@@ -162,6 +163,10 @@ class ChunkStore {
   /// the next call. Requires: at least one.
   std::span<const float> MeanOf(std::span<const kernels::WeightedPart> gradients, uint64_t count);
 
+  /// Whether these are a chunk's values as they are, which an observer has: of rule average alone.
+  bool IsObserved(
+      size_t index, uint32_t part, uint64_t begin, const float* values, uint64_t count) const;
+
   /// Its version grows unless it is as it was: frozen, or an average that nothing has moved, such
   /// as a constant of a program's model.
   void FinishUpdate(size_t index);
@@ -169,7 +174,8 @@ class ChunkStore {
   /// The momentum of updates from now on, as a factor of the config's. Requires: above 0.
   void SetMomentumFactor(float factor) { rule_.momentum = momentum_ * factor; }
 
-  /// Updates from one use of a delayed momentum to the next, from now on; 0: as in the config.
+  /// Updates from one use of a delayed momentum to the next; 0: as in the config. Each chunk takes
+  /// it when its momentum has moved, so that what was gathered for that is divided by its number.
   void SetEvery(uint32_t every) { rule_.every = every == 0 ? every_ : every; }
 
   /// Called before each piece of an update, with the index of its chunk. May be null.
@@ -187,6 +193,8 @@ class ChunkStore {
   /// A chunk as the model describes it, without buffers.
   Chunk Describe(const proto::ChunkAssignment& chunk) const;
   void Renumber();
+  /// The rule of an update that is being made. Valid until the next call.
+  const kernels::OptimizerRule& RuleOf(Chunk* chunk);
 
   proto::ChunkParts parts_;
   std::vector<TensorSpec> tensors_;                 // of the model
@@ -198,6 +206,8 @@ class ChunkStore {
   kernels::OptimizerRule rule_;
   float momentum_ = 0;  // of the config
   uint32_t every_ = 0;  // of the config
+  bool is_every_live_ = false;
+  kernels::OptimizerRule chunk_rule_;
   std::vector<Chunk> chunks_;
   uint64_t placement_ = 0;
   uint64_t parameter_bytes_ = 0;
