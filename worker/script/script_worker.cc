@@ -78,7 +78,10 @@ std::span<float> ScriptWorker::Gradient(size_t tensor) {
 }
 
 void ScriptWorker::Encode(uint32_t tensor) {
-  if (!in_hand_->is_ready[tensor] && encoder_) {
+  if (in_hand_->is_ready[tensor]) {
+    return;  // the loop's thread reads it
+  }
+  if (encoder_) {
     if (handed_over_ == in_hand_->task.step) {
       encoder_->HandOver(tensor, in_hand_->gradient.get());
     } else {
