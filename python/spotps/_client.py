@@ -110,15 +110,24 @@ class Client:
         address: int,
         *,
         is_counter: bool = False,
+        is_compared: bool = False,
     ) -> None:
-        """A tensor for the run's model file alone, dense, as it is: nothing of it travels, and each
-        worker may have its own. `element`: its type as safetensors calls it, "I64". `address`: of
-        its values, until the first next. `is_counter`: model.from may have other values."""
+        """A tensor for the run's model file alone, dense, as it is: nothing of it travels.
+        `element`: its type as safetensors calls it, "I64". `address`: of its values, until the
+        first next. `is_counter`: model.from may have other values. `is_compared`: a worker with
+        other values is refused; else each may have its own."""
         dims = (ctypes.c_int64 * len(shape))(*shape)
         number = lib.TYPES.index(element)
         self._check(
             self._lib.kept(
-                self._handle, name.encode(), number, dims, len(shape), int(is_counter), address
+                self._handle,
+                name.encode(),
+                number,
+                dims,
+                len(shape),
+                int(is_counter),
+                int(is_compared),
+                address,
             )
         )
 

@@ -28,7 +28,12 @@ class Exchange:
             shape = list(item.tensor.shape)
             if item.kept_as is not None:
                 self._client.declare_kept(
-                    item.name, item.kept_as, shape, values.data_ptr(), is_counter=item.is_counter
+                    item.name,
+                    item.kept_as,
+                    shape,
+                    values.data_ptr(),
+                    is_counter=item.is_counter,
+                    is_compared=item.is_compared,
                 )
             elif item.is_frozen:
                 self._client.declare_frozen(item.name, shape, values.data_ptr())

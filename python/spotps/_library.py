@@ -80,6 +80,7 @@ _FUNCTIONS = {
             ctypes.POINTER(ctypes.c_int64),
             ctypes.c_int32,
             ctypes.c_int32,
+            ctypes.c_int32,
             ctypes.c_void_p,
         ],
     ),

@@ -44,6 +44,7 @@ class ModelTensor:
         self.aliases: List[str] = []  # more of its names in a state_dict
         self.kept_as: Optional[str] = None  # its element's type, where it is for the file alone
         self.is_counter = False
+        self.is_compared = False  # kept, and the same on all workers
 
     def is_constant(self) -> bool:
         """Nobody would see it if it changed."""
@@ -52,10 +53,13 @@ class ModelTensor:
 
 
 def _keep(item: ModelTensor) -> None:
-    """Each worker has its own, and the model file what it is when the job begins."""
+    """The model file has what it is when the job begins. Each worker has its own, unless it is a
+    parameter."""
     item.is_frozen = True
     item.kept_as = _ELEMENTS[item.tensor.dtype]
-    item.is_counter = not item.tensor.is_floating_point() and item.tensor.numel() == 1
+    item.is_compared = isinstance(item.tensor, torch.nn.Parameter)
+    is_one_number = not item.tensor.is_floating_point() and item.tensor.numel() == 1
+    item.is_counter = is_one_number and not item.is_compared
 
 
 def _plain(name: str) -> str:

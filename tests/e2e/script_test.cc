@@ -277,15 +277,18 @@ TEST_F(ScriptTest, AFrozenTensorIsInTheModelAndNeverTravels) {
   EXPECT_THAT(ModelOf(second, 2), testing::ElementsAre(4.5F, 5.5F));
 }
 
-TEST_F(ScriptTest, AWorkerOrAResumedRunWithOtherFrozenValuesIsRefused) {
-  SetPython(R"(, "0.01", "frozen")");
+class FrozenTest : public ScriptTest, public testing::WithParamInterface<const char*> {};
+
+TEST_P(FrozenTest, AWorkerOrAResumedRunWithOtherValuesIsRefused) {
+  const std::string words = std::string(R"(, "0.01", ")") + GetParam() + "\"";
+  SetPython(words);
   job_.SetEndless().Set("workers", R"([{"count": 1}])").Set("checkpoint", R"({"every_s": 0.5})");
   TrainRun run(job_);
   ASSERT_TRUE(run.WaitForSamples(100).has_value()) << run.psctl().Err();
   const std::string program =
       R"(["/usr/bin/python3", ")" PS_E2E_SOURCE_DIR R"(/programs/linear.py")";
-  const auto same = run.StartWorker({"--program", program + R"(, "0.01", "frozen"])"});
-  const auto odd = run.StartWorker({"--program", program + R"(, "0.01", "frozen", "other"])"});
+  const auto same = run.StartWorker({"--program", program + words + "]"});
+  const auto odd = run.StartWorker({"--program", program + words + R"(, "other"])"});
   const auto end = odd->Wait();
   ASSERT_TRUE(end.has_value());
   EXPECT_EQ(end->code, 1);
@@ -296,14 +299,13 @@ TEST_F(ScriptTest, AWorkerOrAResumedRunWithOtherFrozenValuesIsRefused) {
           .has_value());
   EXPECT_TRUE(same->IsRunning()) << "its values are the run's";
   StopCleanly(&run);
-  const Output resumed = Psctl(
-      {"resume",
-       run.Root(),
-       "--set",
-       "worker.program=" + program + R"(, "0.01", "frozen", "other"])"});
+  const Output resumed =
+      Psctl({"resume", run.Root(), "--set", "worker.program=" + program + words + R"(, "other"])"});
   EXPECT_EQ(resumed.end, ProcessEnd{2}) << resumed.err;
   EXPECT_THAT(resumed.err, HasSubstr("other values than before for what nobody trains"));
 }
+
+INSTANTIATE_TEST_SUITE_P(Types, FrozenTest, testing::Values("frozen", "int8"));
 
 /// What the job leaves to the program counts in a profile and in a plan, too.
 TEST_F(ScriptTest, AProgramIsProfiledPlannedAndRunByThePlan) {

@@ -82,7 +82,7 @@ class DescribeTest(unittest.TestCase):
             with self.assertRaisesRegex(spotps.Error, "tensor base: it is declared twice"):
                 client.declare("base", [1], array("f", [0]))
             mask = ctypes.create_string_buffer(b"\1\0", 2)
-            client.declare_kept("mask", "BOOL", [2], ctypes.addressof(mask))
+            client.declare_kept("mask", "BOOL", [2], ctypes.addressof(mask), is_compared=True)
             client.declare_alias("head", "weight")
             with self.assertRaisesRegex(spotps.Error, "tensor head: it is declared twice"):
                 client.declare_alias("head", "base")

@@ -7,6 +7,8 @@ import spotps
 import torch
 from spotps import _worker
 
+_BYTES = {"F64": 8, "F32": 4, "BF16": 2, "I64": 8, "I8": 1, "BOOL": 1}
+
 
 class MemoryJob:
     """Has the methods of spotps.Client. `pushed` has what each step has pushed, by name; `finished`
@@ -20,7 +22,7 @@ class MemoryJob:
         self.own_seat = seat
         self.sections = sections
         self.names, self.tensors, self.rates, self.frozen = [], [], [], []
-        self.kept, self.aliases = {}, {}
+        self.kept, self.compared, self.aliases = {}, {}, {}
         self.optimizer = None
         self.pushed, self.finished, self.evaluated, self.ordered = [], [], [], []
         self.has_left = False
@@ -37,8 +39,13 @@ class MemoryJob:
     def declare_frozen(self, name, shape, values):
         self.frozen.append(name)
 
-    def declare_kept(self, name, element, shape, address, *, is_counter=False):
+    def declare_kept(
+        self, name, element, shape, address, *, is_counter=False, is_compared=False
+    ):
         self.kept[name] = (element, list(shape), is_counter)
+        if is_compared:
+            size = torch.Size(shape).numel() * _BYTES[element]
+            self.compared[name] = ctypes.string_at(address, size)
 
     def declare_alias(self, name, of):
         self.aliases[name] = of

@@ -495,6 +495,7 @@ class BufferTest(unittest.TestCase):
         mask = torch.full((2, 2), float("-inf")).triu(1)
         job, _ = self.train(self.Masked(mask))
         self.assertEqual(job.kept, {"mask": ("F32", [2, 2], False)})
+        self.assertEqual(job.compared, {})
         job, _ = self.train(self.Masked(mask, persistent=False))
         self.assertEqual(job.kept, {})
 
@@ -811,6 +812,21 @@ class TrainedElsewhereTest(unittest.TestCase):
         for _ in worker.loader(TensorDataset(torch.randn(8, 2))):
             worker.log(loss=1)
         self.assertEqual(job.frozen, ["bias"])
+
+    def test_frozen_parameters_of_any_type_are_compared_between_workers_by_their_bytes(self):
+        model = nn.ModuleDict({"adapter": nn.Linear(2, 1), "norm": nn.BatchNorm1d(1)})
+        base = torch.tensor([1.5, -2], dtype=torch.bfloat16)
+        model.base = nn.Parameter(base, requires_grad=False)
+        model.scale = nn.Parameter(torch.tensor(3, dtype=torch.int8), requires_grad=False)
+        job = MemoryJob()
+        worker = worker_of(job, model, torch.optim.SGD(model["adapter"].parameters(), lr=0.1))
+        for x, in worker.loader(TensorDataset(torch.randn(4, 2))):
+            model["adapter"](x).mean().backward()
+            worker.log(loss=1)
+        self.assertEqual(job.kept["scale"], ("I8", [], False), "it is no counter")
+        self.assertEqual(
+            job.compared, {"base": bytes(base.view(torch.int8).numpy()), "scale": b"\3"}
+        )
 
     def test_a_frozen_embedding_may_scale_the_rows_that_it_reads(self):
         words = nn.Embedding(4, 2, max_norm=0.1)

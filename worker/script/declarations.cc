@@ -96,13 +96,18 @@ Status Declarations::AddKept(
     int32_t type,
     std::span<const int64_t> shape,
     bool is_counter,
+    bool is_compared,
     const void* its_values) {
   PS_ASSIGN(TensorSpec tensor, Read(name, shape, 0));
   if (type < 0 || static_cast<size_t>(type) >= checkpoint::kElementTypes) {
     return Odd(name, "unknown type; allowed: SPOTPS_F64 to SPOTPS_BOOL");
   }
   description.kept.push_back(
-      {std::move(tensor.name), static_cast<ElementType>(type), tensor.shape, is_counter});
+      {std::move(tensor.name),
+       static_cast<ElementType>(type),
+       tensor.shape,
+       is_counter,
+       is_compared});
   values.kept.push_back(its_values);
   return Status::Ok();
 }
@@ -117,6 +122,7 @@ Status Declarations::AddAlias(const std::string& name, const std::string& of) {
   } else if (const size_t k = PlaceOf(description.kept, of); k < description.kept.size()) {
     KeptTensor tensor = description.kept[k];
     tensor.name = name;
+    tensor.is_compared = false;  // its bytes are, by the other name
     description.kept.push_back(std::move(tensor));
     values.kept.push_back(values.kept[k]);
   } else {

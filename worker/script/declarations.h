@@ -29,6 +29,7 @@ class Declarations {
       int32_t type,
       std::span<const int64_t> shape,
       bool is_counter,
+      bool is_compared,
       const void* values);
   /// Another name of a tensor that is declared.
   Status AddAlias(const std::string& name, const std::string& of);

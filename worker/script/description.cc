@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <system_error>
@@ -99,7 +98,8 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
 }
 
 /// "fc.weight of shape [10, 64]".
-std::string TensorText(const TensorSpec& tensor) {
+template <typename Tensor>
+std::string TensorText(const Tensor& tensor) {
   return fmt::format("{} of shape {}", Printable(tensor.name), ShapeText(tensor.shape));
 }
 
@@ -139,8 +139,8 @@ Status WriteFrozen(
     }
   }
   std::map<std::string, std::string> metadata = {checkpoint::PrintKept(kept)};
-  if (!description.frozen.empty()) {
-    metadata[kFrozenKey] = std::to_string(FrozenSum(description.frozen, values.frozen));
+  if (const uint32_t sum = FrozenSum(description, values); sum != 0) {
+    metadata[kFrozenKey] = std::to_string(sum);
   }
   PS_ASSIGN(
       checkpoint::SafetensorsWriter writer,
@@ -182,18 +182,33 @@ uint64_t KeptTensor::byte_count() const {
   return count;
 }
 
-uint32_t FrozenSum(std::span<const TensorSpec> tensors, std::span<const float* const> values) {
-  std::vector<size_t> order(tensors.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::sort(order, {}, [&](size_t i) { return std::string_view(tensors[i].name); });
-  uint32_t crc = 0;
-  for (const size_t i : order) {
-    const std::string name = TensorText(tensors[i]);
-    crc = Crc32c(std::as_bytes(std::span(name)), crc);
-    const auto elements = static_cast<size_t>(tensors[i].element_count());
-    crc = Crc32c(std::as_bytes(std::span(values[i], elements)), crc);
+uint32_t FrozenSum(const Description& description, const DescribedValues& values) {
+  struct Part {
+    std::string text;  // that of an f32 tensor has no type: checkpoints have such sums
+    std::span<const std::byte> bytes;
+  };
+
+  std::map<std::string, Part> parts;
+  for (size_t i = 0; i < description.frozen.size(); ++i) {
+    const TensorSpec& tensor = description.frozen[i];
+    const auto elements = static_cast<size_t>(tensor.element_count());
+    parts[tensor.name] = {TensorText(tensor), std::as_bytes(std::span(values.frozen[i], elements))};
   }
-  return tensors.empty() ? 0 : std::max(crc, 1U);
+  for (size_t i = 0; i < description.kept.size(); ++i) {
+    const KeptTensor& tensor = description.kept[i];
+    if (tensor.is_compared) {
+      const auto* const bytes = static_cast<const std::byte*>(values.kept[i]);
+      parts[tensor.name] = {
+          fmt::format("{} in {}", TensorText(tensor), checkpoint::ElementTypeName(tensor.type)),
+          {bytes, tensor.byte_count()}};
+    }
+  }
+  uint32_t crc = 0;
+  for (const auto& [name, part] : parts) {
+    crc = Crc32c(std::as_bytes(std::span(part.text)), crc);
+    crc = Crc32c(part.bytes, crc);
+  }
+  return parts.empty() ? 0 : std::max(crc, 1U);
 }
 
 Result<checkpoint::SafetensorsWriter> CreateDescription(

@@ -18,6 +18,7 @@ struct KeptTensor {
   checkpoint::ElementType type = checkpoint::ElementType::kF32;
   std::vector<int64_t> shape;  // sizes may be 0
   bool is_counter = false;     // another model's may differ
+  bool is_compared = false;    // it is in FrozenSum; no file says so, but with the sum itself
 
   uint64_t byte_count() const;
 
@@ -28,9 +29,9 @@ struct KeptTensor {
 struct Description {
   std::vector<TensorSpec> tensors;  // in the order that chunk keys count
   std::vector<TensorSpec> frozen;   // nobody trains them and they never travel; in the model file
-  std::vector<KeptTensor> kept;     // the same of any type, and workers' may differ
+  std::vector<KeptTensor> kept;     // the same of any type; workers' may differ unless is_compared
   std::map<std::string, std::string> aliases;  // more names of `tensors`, in the model file
-  uint32_t frozen_crc = 0;     // FrozenSum of their values; 0: there are none, or not known
+  uint32_t frozen_crc = 0;     // FrozenSum; 0: nothing is compared, or it isn't known
   uint64_t train_samples = 0;  // 0: the program doesn't know
   uint64_t test_samples = 0;   // 0: it evaluates nothing
   uint32_t local_steps = 0;    // that it wants (train.local_steps); 0: what the job says
@@ -41,11 +42,6 @@ struct Description {
   /// Whether a model file has more than `tensors`: what is at FrozenPath.
   bool has_more() const { return !frozen.empty() || !kept.empty() || !aliases.empty(); }
 };
-
-/// The CRC-32C by which workers compare what they load and nobody trains: of names, shapes and
-/// values, in the order of the names. Never 0 unless there are no tensors. `values`: one pointer a
-/// tensor, to all its elements.
-uint32_t FrozenSum(std::span<const TensorSpec> tensors, std::span<const float* const> values);
 
 /// A safetensors file for the description and the initial values of its tensors, which the caller
 /// writes; its metadata have what that format has no place for. Errors: kIo with the path.
@@ -59,8 +55,13 @@ struct DescribedValues {
   std::vector<const void*> kept = {};
 };
 
-/// The same, with the values, and the file FrozenPath(path) if has_more, which has the FrozenSum
-/// of the frozen ones, too. Errors: also kCorruption naming the tensor and element that is NaN or
+/// The CRC-32C by which workers compare what they load and nobody trains: names, shapes and bytes
+/// of the frozen tensors and of the kept ones that are compared, of the latter the types as well,
+/// in the order of the names. Never 0 unless there are no such tensors. No other values are read.
+uint32_t FrozenSum(const Description& description, const DescribedValues& values);
+
+/// The same, with the values, and the file FrozenPath(path) if has_more, which has the FrozenSum,
+/// too. Errors: also kCorruption naming the tensor and element that is NaN or
 /// infinite, but for kept ones.
 Status WriteDescription(
     const std::string& path, const Description& description, const DescribedValues& values);

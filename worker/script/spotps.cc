@@ -180,7 +180,7 @@ void Begin(spotps_worker* worker) {
   };
   worker->tensor_count = static_cast<uint32_t>(worker->declared.description.tensors.size());
   worker->declared.description.frozen_crc =
-      ps::worker::FrozenSum(worker->declared.description.frozen, worker->declared.values.frozen);
+      ps::worker::FrozenSum(worker->declared.description, worker->declared.values);
   worker->declared.values = {};
   worker->worker = std::make_unique<ScriptWorker>(
       worker->options, std::move(worker->declared.description), worker->log.get());
@@ -264,13 +264,18 @@ int32_t spotps_kept(
     const int64_t* shape,
     int32_t dimensions,
     int32_t is_counter,
+    int32_t is_compared,
     const void* values) {
-  return MayDeclare(worker, name)
-             ? Answer(
-                   worker,
-                   worker->declared.AddKept(
-                       name, type, ShapeOf(shape, dimensions), is_counter != 0, values))
-             : SPOTPS_ERROR;
+  return MayDeclare(worker, name) ? Answer(
+                                        worker,
+                                        worker->declared.AddKept(
+                                            name,
+                                            type,
+                                            ShapeOf(shape, dimensions),
+                                            is_counter != 0,
+                                            is_compared != 0,
+                                            values))
+                                  : SPOTPS_ERROR;
 }
 
 int32_t spotps_alias(spotps_worker* worker, const char* name, const char* of) {

@@ -131,9 +131,12 @@ SPOTPS_API int32_t spotps_frozen(
     const float* values);
 
 /* A tensor of any type for the run's model file alone, dense, row-major, with the bytes of the
- * process that psctl asks. Sizes may be 0. Nothing of it travels, and workers aren't compared in
- * it. `is_counter`: not 0: a model file to begin with may have other values (else it is refused).
- * `values` is read until the first spotps_next returns. Since version 3. */
+ * process that psctl asks. Sizes may be 0. Nothing of it travels. `is_counter`: not 0: a model file
+ * to begin with may have other values (else it is refused). `is_compared`: not 0: every worker of
+ * the job has the same bytes by itself, and one that has others is refused, as for spotps_frozen;
+ * 0: each may have its own. `values` is read until the first spotps_next returns; a process that
+ * psctl doesn't ask (without SPOTPS_DESCRIBE in its environment) reads it only if it is compared,
+ * and may else pass null. Since version 3. */
 SPOTPS_API int32_t spotps_kept(
     spotps_worker* worker,
     const char* name,
@@ -141,6 +144,7 @@ SPOTPS_API int32_t spotps_kept(
     const int64_t* shape,
     int32_t dimensions,
     int32_t is_counter,
+    int32_t is_compared,
     const void* values);
 
 /* Another name of the tensor `of`, which is declared, frozen or kept already: the run's model file

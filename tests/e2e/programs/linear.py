@@ -1,7 +1,7 @@
 """linear.c in Python, without PyTorch: the package's Client.
 
 Arguments: seconds that a step takes, at least (0), `fail` to raise an exception in step 5,
-`frozen` for a tensor that nobody trains, and `other` for other values of it.
+`frozen` for a tensor that nobody trains, `int8` for one of this type, and `other` for other values.
 """
 
 import sys
@@ -29,6 +29,9 @@ def main():
     if "frozen" in sys.argv:
         base = [4.5, 6.5] if "other" in sys.argv else [4.5, 5.5]
         client.declare_frozen("base", [2], array("f", base))
+    table = array("b", [4, 6] if "other" in sys.argv else [4, 5])
+    if "int8" in sys.argv:
+        client.declare_kept("table", "I8", [2], table.buffer_info()[0], is_compared=True)
     client.set_samples(SAMPLES, TESTS)
     while True:
         task = client.next()

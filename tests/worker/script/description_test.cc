@@ -5,8 +5,11 @@
 
 #include <limits>
 #include <span>
+#include <string_view>
+#include <utility>
 
 #include "checkpoint/model/safetensors.h"
+#include "ps/base/crc32c.h"
 #include "tests/base/temporary_folder.h"
 
 namespace ps::worker {
@@ -19,6 +22,12 @@ TensorSpec Tensor(const std::string& name, std::vector<int64_t> shape) {
   tensor.name = name;
   tensor.shape = std::move(shape);
   return tensor;
+}
+
+Description WithFrozen(std::vector<TensorSpec> tensors) {
+  Description description;
+  description.frozen = std::move(tensors);
+  return description;
 }
 
 class DescriptionTest : public testing::Test {
@@ -64,13 +73,12 @@ TEST_F(DescriptionTest, WhatNobodyTrainsIsInAFileBesideIt) {
   ASSERT_TRUE(Write().ok());
   EXPECT_TRUE(ReadDescription(path_)->frozen.empty());
   description_.frozen = {Tensor("base", {2, 2})};
-  const float* const frozen_values[] = {b_};
   const DescribedValues values = {.tensors = {b_, a_, scale_}, .frozen = {b_}};
   ASSERT_TRUE(WriteDescription(path_, description_, values).ok());
   const Result<Description> read = ReadDescription(path_);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->frozen, description_.frozen);
-  EXPECT_EQ(read->frozen_crc, FrozenSum(description_.frozen, frozen_values));
+  EXPECT_EQ(read->frozen_crc, FrozenSum(description_, values));
   EXPECT_EQ(read->tensors, description_.tensors);
   const auto file = checkpoint::SafetensorsReader::Open(folder_ / "described.frozen.safetensors");
   ASSERT_TRUE(file.ok()) << file.status();
@@ -97,8 +105,13 @@ TEST_F(DescriptionTest, WhatIsForTheModelFileAloneIsInThatFileAsItIs) {
   EXPECT_THAT(read->kept, testing::UnorderedElementsAreArray(description_.kept));
   EXPECT_EQ(read->frozen, description_.frozen);
   EXPECT_EQ(read->aliases, description_.aliases);
-  EXPECT_EQ(read->frozen_crc, FrozenSum(description_.frozen, values.frozen))
+  const uint32_t sum = read->frozen_crc;
+  EXPECT_EQ(sum, FrozenSum(WithFrozen(description_.frozen), {.frozen = {b_}}))
       << "workers may differ in the rest";
+  description_.kept[0].is_compared = true;
+  ASSERT_TRUE(WriteDescription(path_, description_, values).ok());
+  EXPECT_EQ(ReadDescription(path_)->frozen_crc, FrozenSum(description_, values));
+  EXPECT_NE(ReadDescription(path_)->frozen_crc, sum);
   const auto file = checkpoint::SafetensorsReader::Open(folder_ / "described.frozen.safetensors");
   ASSERT_TRUE(file.ok()) << file.status();
   float mask[2];
@@ -108,21 +121,52 @@ TEST_F(DescriptionTest, WhatIsForTheModelFileAloneIsInThatFileAsItIs) {
 }
 
 TEST(FrozenSumTest, DiffersWhereNamesShapesOrValuesDoAndNotByTheOrder) {
-  const std::vector<TensorSpec> tensors = {Tensor("a", {2}), Tensor("b", {1, 2})};
+  const Description description = WithFrozen({Tensor("a", {2}), Tensor("b", {1, 2})});
   const float a[] = {1, 2};
   const float b[] = {3, 4};
   const float c[] = {3, 4.5};
-  const float* const values[] = {a, b};
-  const uint32_t sum = FrozenSum(tensors, values);
+  const uint32_t sum = FrozenSum(description, {.frozen = {a, b}});
   EXPECT_NE(sum, 0U);
-  const float* const other_values[] = {a, c};
-  EXPECT_NE(FrozenSum(tensors, other_values), sum);
-  const std::vector<TensorSpec> shaped = {Tensor("a", {2}), Tensor("b", {2, 1})};
-  EXPECT_NE(FrozenSum(shaped, values), sum);
-  const std::vector<TensorSpec> turned = {tensors[1], tensors[0]};
-  const float* const turned_values[] = {b, a};
-  EXPECT_EQ(FrozenSum(turned, turned_values), sum);
+  EXPECT_NE(FrozenSum(description, {.frozen = {a, c}}), sum);
+  const Description shaped = WithFrozen({Tensor("a", {2}), Tensor("b", {2, 1})});
+  EXPECT_NE(FrozenSum(shaped, {.frozen = {a, b}}), sum);
+  const Description turned = WithFrozen({description.frozen[1], description.frozen[0]});
+  EXPECT_EQ(FrozenSum(turned, {.frozen = {b, a}}), sum);
   EXPECT_EQ(FrozenSum({}, {}), 0U);
+}
+
+uint32_t SumOf(std::span<const std::pair<std::string_view, std::span<const std::byte>>> parts) {
+  uint32_t crc = 0;
+  for (const auto& [text, bytes] : parts) {
+    crc = Crc32c(bytes, Crc32c(std::as_bytes(std::span(text)), crc));
+  }
+  return crc;
+}
+
+TEST(FrozenSumTest, HasTheBytesOfKeptTensorsThatAreComparedAndOfNoOthers) {
+  using checkpoint::ElementType;
+  const float base[] = {1, 2};
+  const uint16_t table[] = {0x3fc0, 0xc000};
+  Description description = WithFrozen({Tensor("base", {2})});
+  description.kept = {{"a", ElementType::kBf16, {2}}, {"count", ElementType::kI64, {}, true}};
+  DescribedValues values = {.frozen = {base}, .kept = {table, nullptr}};
+  const auto base_bytes = std::as_bytes(std::span(base));
+  const auto table_bytes = std::as_bytes(std::span(table));
+  const std::pair<std::string_view, std::span<const std::byte>> parts[] = {
+      {"a of shape [2] in BF16", table_bytes}, {"base of shape [2]", base_bytes}};
+  EXPECT_EQ(FrozenSum(description, values), SumOf(std::span(parts).subspan(1)))
+      << "the sum that checkpoints of f32 models have";
+  description.kept[0].is_compared = true;
+  const uint32_t sum = FrozenSum(description, values);
+  EXPECT_EQ(sum, SumOf(parts));
+  const uint16_t other[] = {0x3fc0, 0xc001};
+  values.kept[0] = other;
+  EXPECT_NE(FrozenSum(description, values), sum);
+  values.kept[0] = table;
+  description.kept[0].type = ElementType::kF16;
+  EXPECT_NE(FrozenSum(description, values), sum);
+  description.frozen = {};
+  EXPECT_NE(FrozenSum(description, {.kept = values.kept}), 0U);
 }
 
 TEST_F(DescriptionTest, AFirstValueThatIsNoNumberIsNamed) {

@@ -66,7 +66,7 @@ TEST_F(SpotpsTest, ATensorMayHaveSeveralNamesWhateverBecomesOfIt) {
   const uint8_t mask[2] = {1, 0};
   ASSERT_EQ(Declare("a", 4), SPOTPS_OK);
   ASSERT_EQ(spotps_frozen(worker_, "base", &size, 1, values_), SPOTPS_OK);
-  ASSERT_EQ(spotps_kept(worker_, "mask", SPOTPS_BOOL, &size, 1, 0, mask), SPOTPS_OK);
+  ASSERT_EQ(spotps_kept(worker_, "mask", SPOTPS_BOOL, &size, 1, 0, 1, mask), SPOTPS_OK);
   ASSERT_EQ(spotps_alias(worker_, "a2", "a"), SPOTPS_OK) << spotps_error(worker_);
   ASSERT_EQ(spotps_alias(worker_, "base2", "base"), SPOTPS_OK) << spotps_error(worker_);
   ASSERT_EQ(spotps_alias(worker_, "mask2", "mask"), SPOTPS_OK) << spotps_error(worker_);
@@ -76,7 +76,7 @@ TEST_F(SpotpsTest, ATensorMayHaveSeveralNamesWhateverBecomesOfIt) {
   }
   EXPECT_EQ(spotps_alias(worker_, "b", "nobody"), SPOTPS_ERROR);
   EXPECT_THAT(spotps_error(worker_), HasSubstr("tensor b: nobody isn't declared"));
-  EXPECT_EQ(spotps_kept(worker_, "b", 13, &size, 1, 0, mask), SPOTPS_ERROR);
+  EXPECT_EQ(spotps_kept(worker_, "b", 13, &size, 1, 0, 0, mask), SPOTPS_ERROR);
   EXPECT_THAT(spotps_error(worker_), HasSubstr("tensor b: unknown type"));
   EXPECT_EQ(spotps_next(worker_, 0, &task_), SPOTPS_DESCRIBED) << spotps_error(worker_);
   const Result<Description> described = ReadDescription(path_);
