@@ -28,8 +28,9 @@ enum class MatchKind : uint8_t {
 struct TensorMatch {
   MatchKind kind = MatchKind::kName;
   std::vector<const StoredTensor*> stored;  // by tensor of the model; null: nowhere
-  std::vector<const StoredTensor*>
-      unused;                        // of the file, by name; without counters, which are no floats
+  // Those of the file that the model doesn't take, by name. Tensors of whole numbers and booleans
+  // are left out: no model has such.
+  std::vector<const StoredTensor*> unused;
   std::vector<std::string> misfits;  // for people: what was found in another shape
 };
 

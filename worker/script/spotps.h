@@ -33,8 +33,8 @@ extern "C" {
 
 #define SPOTPS_API __attribute__((visibility("default")))
 
-/* Grows when anything here changes. A library takes programs of its own number and of those before
- * it from SPOTPS_ABI_LEAST on, since when there is more, and nothing else. */
+/* Grows when anything here changes. A library takes programs that were made for any version from
+ * SPOTPS_ABI_LEAST to SPOTPS_ABI: later ones of these have more functions, and change none. */
 #define SPOTPS_ABI 3
 #define SPOTPS_ABI_LEAST 2
 

@@ -49,7 +49,7 @@ class InitialValuesTest : public ::testing::Test {
     harness_.Give(harness_.shards[0].peer, pull);
   }
 
-  /// Of shard 0, by chunk; checks the values.
+  /// Those of shard 0, by chunk; checks the values.
   std::map<ChunkKey, uint32_t> Came() {
     std::map<ChunkKey, uint32_t> elements;
     for (const proto::PullReply& reply : std::exchange(harness_.shards[0].values, {})) {

@@ -96,7 +96,7 @@ class KeptTensorsTest : public ModelFileTest {
     ASSERT_TRUE(writer->Finish().ok());
   }
 
-  /// Of `path_`, with other values than a run has left.
+  /// Writes `path_` with other values than those that a run has left.
   void PutFile(const std::vector<std::pair<std::string, std::vector<float>>>& tensors) {
     std::vector<TensorSpec> specs;
     for (const auto& [name, values] : tensors) {
@@ -115,7 +115,7 @@ class KeptTensorsTest : public ModelFileTest {
     ASSERT_TRUE(writer->Finish().ok());
   }
 
-  /// Of opening `path_` and reading all of it.
+  /// The message when `path_` is opened and all of it is read; empty: no error.
   std::string Error() {
     const auto source = ModelFileSource::Open(path_, tensors_, {.kept_path = kept_path_});
     return std::string((source.ok() ? (*source)->CheckValues() : source.status()).message());
