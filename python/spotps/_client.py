@@ -45,6 +45,8 @@ class Client:
         self._keep: List[Any] = []  # first values, until they are read
         self._elements: List[int] = []
         self._is_open = False
+        # psctl has started this process to learn what the script trains
+        self.is_describing = "SPOTPS_DESCRIBE" in os.environ
 
     @classmethod
     def open(cls) -> "Optional[Client]":
@@ -114,8 +116,9 @@ class Client:
     ) -> None:
         """A tensor for the run's model file alone, dense, as it is: nothing of it travels.
         `element`: its type as safetensors calls it, "I64". `address`: of its values, until the
-        first next. `is_counter`: model.from may have other values. `is_compared`: a worker with
-        other values is refused; else each may have its own."""
+        first next; 0 where nobody reads them: neither is_compared nor `is_describing`.
+        `is_counter`: model.from may have other values. `is_compared`: a worker with other values is
+        refused; else each may have its own."""
         dims = (ctypes.c_int64 * len(shape))(*shape)
         number = lib.TYPES.index(element)
         self._check(

@@ -23,9 +23,10 @@ class Exchange:
         """The tensors, and `frozen` ones besides, with their first values."""
         first = []  # lives until the first next()
         for item in self._tensors + frozen:
-            values = item.tensor.detach().cpu().contiguous()
-            first.append(values)
             shape = list(item.tensor.shape)
+            is_read = item.kept_as is None or item.is_compared or self._client.is_describing
+            values = item.tensor.detach().cpu().contiguous() if is_read else torch.empty(0)
+            first.append(values)
             if item.kept_as is not None:
                 self._client.declare_kept(
                     item.name,

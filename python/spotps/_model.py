@@ -27,6 +27,7 @@ _ELEMENTS = {
     )
     if hasattr(torch, name)
 }
+_KEEP_OUT = ", or keep it out of the model file by register_buffer(..., persistent=False)"
 _WRAPPERS = ("DistributedDataParallel", "FullyShardedDataParallel", "DataParallel")
 
 
@@ -122,14 +123,18 @@ def _of_buffer(
     name: str, buffer: torch.Tensor, momentum: float, accumulate: int
 ) -> List[ModelTensor]:
     """None where it can be in no file."""
-    if buffer.dtype == torch.float32 and buffer.numel() > 0 and torch.isfinite(buffer).all():
-        rate = 1 - (1 - momentum) ** accumulate
-        return [ModelTensor(name, buffer, rate, False, is_frozen=rate == 0)]
+    rate = 1 - (1 - momentum) ** accumulate
+    shared = [ModelTensor(name, buffer, rate, False, is_frozen=rate == 0)]
+    is_f32 = buffer.dtype == torch.float32
+    if is_f32 and not _is_dense(buffer):
+        return shared  # for _check to refuse
+    if is_f32 and buffer.numel() > 0 and torch.isfinite(buffer).all():
+        return shared
     item = ModelTensor(name, buffer, 0.0, False, is_frozen=True)
-    if buffer.dtype not in _ELEMENTS:
+    if buffer.dtype not in _ELEMENTS or not _is_dense(buffer):
         print(
-            f"spotps: buffer {name} is {buffer.dtype}, stays on each worker, and is not in the "
-            "model file",
+            f"spotps: buffer {name} is {buffer.dtype}, {buffer.layout} on {buffer.device}, stays "
+            "on each worker, and is not in the model file",
             file=sys.stderr,
         )
         return []
@@ -194,8 +199,7 @@ class Untrained:
                     raise Error(
                         f"buffer {item.name} had values that are infinite or not a number when the "
                         "loop began, as masks have, and has changed since, on this worker alone; "
-                        "begin with finite ones, or keep it out of the model file by "
-                        "register_buffer(..., persistent=False)"
+                        f"begin with finite ones{_KEEP_OUT}"
                     )
                 raise Error(
                     f"{item.name} was frozen or not in the optimizer of spotps.Worker when the loop "
@@ -214,6 +218,10 @@ class Untrained:
         )
 
 
+def _is_dense(tensor: torch.Tensor) -> bool:
+    return tensor.layout == torch.strided and tensor.device.type in ("cpu", "cuda")
+
+
 def _check(item: ModelTensor) -> None:
     tensor = item.tensor
     if type(tensor).__name__ == "DTensor" or hasattr(tensor, "placements"):
@@ -226,10 +234,11 @@ def _check(item: ModelTensor) -> None:
             f"{item.name} is {tensor.dtype}; spotps takes float32 parameters (autocast may compute "
             "in less)"
         )
-    if tensor.layout != torch.strided or tensor.device.type not in ("cpu", "cuda"):
+    if not _is_dense(tensor):
+        remedy = "" if isinstance(tensor, torch.nn.Parameter) else _KEEP_OUT
         raise Error(
             f"{item.name} is {tensor.layout} on {tensor.device}; spotps takes dense tensors on a "
-            "CPU or a CUDA device"
+            f"CPU or a CUDA device{remedy}"
         )
     if tensor.numel() == 0 and item.kept_as is None:
         raise Error(f"{item.name} has no elements; leave it out of the model")

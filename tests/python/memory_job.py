@@ -15,6 +15,7 @@ class MemoryJob:
     its (loss_sum, correct, samples)."""
 
     is_leaving = False
+    is_describing = False
 
     def __init__(self, minibatch=4, epochs=1, local_steps=1, lr=0.1, tests=0, seat=0, **sections):
         self.minibatch, self.epochs, self.local_steps, self.lr = minibatch, epochs, local_steps, lr
@@ -23,6 +24,7 @@ class MemoryJob:
         self.sections = sections
         self.names, self.tensors, self.rates, self.frozen = [], [], [], []
         self.kept, self.compared, self.aliases = {}, {}, {}
+        self.has_values = []  # of those kept
         self.optimizer = None
         self.pushed, self.finished, self.evaluated, self.ordered = [], [], [], []
         self.has_left = False
@@ -43,6 +45,8 @@ class MemoryJob:
         self, name, element, shape, address, *, is_counter=False, is_compared=False
     ):
         self.kept[name] = (element, list(shape), is_counter)
+        if address != 0:
+            self.has_values.append(name)
         if is_compared:
             size = torch.Size(shape).numel() * _BYTES[element]
             self.compared[name] = ctypes.string_at(address, size)

@@ -100,6 +100,29 @@ class TensorsTest(unittest.TestCase):
         self.assertEqual(told.getvalue().count("stays on each worker"), 1)
         self.assertIn("wide is torch.float64", told.getvalue())
 
+    def test_buffers_that_no_file_can_have_stay_on_the_worker_or_are_refused_with_the_remedy(self):
+        layer = nn.Linear(2, 2)
+        for count, values in enumerate(
+            (
+                torch.eye(2, dtype=torch.int64).to_sparse(),
+                torch.eye(2, dtype=torch.float64).to_sparse(),
+                torch.ones(2, dtype=torch.int64, device="meta"),
+            )
+        ):
+            layer.register_buffer(f"odd{count}", values)
+        optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            found = tensors(layer, optimizer)
+        self.assertEqual([item.name for item in found], ["weight", "bias"])
+        self.assertEqual(told.getvalue().count("stays on each worker, and is not in the"), 3)
+        for values in (torch.eye(2).to_sparse(), torch.ones(2, device="meta")):
+            layer.register_buffer("odd", values)
+            with self.assertRaisesRegex(spotps.Error, r"^odd is .* persistent=False"):
+                tensors(layer, optimizer)
+            layer.register_buffer("odd", values, persistent=False)
+            with contextlib.redirect_stderr(io.StringIO()):
+                tensors(layer, optimizer)
+
     def test_two_parameters_in_the_same_memory_are_refused(self):
         model = nn.ModuleDict({"a": nn.Linear(2, 2, bias=False), "b": nn.Linear(2, 2, bias=False)})
         for values in (model["a"].weight.data, model["a"].weight.data.t()):
@@ -498,6 +521,16 @@ class BufferTest(unittest.TestCase):
         self.assertEqual(job.compared, {})
         job, _ = self.train(self.Masked(mask, persistent=False))
         self.assertEqual(job.kept, {})
+
+    def test_what_is_for_the_file_alone_is_copied_by_the_process_that_psctl_asks(self):
+        model = self.Masked(torch.tensor([True, False]))
+        model.base = nn.Parameter(torch.ones(1, dtype=torch.bfloat16), requires_grad=False)
+        for is_describing, copied in ((False, ["base"]), (True, ["base", "mask"])):
+            job = MemoryJob()
+            job.is_describing = is_describing
+            worker = worker_of(job, model, torch.optim.SGD(model.layer.parameters(), lr=0.1))
+            next(iter(worker.loader(TensorDataset(torch.randn(4, 2)))))
+            self.assertEqual(job.has_values, copied)
 
     def test_infinite_values_that_change_on_this_worker_alone_are_refused(self):
         class Observer(self.Masked):  # as those of quantization
