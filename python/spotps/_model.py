@@ -1,7 +1,7 @@
 """What a PyTorch model is for the job's servers."""
 
 import sys
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Tuple
 
 import torch
 
@@ -61,6 +61,35 @@ def _keep(item: ModelTensor) -> None:
     item.is_compared = isinstance(item.tensor, torch.nn.Parameter)
     is_one_number = not item.tensor.is_floating_point() and item.tensor.numel() == 1
     item.is_counter = is_one_number and not item.is_compared
+
+
+def kept_of(tensors: List[ModelTensor]) -> List[Tuple[ModelTensor, int]]:
+    """What the model file has as it is now, with its version, by which tell_changed sees that it
+    has changed."""
+    return [
+        (item, item.tensor._version)
+        for item in tensors
+        if item.kept_as is not None and not item.is_constant()
+    ]
+
+
+def tell_changed(model: torch.nn.Module, kept: List[Tuple[ModelTensor, int]]) -> None:
+    """Says which buffers the model file has as they were, and this worker otherwise."""
+    now = {_plain(name): buffer for name, buffer in model.named_buffers()}
+    changed = [
+        item.name
+        for item, version in kept
+        if item.tensor._version != version or now.get(item.name) is not item.tensor
+    ]
+    if changed:
+        more = len(changed) - 1
+        others = f" and {more} more buffer{'s' if more > 1 else ''}" if more else ""
+        print(
+            f"spotps: the model file has {changed[0]}{others} as "
+            f"{'they were' if more else 'it was'} when the job began, and not what the loop has "
+            "made of it: only float32 buffers are in the file as they are at the end",
+            file=sys.stderr,
+        )
 
 
 def _plain(name: str) -> str:

@@ -13,7 +13,7 @@ from spotps._data import Collate, Data, Key, Range, keys_after, parts_of
 from spotps._early import EarlyGradients
 from spotps._evaluation import Evaluation
 from spotps._exchange import Exchange
-from spotps._model import Untrained, tensors_of
+from spotps._model import Untrained, kept_of, tell_changed, tensors_of
 from spotps._optimizer import Settings, optimizer_of, scaled_by
 from spotps._told import Told, number_of
 
@@ -240,10 +240,12 @@ class Worker:
             )
         if not self._is_over and self._task is None:
             self._declare(client, samples)
+        kept = kept_of(self._frozen)
         while not self._is_over:
             task = client.next()
             if task is None:
                 self._is_over = True
+                tell_changed(self._model, kept)
                 break
             if not self._job:
                 self._begin(client)

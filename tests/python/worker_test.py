@@ -532,6 +532,21 @@ class BufferTest(unittest.TestCase):
             next(iter(worker.loader(TensorDataset(torch.randn(4, 2)))))
             self.assertEqual(job.has_values, copied)
 
+    def test_what_the_file_has_as_it_began_and_has_changed_is_told_once(self):
+        class Counting(self.Masked):
+            def forward(self, x):
+                self.mask += 1
+                self.other = self.other + 1
+                return super().forward(x)
+
+        model = Counting(torch.zeros(2, dtype=torch.int64))
+        model.register_buffer("other", torch.zeros(1, dtype=torch.int64))
+        model.register_buffer("ids", torch.arange(2))
+        _, told = self.train(model)
+        self.assertEqual(told.count("the model file has"), 1)
+        self.assertIn("mask and 1 more buffer as they were when the job began", told)
+        self.assertNotIn("model file", self.train(self.Masked(torch.arange(2)))[1])
+
     def test_infinite_values_that_change_on_this_worker_alone_are_refused(self):
         class Observer(self.Masked):  # as those of quantization
             def forward(self, x):
