@@ -232,29 +232,32 @@ class ObservationTest : public ::testing::Test {
   }
 
   /// A step of round `round`, in which kThird is observed to be `observed`; nothing: as it was.
+  /// `step` 0: as the round.
   static void PushRound(
       ShardRig* rig,
       uint64_t incarnation,
       uint64_t round,
       std::optional<float> observed,
-      uint32_t samples = 1) {
-    proto::PushRequest third = rig->Frame(incarnation, round, {kThird}, observed.value_or(7));
+      Step step = 0) {
+    step = step == 0 ? round : step;
+    proto::PushRequest third = rig->Frame(incarnation, step, {kThird}, observed.value_or(7));
     for (proto::PushRequest push :
-         {rig->Frame(incarnation, round, {kFirst, kSecond}, 0.5F),
+         {rig->Frame(incarnation, step, {kFirst, kSecond}, 0.5F),
           observed ? third : Encoded(third, kNothing)}) {
       push.round = round;
-      push.samples = samples;
       rig->Push(push);
     }
     EXPECT_EQ(rig->OnlyPushReply().outcome, PushOutcome::kStaged);
   }
 
-  static void Commit(ShardRig* rig, uint64_t round) {
-    rig->Deliver(
-        kCoordinator,
-        proto::CommitRound{
-            round,
-            {{WorkerId(0), Incarnation(1), round, 1}, {WorkerId(1), Incarnation(2), round, 1}}});
+  /// The round of the first workers, with their steps.
+  static void Commit(ShardRig* rig, uint64_t round, const std::vector<Step>& steps) {
+    proto::CommitRound commit;
+    commit.round = round;
+    for (uint32_t i = 0; i < steps.size(); ++i) {
+      commit.contributions.push_back({WorkerId(i), Incarnation(i + 1), steps[i], 1});
+    }
+    rig->Deliver(kCoordinator, commit);
     while (rig->core.HasWork()) {
       rig->core.Continue(&rig->sent);
     }
@@ -306,30 +309,31 @@ TEST_F(ObservationTest, InARoundItCountsAsAnObservationOfWhatItIs) {
   const auto rig = Rig(proto::Mode::kBsp);
   PushRound(rig.get(), 1, 1, std::nullopt);
   PushRound(rig.get(), 2, 1, 3);
-  Commit(rig.get(), 1);
+  Commit(rig.get(), 1, {1, 1});
   EXPECT_THAT(ThirdOf(*rig), Each(2.0F)) << "the mean of 1 and 3";
   EXPECT_THAT(rig->Versions(), ElementsAre(1, 1, 1));
   PushRound(rig.get(), 1, 2, std::nullopt);
   PushRound(rig.get(), 2, 2, std::nullopt);
-  Commit(rig.get(), 2);
+  Commit(rig.get(), 2, {2, 2});
   EXPECT_THAT(ThirdOf(*rig), Each(2.0F));
   EXPECT_THAT(rig->Versions(), ElementsAre(2, 2, 1));
 }
 
-/// The mean of the same values by weights that are no powers of two is another one, by rounding.
+/// The mean of three equal values is another one, by rounding.
 TEST_F(ObservationTest, ARoundInWhichNobodyHasMovedItLeavesItToTheBit) {
+  constexpr float kValue = 0.9F;
+  ASSERT_NE((kValue + kValue + kValue) / 3, kValue);
   const auto rig = Rig(proto::Mode::kBsp);
-  PushRound(rig.get(), 1, 1, 0.37F);
-  PushRound(rig.get(), 2, 1, 0.37F);
-  Commit(rig.get(), 1);
-  EXPECT_THAT(ThirdOf(*rig), Each(0.37F));
-  for (uint64_t round = 2; round < 5; ++round) {
-    PushRound(rig.get(), 1, round, std::nullopt, 32);
-    PushRound(rig.get(), 2, round, std::nullopt, 17);
-    Commit(rig.get(), round);
-  }
-  EXPECT_THAT(ThirdOf(*rig), Each(0.37F));
-  EXPECT_THAT(rig->Versions(), ElementsAre(4, 4, 1));
+  PushRound(rig.get(), 1, 1, kValue);
+  PushRound(rig.get(), 2, 1, kValue);
+  Commit(rig.get(), 1, {1, 1});
+  EXPECT_THAT(ThirdOf(*rig), Each(kValue));
+  PushRound(rig.get(), 1, 2, std::nullopt);
+  PushRound(rig.get(), 2, 2, std::nullopt);
+  PushRound(rig.get(), 3, 2, std::nullopt, 1);
+  Commit(rig.get(), 2, {2, 2, 1});
+  EXPECT_THAT(ThirdOf(*rig), Each(kValue));
+  EXPECT_THAT(rig->Versions(), ElementsAre(2, 2, 1));
 }
 
 /// The bytes of an answer, as they were sent.
