@@ -5,6 +5,7 @@
 #include <span>
 
 #include "ps/base/crc32c.h"
+#include "ps/proto/job/optimizer_rules.h"
 
 namespace ps::provisioner {
 namespace {
@@ -51,6 +52,9 @@ std::string TrainingFingerprint(const proto::JobConfig& config) {
     same.train.overlap =
         config.train.mode == proto::Mode::kAsync && config.optimizer.clip_norm == 0;
   }
+  // What `auto` stands for with single minibatches, the exchange that local steps are compared
+  // with.
+  same.train.lr_policy = proto::LrPolicyOf(same);
   if (config.optimizer.schedule.kind == proto::ScheduleKind::kConstant &&
       config.optimizer.schedule.warmup == 0) {
     same.train.epochs = usual.epochs;

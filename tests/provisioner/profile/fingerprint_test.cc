@@ -48,6 +48,29 @@ TEST(TrainingFingerprintTest, ChangesWithWhatCurvesDependOn) {
   EXPECT_NE(TrainingFingerprint(job), before);
 }
 
+TEST(TrainingFingerprintTest, APolicyOfTheRateIsTheSameWrittenOrByAuto) {
+  for (const float momentum : {0.0F, 0.9F}) {
+    proto::JobConfig job = Job();
+    job.optimizer.momentum = momentum;
+    const std::string by_auto = TrainingFingerprint(job);
+    job.train.lr_policy = momentum > 0 ? proto::LrPolicy::kLive : proto::LrPolicy::kListed;
+    EXPECT_EQ(TrainingFingerprint(job), by_auto) << momentum;
+    job.train.lr_policy = proto::LrPolicy::kFixed;
+    EXPECT_NE(TrainingFingerprint(job), by_auto) << momentum;
+    EXPECT_FALSE(TrainsLike(job, by_auto)) << momentum;
+  }
+}
+
+/// auto is live with momentum and single minibatches, and listed with local steps.
+TEST(TrainingFingerprintTest, LocalStepsAreNoOtherTrainingWithMomentumEither) {
+  proto::JobConfig job = Job();
+  job.optimizer.momentum = 0.9F;
+  const std::string single = TrainingFingerprint(job);
+  job.train.local_steps = 8;
+  job.train.overlap = false;
+  EXPECT_EQ(TrainingFingerprint(job), single);
+}
+
 TEST(TrainingFingerprintTest, LocalStepsAreNoOtherTraining) {
   const std::string single = TrainingFingerprint(Job());
   proto::JobConfig job = Job();
