@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ps/base/status.h"
+#include "ps/proto/job/optimizer_rules.h"
 
 namespace ps::provisioner {
 namespace {
@@ -11,12 +12,10 @@ namespace {
 /// A share that is no binary fraction must not make a round more.
 constexpr double kRounding = 1e-9;
 
-double WorkersOf(const proto::JobConfig& job) {
-  double workers = 0;
-  for (const proto::WorkerGroup& group : job.workers) {
-    workers += group.count;
-  }
-  return std::max(workers, 1.0);
+/// How many times the learning rate of single steps rounds have, where the job does not say it. The
+/// policy `live` makes of the rate of rounds what single steps need.
+double FactorOfRounds(proto::LrPolicy policy, const proto::JobConfig& job) {
+  return policy == proto::LrPolicy::kLive ? 1 : proto::WorkersListed(job);
 }
 
 }  // namespace
@@ -34,14 +33,19 @@ proto::JobConfig WithShare(const proto::JobConfig& job, double share) {
   proto::JobConfig config = job;
   proto::TrainConfig& train = config.train;
   const bool was_bsp = job.train.mode == proto::Mode::kBsp;
+  const proto::LrPolicy policy = proto::LrPolicyOf(job);
   if (!was_bsp) {
     PS_CHECK(train.switch_momentum_factor == 1);
     const auto factor = static_cast<double>(train.switch_lr_factor);
     config.optimizer.lr = static_cast<float>(
-        static_cast<double>(config.optimizer.lr) * (factor > 0 ? factor : WorkersOf(job)));
+        static_cast<double>(config.optimizer.lr) *
+        (factor > 0 ? factor : FactorOfRounds(policy, job)));
     train.switch_lr_factor = factor > 0 ? static_cast<float>(1 / factor) : 0;
   }
   train.mode = proto::Mode::kBsp;
+  if (proto::LrPolicyOf(config) != policy) {
+    train.lr_policy = policy;  // `auto` of bsp is another one
+  }
   if (share >= 1) {
     train.mode_policy = proto::ModePolicy::kFixed;
     train.overlap = false;

@@ -24,8 +24,9 @@ struct SwitchedSteps {
 SwitchedSteps StepsOfShare(double share, uint64_t steps, uint32_t workers);
 
 /// The job with this share in rounds; 1: all of it. The learning rate of the rounds is that of a
-/// job in bsp; else the job's multiplied by the workers, or train.switch_lr_factor, so that each
-/// mode has the rate that belongs to it. A job that looks at stragglers goes on doing so.
+/// job in bsp or with train.lr_policy `live`; else the job's multiplied by the workers, or by
+/// train.switch_lr_factor, so that each mode has the rate that belongs to it. The policy stays the
+/// one that the job has now. A job that looks at stragglers goes on doing so.
 /// Requires: the job is in bsp, or train.switch_momentum_factor is 1.
 proto::JobConfig WithShare(const proto::JobConfig& job, double share);
 

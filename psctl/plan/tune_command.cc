@@ -9,6 +9,7 @@
 #include "provisioner/profile/share_search.h"
 #include "ps/base/file.h"
 #include "ps/base/text.h"
+#include "ps/proto/job/optimizer_rules.h"
 #include "psctl/cli/arguments.h"
 #include "psctl/plan/child_runs.h"
 #include "psctl/runs/runs_command.h"
@@ -25,14 +26,6 @@ struct ShareResult {
   double seconds = 0;              // of training
   bool is_good = false;            // as good as bsp alone
 };
-
-uint32_t WorkersOf(const proto::JobConfig& job) {
-  uint32_t workers = 0;
-  for (const proto::WorkerGroup& group : job.workers) {
-    workers += group.count;
-  }
-  return std::max<uint32_t>(workers, 1);
-}
 
 std::string ShareText(double share) {
   return fmt::format("{:.4g} %", 100 * share);
@@ -84,7 +77,9 @@ class Tuning {
     std::ranges::sort(rows, {}, &ShareResult::share);
     for (const ShareResult& row : rows) {
       const provisioner::SwitchedSteps steps = provisioner::StepsOfShare(
-          row.share, samples / std::max<uint32_t>(job_.train.minibatch, 1), WorkersOf(job_));
+          row.share,
+          samples / std::max<uint32_t>(job_.train.minibatch, 1),
+          proto::WorkersListed(job_));
       const double whole_s = results_.front().seconds;
       table.AddRow(
           {ShareText(row.share),
@@ -158,6 +153,9 @@ std::string FieldsText(const proto::JobConfig& before, const proto::JobConfig& c
   }
   if (chosen.train.switch_lr_factor != before.train.switch_lr_factor) {
     text += fmt::format(", \"switch_lr_factor\": {:g}", chosen.train.switch_lr_factor);
+  }
+  if (chosen.train.lr_policy != before.train.lr_policy) {
+    text += ", \"lr_policy\": \"live\"";  // the one policy that `auto` no longer is in bsp
   }
   if (chosen.optimizer.lr != before.optimizer.lr) {
     text += fmt::format("; in optimizer: \"lr\": {:g}", chosen.optimizer.lr);

@@ -5,6 +5,9 @@
 
 #include <functional>
 
+#include "ps/proto/job/optimizer_rules.h"
+#include "ps/server/lr_policy.h"
+
 namespace ps::provisioner {
 namespace {
 
@@ -46,6 +49,40 @@ TEST(ShareSearchTest, EachModeHasTheRateThatBelongsToIt) {
   says_so.train.switch_lr_factor = 4;
   EXPECT_FLOAT_EQ(WithShare(says_so, 0.25).optimizer.lr, 0.4F);
   EXPECT_FLOAT_EQ(WithShare(says_so, 0.25).train.switch_lr_factor, 0.25F);
+}
+
+/// The rate and the momentum that the servers take for single steps of `workers`.
+proto::AgedRule RuleOfSteps(const proto::JobConfig& job, size_t workers) {
+  const server::LrPolicy policy(job);
+  const auto lr = static_cast<double>(job.optimizer.lr);
+  return {
+      lr * policy.Factor(proto::Mode::kAsync, workers),
+      job.optimizer.momentum * policy.MomentumFactor(proto::Mode::kAsync, workers)};
+}
+
+/// `auto` stands for another policy in bsp than in the job's own mode.
+TEST(ShareSearchTest, AfterTheSwitchTheServersTakeWhatTheyTookForTheJob) {
+  for (const float momentum : {0.0F, 0.9F}) {
+    for (const float factor : {0.0F, 4.0F}) {
+      proto::JobConfig job = EightWorkers(proto::Mode::kAsync);
+      job.optimizer.momentum = momentum;
+      job.train.switch_lr_factor = factor;
+      const proto::JobConfig switched = WithShare(job, 0.25);
+      for (const size_t workers : {size_t{1}, size_t{8}, size_t{12}}) {
+        const proto::AgedRule before = RuleOfSteps(job, workers);
+        const proto::AgedRule after = RuleOfSteps(switched, workers);
+        EXPECT_FLOAT_EQ(after.lr_factor, before.lr_factor) << momentum << " " << workers;
+        EXPECT_FLOAT_EQ(after.momentum, before.momentum) << momentum << " " << workers;
+      }
+    }
+  }
+  proto::JobConfig job = EightWorkers(proto::Mode::kSsp);
+  job.optimizer.momentum = 0.9F;
+  EXPECT_EQ(WithShare(job, 0.25).train.lr_policy, proto::LrPolicy::kLive);
+  EXPECT_EQ(WithShare(job, 0.25).optimizer.lr, 0.1F) << "live makes of it what steps need";
+  job.train.lr_policy = proto::LrPolicy::kFixed;
+  EXPECT_EQ(WithShare(job, 0.25).train.lr_policy, proto::LrPolicy::kFixed);
+  EXPECT_FLOAT_EQ(WithShare(job, 0.25).optimizer.lr, 0.8F);
 }
 
 TEST(ShareSearchTest, RoundsOfSeveralMinibatchesHideNothing) {
