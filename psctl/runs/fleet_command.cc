@@ -243,6 +243,17 @@ int RunPause(const PauseCommand& command, const run::RunPaths& run, const run::C
   return run::kExitOk;
 }
 
+/// What the learning rate of so many workers is in the mode in force; empty where it stays.
+std::string RateNoteOf(const run::RunPaths& run, uint32_t workers) {
+  const Result<proto::JobConfig> config = run::ConfigOfRun(run);
+  const Result<proto::JobStatus> status = run::FetchStatus(run);
+  if (!config.ok() || !status.ok()) {
+    return "";
+  }
+  const std::string note = run::RateNote(*config, status->mode, workers);
+  return note.empty() ? note : "note: " + note + "\n";
+}
+
 /// `psctl move`, too. `today` as "2026-07-20".
 int RunScale(
     const ScaleCommand& command,
@@ -261,10 +272,8 @@ int RunScale(
     return run::Fail(console, reply.status());
   }
   console.out(Describe(command, run::BaseName(run.root), reply->fleet, reply->servers));
-  const auto config = run::ConfigOfRun(run);
-  if (config.ok() && HasWorkers(command)) {
-    const std::string note = run::RateNote(*config, WantedOf(reply->fleet));
-    console.out(note.empty() ? note : "note: " + note + "\n");
+  if (HasWorkers(command)) {
+    console.out(RateNoteOf(run, WantedOf(reply->fleet)));
   }
   return command.is_waiting ? WaitForFleet(command, run, console) : run::kExitOk;
 }

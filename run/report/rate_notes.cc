@@ -11,6 +11,19 @@
 namespace ps::run {
 namespace {
 
+/// The job as it trains in another mode than its own: the policy and the rates stay those of the
+/// job's mode.
+proto::JobConfig InMode(const proto::JobConfig& config, proto::Mode mode) {
+  proto::JobConfig now = config;
+  now.train.lr_policy = proto::LrPolicyOf(config);
+  now.train.mode = mode;
+  const bool is_other = (mode == proto::Mode::kBsp) != (config.train.mode == proto::Mode::kBsp);
+  if (is_other && config.train.switch_lr_factor > 0) {
+    now.optimizer.lr *= config.train.switch_lr_factor;
+  }
+  return now;
+}
+
 /// What becomes of an optimizer where gradients are of values that are some steps old; empty: it
 /// is taken as it is, and that is well.
 std::string OldGradientsNote(const proto::JobConfig& config, uint32_t workers) {
@@ -81,17 +94,19 @@ std::vector<std::string> RateNotes(const proto::JobConfig& config) {
   return notes;
 }
 
-std::string RateNote(const proto::JobConfig& config, uint32_t workers) {
+std::string RateNote(const proto::JobConfig& config, proto::Mode mode, uint32_t workers) {
   const uint32_t listed = proto::WorkersAtStart(config);
   const proto::LrPolicy policy = proto::LrPolicyOf(config);
-  if (config.train.mode == proto::Mode::kBsp || workers <= listed || listed == 0 ||
+  if (mode == proto::Mode::kBsp || workers <= listed || listed == 0 ||
       proto::HasLiveEvery(config)) {
     return "";
   }
   if (policy == proto::LrPolicy::kListed) {
     return fmt::format(
         "gradients of {} workers are older than those of the {} that the job lists, so the servers "
-        "take {}/{} of the learning rate (train.lr_policy listed)",
+        "take {}/{} of the learning rate (train.lr_policy listed): more samples a second, each of "
+        "which moves the parameters less; a larger optimizer.lr, or more workers in the job's "
+        "list, is what makes it learn faster",
         workers,
         listed,
         listed,
@@ -104,7 +119,7 @@ std::string RateNote(const proto::JobConfig& config, uint32_t workers) {
         workers,
         listed);
   }
-  return OldGradientsNote(config, workers);
+  return OldGradientsNote(InMode(config, mode), workers);
 }
 
 }  // namespace ps::run

@@ -12,8 +12,8 @@ namespace ps::run {
 /// workers that do not wait for each other; a line each.
 std::vector<std::string> RateNotes(const proto::JobConfig& config);
 
-/// What becomes of the learning rate when `workers` take part, more than the job lists; a line, or
-/// empty.
-std::string RateNote(const proto::JobConfig& config, uint32_t workers);
+/// What becomes of the learning rate when `workers` take part, more than the job lists, and train
+/// in `mode`; a line, or empty.
+std::string RateNote(const proto::JobConfig& config, proto::Mode mode, uint32_t workers);
 
 }  // namespace ps::run
