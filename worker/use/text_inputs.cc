@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "worker/data/text/text_files.h"
+#include "worker/data/text/text_set.h"
 #include "worker/use/input_kinds.h"
 #include "worker/use/tokens.h"
 
@@ -36,13 +37,28 @@ class PieceSamples final : public Samples {
   const std::vector<uint32_t> tokens_;
 };
 
+/// A part of a folder's texts that is asked for by its name.
+Result<Inputs> OpenNamedPart(const InputsWanted& wanted, const proto::DataConfig& config) {
+  if (wanted.part == "train") {
+    return Status::InvalidArgument(
+        "texts have no part \"train\": all of a folder is one text, whose end is for tests; "
+        "allowed: without a part, these tests, or a part of its own, as val.txt is val");
+  }
+  PS_ASSIGN(LoadedData loaded, LoadTextPart(config, wanted.part, wanted.progress));
+  if (loaded.info.shape != wanted.card.input) {
+    return OtherShape(wanted.path, loaded.info.shape, wanted.card.input);
+  }
+  return Inputs{std::move(loaded.validation), loaded.info.validation_count, wanted.needs_labels()};
+}
+
 /// The part of a folder's text that training leaves to tests, or the one that is asked for.
 Result<Inputs> OpenPartOfFolder(const InputsWanted& wanted) {
   proto::DataConfig config = wanted.card.data;
   config.directory = wanted.path;
   if (!wanted.part.empty()) {
-    config.validation = wanted.part;
-  } else if (ListTexts(config).status().code() == StatusCode::kNotFound) {
+    return OpenNamedPart(wanted, config);
+  }
+  if (ListTexts(config).status().code() == StatusCode::kNotFound) {
     config.validation.clear();  // a folder of other texts has no such part
   }
   config.train_samples = 0;
@@ -51,12 +67,7 @@ Result<Inputs> OpenPartOfFolder(const InputsWanted& wanted) {
   if (loaded.info.shape != wanted.card.input) {
     return OtherShape(wanted.path, loaded.info.shape, wanted.card.input);
   }
-  return wanted.part.empty()
-             ? Inputs{std::move(loaded.test), loaded.info.test_count, wanted.needs_labels()}
-             : Inputs{
-                   std::move(loaded.validation),
-                   loaded.info.validation_count,
-                   wanted.needs_labels()};
+  return Inputs{std::move(loaded.test), loaded.info.test_count, wanted.needs_labels()};
 }
 
 }  // namespace

@@ -357,6 +357,32 @@ TEST_F(EvaluateTest, AnotherPartThanTheTestsCanBeNamed) {
   EXPECT_THAT(out_, HasSubstr("3 of 3 samples"));
 }
 
+TEST_F(EvaluateTest, APartOfTextsNeedsNoOtherTexts) {
+  WriteModel("text.safetensors", TextCard(), TextValues());
+  const auto evaluate = [&](const std::string& part) {
+    return Run({"evaluate", root_ / "text.safetensors", root_ / "text", "--part", part});
+  };
+  WriteFile("text/val.txt", "abcdabcdabcda");
+  ASSERT_EQ(evaluate("val"), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("3 of 3 samples"));
+  std::filesystem::create_directories(root_ / "text/dev");
+  WriteFile("text/dev/one.txt", "abcdabcd");
+  WriteFile("text/dev/two.txt", "a");
+  ASSERT_EQ(evaluate("dev"), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("2 of 2 samples"));
+  EXPECT_EQ(evaluate("train"), 1);
+  EXPECT_THAT(err_, HasSubstr("texts have no part \"train\""));
+  EXPECT_EQ(evaluate("eval"), 1);
+  EXPECT_THAT(err_, HasSubstr("text has no part \"eval\": no eval.txt"));
+  EXPECT_THAT(err_, Not(HasSubstr("data.validation")));
+  WriteFile("text/tiny.txt", "abc");
+  EXPECT_EQ(evaluate("tiny"), 1);
+  EXPECT_THAT(err_, HasSubstr("less than the 3 tokens that the text of the part \"tiny\" has"));
+  WriteFile("text/dev.txt", "abcdabcda");
+  EXPECT_EQ(evaluate("dev"), 1);
+  EXPECT_THAT(err_, HasSubstr("the part is \"dev\", and there are "));
+}
+
 TEST_F(EvaluateTest, TheTestsOfAJobWithAFolderForValidationAreOthers) {
   worker::ModelCard card = PictureCard();
   card.data.validation = "val";

@@ -459,6 +459,16 @@ TEST_F(CachedDataTest, WithoutACacheThatCanBeUsedTheyAreInMemoryAndItIsSaid) {
   const Dataset data = Load(cache_ / "file");
   EXPECT_EQ(SamplesOf(data), SamplesOf(Load("off")));
   EXPECT_THAT(data.note(), HasSubstr("in memory: the cache "));
+  config_.tokenizer.clear();
+  config_.validation = "val";
+  const std::string plain = folder_.Write("val.txt", BytesOf("a text to measure epochs on"));
+  EXPECT_EQ(Load(cache_ / "file").note(), "") << "plain texts are taken as they are";
+  fs::remove(plain);
+  folder_.WritePacked("val.txt.gz", BytesOf("a text that epochs are measured on"));
+  EXPECT_THAT(Load(cache_ / "file").note(), HasSubstr("in memory: the cache "))
+      << "the one for validation has to be unpacked";
+  config_.tokenizer = "tests/data/bpe";
+  config_.validation.clear();
   folder_.Write("a.txt", BytesOf("no \xff UTF-8"));
   config_.cache = cache_.path();
   EXPECT_EQ(Dataset::Load(config_).status().code(), StatusCode::kCorruption);

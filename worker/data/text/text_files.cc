@@ -86,38 +86,57 @@ Status NoTexts(const proto::DataConfig& config, const std::vector<std::string>& 
       but));
 }
 
-/// Takes the texts that epochs are measured on out of all.
-Status TakeValidation(const proto::DataConfig& config, TextParts* parts) {
+/// A part of the texts in a folder, and who named it: `named` is "data.validation" or "the part".
+struct PartWanted {
+  const std::string& directory;
+  const std::string& name;
+  std::string_view named;
+};
+
+/// Takes the texts of a part out of `all`, the texts in the folder: NAME.txt, or what is in the
+/// folder NAME. No paths: there are none.
+Result<DataListing> TakePart(const PartWanted& wanted, std::vector<std::string>* all) {
   namespace fs = std::filesystem;
-  const std::string& name = config.validation;
-  const std::string folder = (fs::path(config.directory) / name).string();
-  const std::string file = name + std::string(kTextEnd);
-  std::vector<std::string>* const own = &parts->validation.paths;
-  std::vector<std::string>* const all = &parts->all.paths;
+  const std::string folder = (fs::path(wanted.directory) / wanted.name).string();
+  const std::string file = wanted.name + std::string(kTextEnd);
+  DataListing own;
   const auto is_own = [&](const std::string& path) {
     const std::string called = fs::path(path).filename().string();
     return called == file || called == file + ".gz";
   };
-  std::ranges::copy_if(*all, std::back_inserter(*own), is_own);
+  std::ranges::copy_if(*all, std::back_inserter(own.paths), is_own);
   std::erase_if(*all, is_own);
-  parts->all.place = Canonical(config.directory) + " without " + name;
-  parts->validation.place = Canonical(folder) + " for validation";
   std::error_code ignored;  // what can't be looked at is an error when it is listed or read
-  if (fs::is_directory(folder, ignored)) {
-    if (!own->empty()) {
-      return Status::InvalidArgument(fmt::format(
-          "data.validation is \"{}\", and there are {} and a folder {}; allowed: one of them",
-          name,
-          own->front(),
-          folder));
-    }
-    PS_ASSIGN(DataListing texts, ListDataFiles(folder, "", kTextEnd));
-    *own = std::move(texts.paths);
-    for (const std::string& left_out : texts.left_out) {
-      parts->left_out.push_back(name + "/" + left_out);
-    }
+  if (!fs::is_directory(folder, ignored)) {
+    return own;
   }
-  return !own->empty()
+  if (!own.paths.empty()) {
+    return Status::InvalidArgument(fmt::format(
+        "{} is \"{}\", and there are {} and a folder {}; allowed: one of them",
+        wanted.named,
+        wanted.name,
+        own.paths.front(),
+        folder));
+  }
+  return ListDataFiles(folder, "", kTextEnd);
+}
+
+/// By which the cache knows the texts of a part.
+std::string PlaceOfPart(const std::string& directory, const std::string& name) {
+  return Canonical((std::filesystem::path(directory) / name).string()) + " for validation";
+}
+
+/// Takes the texts that epochs are measured on out of all.
+Status TakeValidation(const proto::DataConfig& config, TextParts* parts) {
+  const std::string& name = config.validation;
+  PS_ASSIGN(
+      DataListing own, TakePart({config.directory, name, "data.validation"}, &parts->all.paths));
+  for (const std::string& left_out : own.left_out) {
+    parts->left_out.push_back(name + "/" + left_out);
+  }
+  parts->all.place = Canonical(config.directory) + " without " + name;
+  parts->validation = {std::move(own.paths), PlaceOfPart(config.directory, name)};
+  return !parts->validation.paths.empty()
              ? Status::Ok()
              : Status::NotFound(fmt::format(
                    "data.validation is \"{0}\", and data.directory \"{1}\" has no {0}.txt and no "
@@ -242,6 +261,19 @@ Result<TextParts> ListTexts(const proto::DataConfig& config) {
   }
   return parts.all.paths.empty() ? Result<TextParts>(NoTexts(config, parts.left_out))
                                  : Result<TextParts>(std::move(parts));
+}
+
+Result<TextFiles> ListTextPart(const std::string& directory, const std::string& name) {
+  PS_ASSIGN(DataListing texts, ListDataFiles(directory, "", kTextEnd));
+  PS_ASSIGN(DataListing own, TakePart({directory, name, "the part"}, &texts.paths));
+  if (own.paths.empty()) {
+    return Status::NotFound(fmt::format(
+        "{0} has no part \"{1}\": no {1}.txt, no {1}.txt.gz and no folder {1} with texts; allowed: "
+        "a part that is there, or without one the tests",
+        directory,
+        name));
+  }
+  return TextFiles{std::move(own.paths), PlaceOfPart(directory, name)};
 }
 
 Result<Texts<uint8_t>> ReadText(

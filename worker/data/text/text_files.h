@@ -43,6 +43,10 @@ struct TextParts {
 /// file and a folder are.
 Result<TextParts> ListTexts(const proto::DataConfig& config);
 
+/// The texts of one part of a folder, as above, whatever else the folder has. Errors: as
+/// ListDataFiles; kNotFound, there are none; kInvalidArgument, both a file and a folder are.
+Result<TextFiles> ListTextPart(const std::string& directory, const std::string& name);
+
 /// What some texts are together.
 template <typename Token>
 struct Texts {

@@ -1,14 +1,17 @@
+#include "worker/data/text/text_set.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "ps/base/random.h"
 #include "worker/data/data_sum.h"
-#include "worker/data/samples.h"
 #include "worker/data/text/bpe.h"
 #include "worker/data/text/text_files.h"
 #include "worker/data/validation.h"
@@ -111,6 +114,55 @@ uint64_t WindowsOf(uint64_t size, uint64_t context, bool is_masked) {
   return size <= last ? 0 : (size - last) / context;
 }
 
+uint32_t ContextOf(const proto::DataConfig& config) {
+  return config.context == 0 ? kContext : config.context;
+}
+
+uint32_t VocabularyOf(const proto::DataConfig& config, uint32_t usual) {
+  return config.vocabulary == 0 ? usual : config.vocabulary;
+}
+
+Shape WindowShape(const proto::DataConfig& config, uint32_t vocabulary) {
+  const uint32_t hiding = config.mask > 0 ? 1 : 0;  // the token that hides others
+  return {1, ContextOf(config), 1, ShapeKind::kTokens, vocabulary + hiding};
+}
+
+template <typename Token>
+typename TextSamples<Token>::Options OptionsOf(
+    const proto::DataConfig& config, uint32_t vocabulary, bool is_checked) {
+  const uint32_t context = ContextOf(config);
+  const auto wanted = static_cast<size_t>(std::lround(config.mask * static_cast<float>(context)));
+  typename TextSamples<Token>::Options options;
+  options.context = context;
+  options.hidden = config.mask > 0 ? std::clamp<size_t>(wanted, 1, context) : 0;
+  options.vocabulary = vocabulary;
+  options.is_checked = is_checked;
+  return options;
+}
+
+/// The windows of a part. `named`: who named it, in an error.
+Result<uint64_t> WindowsOfPart(
+    const proto::DataConfig& config,
+    std::string_view named,
+    const std::string& part,
+    uint64_t tokens) {
+  const uint64_t windows = WindowsOf(tokens, ContextOf(config), config.mask > 0);
+  if (windows == 0) {
+    return Status::InvalidArgument(fmt::format(
+        "data.context is {}; allowed: less than the {} tokens that the text of {} \"{}\" has",
+        ContextOf(config),
+        tokens,
+        named,
+        part));
+  }
+  return windows;
+}
+
+/// Why texts are in memory, of several that were read.
+std::string Joined(const std::string& note, const std::string& other) {
+  return note.empty() || note == other ? other : other.empty() ? note : note + "; " + other;
+}
+
 /// The tokens of a folder's texts.
 template <typename Token>
 struct ReadParts {
@@ -137,7 +189,7 @@ template <typename Token>
 Result<LoadedData> Cut(
     const proto::DataConfig& config, uint32_t vocabulary, ReadParts<Token> parts) {
   Texts<Token>& texts = parts.all;
-  const uint32_t context = config.context == 0 ? kContext : config.context;
+  const uint32_t context = ContextOf(config);
   const bool is_masked = config.mask > 0;
   const uint64_t all_tokens = texts.tokens.size();
   const auto test_tokens = static_cast<uint64_t>(
@@ -153,24 +205,21 @@ Result<LoadedData> Cut(
         train_tokens,
         test_tokens));
   }
-  const uint64_t validation_tokens = parts.validation.tokens.size();
-  const uint64_t validation_windows = WindowsOf(validation_tokens, context, is_masked);
-  if (!config.validation.empty() && validation_windows == 0) {
-    return Status::InvalidArgument(fmt::format(
-        "data.context is {}; allowed: less than the {} tokens that the text of data.validation "
-        "\"{}\" has",
-        context,
-        validation_tokens,
-        config.validation));
+  uint64_t validation_windows = 0;
+  if (!config.validation.empty()) {
+    PS_ASSIGN(
+        validation_windows,
+        WindowsOfPart(
+            config, "data.validation", config.validation, parts.validation.tokens.size()));
   }
   LoadedData loaded;
-  loaded.info.shape = {1, context, 1, ShapeKind::kTokens, vocabulary + (is_masked ? 1 : 0)};
+  loaded.info.shape = WindowShape(config, vocabulary);
   loaded.info.classes = loaded.info.shape.vocabulary;
   loaded.info.labels = context;
   loaded.info.left_out = std::move(parts.left_out);
   loaded.info.validation_count = validation_windows;
   loaded.is_checked = texts.is_checked && parts.validation.is_checked;
-  loaded.note = std::move(texts.note);
+  loaded.note = Joined(texts.note, parts.validation.note);
   PS_TRY(ApplyLimits(config, train_windows, test_windows, &loaded.info));
   loaded.fingerprint = FingerprintOf(loaded.info);
   const auto tokens = std::make_shared<const TokenRuns<Token>>(std::move(texts.tokens));
@@ -182,13 +231,8 @@ Result<LoadedData> Cut(
   };
   loaded.fingerprint.train_images_crc = sum(*tokens, 0, loaded.info.train_count);
   loaded.fingerprint.test_images_crc = sum(*tokens, train_tokens, loaded.info.test_count);
-  const auto wanted = static_cast<size_t>(std::lround(config.mask * static_cast<float>(context)));
   using TokenSamples = TextSamples<Token>;
-  typename TokenSamples::Options options;
-  options.context = context;
-  options.hidden = is_masked ? std::clamp<size_t>(wanted, 1, context) : 0;
-  options.vocabulary = vocabulary;
-  options.is_checked = loaded.is_checked;
+  const auto options = OptionsOf<Token>(config, vocabulary, loaded.is_checked);
   loaded.train = std::make_unique<TokenSamples>(tokens, 0, options);
   loaded.test = std::make_unique<TokenSamples>(tokens, train_tokens, options);
   if (validation_windows > 0) {
@@ -199,8 +243,28 @@ Result<LoadedData> Cut(
   return loaded;
 }
 
-/// Tokens of data.tokenizer.
-Result<LoadedData> LoadTokens(const proto::DataConfig& config, LoadProgress* progress) {
+/// The samples that the tokens of one part are. All are below `vocabulary`.
+template <typename Token>
+Result<LoadedData> CutPart(
+    const proto::DataConfig& config,
+    uint32_t vocabulary,
+    const std::string& part,
+    Texts<Token> texts) {
+  LoadedData loaded;
+  loaded.info.shape = WindowShape(config, vocabulary);
+  PS_ASSIGN(
+      loaded.info.validation_count, WindowsOfPart(config, "the part", part, texts.tokens.size()));
+  loaded.is_checked = texts.is_checked;
+  loaded.note = std::move(texts.note);
+  loaded.validation = std::make_unique<TextSamples<Token>>(
+      std::make_shared<const TokenRuns<Token>>(std::move(texts.tokens)),
+      0,
+      OptionsOf<Token>(config, vocabulary, loaded.is_checked));
+  return loaded;
+}
+
+/// data.tokenizer, whose tokens are all below VocabularyOf.
+Result<Bpe> OpenTokenizer(const proto::DataConfig& config) {
   Result<Bpe> bpe = Bpe::Load(config.tokenizer);
   if (!bpe.ok()) {
     return Status(
@@ -208,7 +272,7 @@ Result<LoadedData> LoadTokens(const proto::DataConfig& config, LoadProgress* pro
         fmt::format(
             "data.tokenizer \"{}\" cannot be used: {}", config.tokenizer, bpe.status().message()));
   }
-  const uint32_t vocabulary = config.vocabulary == 0 ? bpe->size() : config.vocabulary;
+  const uint32_t vocabulary = VocabularyOf(config, bpe->size());
   if (vocabulary < bpe->size()) {
     return Status::InvalidArgument(fmt::format(
         "data.vocabulary is {}; allowed: from {}, the tokens that data.tokenizer has, or 0 for as "
@@ -216,13 +280,19 @@ Result<LoadedData> LoadTokens(const proto::DataConfig& config, LoadProgress* pro
         vocabulary,
         bpe->size()));
   }
+  return bpe;
+}
+
+/// Tokens of data.tokenizer.
+Result<LoadedData> LoadTokens(const proto::DataConfig& config, LoadProgress* progress) {
+  PS_ASSIGN(const Bpe bpe, OpenTokenizer(config));
   PS_ASSIGN(ReadParts<uint32_t> parts, ReadAll<uint32_t>(config, [&](const TextFiles& files) {
-              return ReadTokens(config, files, *bpe, progress);
+              return ReadTokens(config, files, bpe, progress);
             }));
-  PS_ASSIGN(LoadedData loaded, Cut(config, vocabulary, std::move(parts)));
+  PS_ASSIGN(LoadedData loaded, Cut(config, VocabularyOf(config, bpe.size()), std::move(parts)));
   // What the labels mean: equal tokens of another tokenizer are another text.
-  loaded.fingerprint.train_labels_crc = bpe->crc();
-  loaded.fingerprint.test_labels_crc = bpe->crc();
+  loaded.fingerprint.train_labels_crc = bpe.crc();
+  loaded.fingerprint.test_labels_crc = bpe.crc();
   return loaded;
 }
 
@@ -232,11 +302,24 @@ Result<LoadedData> LoadText(const proto::DataConfig& config, LoadProgress* progr
   if (!config.tokenizer.empty()) {
     return LoadTokens(config, progress);
   }
-  const uint32_t vocabulary = config.vocabulary == 0 ? kBytesVocabulary : config.vocabulary;
+  const uint32_t vocabulary = VocabularyOf(config, kBytesVocabulary);
   PS_ASSIGN(ReadParts<uint8_t> parts, ReadAll<uint8_t>(config, [&](const TextFiles& files) {
               return ReadText(config, files, vocabulary, progress);
             }));
   return Cut(config, vocabulary, std::move(parts));
+}
+
+Result<LoadedData> LoadTextPart(
+    const proto::DataConfig& config, const std::string& part, LoadProgress* progress) {
+  PS_ASSIGN(const TextFiles files, ListTextPart(config.directory, part));
+  if (!config.tokenizer.empty()) {
+    PS_ASSIGN(const Bpe bpe, OpenTokenizer(config));
+    PS_ASSIGN(Texts<uint32_t> texts, ReadTokens(config, files, bpe, progress));
+    return CutPart(config, VocabularyOf(config, bpe.size()), part, std::move(texts));
+  }
+  const uint32_t vocabulary = VocabularyOf(config, kBytesVocabulary);
+  PS_ASSIGN(Texts<uint8_t> texts, ReadText(config, files, vocabulary, progress));
+  return CutPart(config, vocabulary, part, std::move(texts));
 }
 
 }  // namespace ps::worker
