@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "ps/json/json_reader.h"
+#include "ps/proto/job/data_parts.h"
 #include "ps/proto/job/job_config.h"
 #include "worker/use/input_kinds.h"
 
@@ -23,11 +24,7 @@ Status CheckPart(
         path,
         Quoted(part)));
   }
-  using proto::DatasetFormat;
-  const bool has_parts = card.data.format != DatasetFormat::kIdx &&
-                         card.data.format != DatasetFormat::kCifar10 &&
-                         card.data.format != DatasetFormat::kCifar100;
-  if (!has_parts) {
+  if (!proto::HasNamedParts(card.data.format)) {
     return Status::InvalidArgument(fmt::format(
         "data of format {} have no part {}; allowed: without a part, their test samples",
         format,

@@ -412,8 +412,7 @@ Status CheckSameOrder(
   if (before.data.validation != now.data.validation) {
     return Status::InvalidArgument(fmt::format(
         "data.validation was \"{}\" and has to stay: epochs that are measured on other samples "
-        "can't "
-        "be compared, and the model may have been trained on these; resume {}",
+        "can't be compared, and the model may have been trained on these; resume {}",
         before.data.validation,
         before.data.validation.empty() ? "without data.validation"
                                        : "with data.validation=" + before.data.validation));

@@ -25,6 +25,8 @@ struct JobInFile {
 
 /// Model, optimizer, mode.
 Status CheckTraining(const JobInFile& job);
+/// What belongs to the data alone, where our own workers train.
+Status CheckData(const JobInFile& job);
 /// What is rented, and for how much.
 Status CheckRent(const JobInFile& job);
 /// Groups of workers, their devices, hosts and zones, and who decides about them.
