@@ -153,7 +153,7 @@ TEST_F(ScriptTest, AProgramIsDrainedAndHandsOverWhatItHas) {
 
 TEST_F(ScriptTest, AnEncryptedRunOfAProgramIsScaledUpAndDown) {
   SetPython(R"(, "0.01")");
-  job_.SetEndless()
+  job_.SetEndless(R"("lr_policy": "fixed")")  // four epochs at the whole rate
       .Set("run", R"({"directory": ")" + job_.runs() + R"(", "tls": "on"})")
       .Set("servers", R"({"count": 1})")
       .Set("workers", R"([{"count": 1}])");
