@@ -128,8 +128,8 @@ def main():
             before, highest, end = zip(*[run.result() for run in runs])
         ratios = [high / low for high, low in zip(highest, before)]
         print(
-            f"{name:36} {statistics.median(before):7.3f} {statistics.median(ratios):14.2f} "
-            f"{max(ratios):9.2f} {statistics.median(end):10.3f}",
+            f"{name:36} {statistics.median(before):7.3f} {statistics.median(ratios):14.3g} "
+            f"{max(ratios):9.3g} {statistics.median(end):10.3g}",
             flush=True,
         )
 
