@@ -105,8 +105,7 @@ std::string RateNote(const proto::JobConfig& config, proto::Mode mode, uint32_t 
     return fmt::format(
         "gradients of {} workers are older than those of the {} that the job lists, so the servers "
         "take {}/{} of the learning rate (train.lr_policy listed): more samples a second, each of "
-        "which moves the parameters less; a larger optimizer.lr, or more workers in the job's "
-        "list, is what makes it learn faster",
+        "which moves the parameters less",
         workers,
         listed,
         listed,
