@@ -144,6 +144,36 @@ TEST(ChunkStoreTest, HelocoTurnsNoObservations) {
   ExpectValues(job, 0.75F, 0.5F);
 }
 
+/// A chunk that was gathered by three workers' updates comes to a shard that has one: of how many
+/// they were is not known there, so they are left out of the momentum. With an `every` of the
+/// config it is, and nothing is.
+TEST(ChunkStoreTest, WhatIsGatheredForADelayedMomentumIsKeptWhereItsNumberIsKnown) {
+  for (const bool is_live : {true, false}) {
+    Job job = JobOf(proto::OptimizerKind::kDelayedNesterov);
+    job.settings.optimizer.momentum = 0.5F;
+    job.settings.optimizer.every = 3;
+    proto::JobConfig config;
+    config.optimizer.kind = proto::OptimizerKind::kDelayedNesterov;
+    config.optimizer.every = is_live ? 0 : 3;
+    job.settings.lr_policy = LrPolicy(config);
+    Result<ChunkStore> giver = job.MakeStore();
+    Result<ChunkStore> taker = job.MakeStore();
+    ASSERT_TRUE(giver.ok() && taker.ok()) << giver.status();
+    const auto update = [](ChunkStore* store, float g) {
+      const std::vector<float> gradient(2, g);
+      store->ApplyParts(0, std::vector{std::span<const float>(gradient)}, {1});
+      store->FinishUpdate(0);
+      return store->ValuesOf(0)[0];
+    };
+    giver->SetEvery(is_live ? 3 : 0);
+    update(&*giver, 0.5F);
+    const float before = update(&*giver, 0.5F);
+    ASSERT_TRUE(taker->Restore(0, giver->Take(0)).ok());
+    taker->SetEvery(is_live ? 1 : 0);
+    EXPECT_NEAR(before - update(&*taker, 0), is_live ? 0 : 0.5F / 3, 1e-6F);
+  }
+}
+
 TEST(ChunkStoreTest, WeightDecayIsForTensorsThatHaveIt) {
   Job job = JobOf(proto::OptimizerKind::kSgd);
   job.settings.optimizer.weight_decay = 0.1F;
