@@ -7,7 +7,7 @@
 
 namespace ps::kernels {
 
-/// Floats of scratch for the next.
+/// How many floats of scratch SumDepthwiseWeights needs.
 int64_t DepthwiseScratch(const Conv2dOptions& options);
 
 /// The gradients of a depthwise convolution with one output channel for each input channel.
