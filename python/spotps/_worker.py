@@ -15,6 +15,7 @@ from spotps._evaluation import Evaluation
 from spotps._exchange import Exchange
 from spotps._model import Untrained, kept_of, tell_changed, tensors_of
 from spotps._optimizer import Settings, optimizer_of, scaled_by
+from spotps._state import load_state, state_of
 from spotps._told import Told, number_of
 
 _DEFAULT_BATCH = 64
@@ -74,6 +75,7 @@ class Worker:
         self._stashed: List[Tuple[torch.Tensor, torch.Tensor]] = []
         self._is_in_hand = False  # the task, until all of it is done
         self._steps_made = 0  # of the task in hand
+        self._has_stepped = False
         self._samples_given = 0
         self._batches_given = 0  # of the task in hand, with the one that the script has now
         self._batches_left = 0  # of the step
@@ -163,6 +165,19 @@ class Worker:
                 texts.append(f"{key}={value}")
         if texts:
             self._client.log("script_figures", " ".join(texts))
+
+    def state_dict(self) -> Dict[str, Any]:
+        """What this process alone has: the state of its optimizer (with local steps the moments, else
+        nothing, since the servers have it) and of the random generators. Parameters are not in it.
+        For torch.save, by a loop that ends with `notice`, or now and then."""
+        return state_of(self._optimizer)
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        """What `state_dict` has made, on this worker or on one whose place it takes: before the first
+        optimizer.step(), so that the first batch may ask for `seat`."""
+        if self._has_stepped:
+            raise Error("worker.load_state_dict comes before the first optimizer.step()")
+        load_state(self._optimizer, state)
 
     def evaluate(
         self,
@@ -414,6 +429,7 @@ class Worker:
             parameter.grad = gradient
         self._stashed.clear()
         self._steps_made += 1
+        self._has_stepped = True
 
     # -- without a job, and the end --------------------------------------------------------------
 
