@@ -148,7 +148,9 @@ TEST(ChunkStoreTest, HelocoTurnsNoObservations) {
 /// they were is not known there, so they are left out of the momentum. With an `every` of the
 /// config it is, and nothing is.
 TEST(ChunkStoreTest, WhatIsGatheredForADelayedMomentumIsKeptWhereItsNumberIsKnown) {
-  for (const bool is_live : {true, false}) {
+  const std::vector<std::pair<bool, bool>> cases = {
+      {true, false}, {false, false}, {true, true}, {false, true}};
+  for (const auto& [is_live, is_moved] : cases) {
     Job job = JobOf(proto::OptimizerKind::kDelayedNesterov);
     job.settings.optimizer.momentum = 0.5F;
     job.settings.optimizer.every = 3;
@@ -168,7 +170,21 @@ TEST(ChunkStoreTest, WhatIsGatheredForADelayedMomentumIsKeptWhereItsNumberIsKnow
     giver->SetEvery(is_live ? 3 : 0);
     update(&*giver, 0.5F);
     const float before = update(&*giver, 0.5F);
-    ASSERT_TRUE(taker->Restore(0, giver->Take(0)).ok());
+    if (is_moved) {
+      const ChunkKey key = taker->chunks()[0].key;
+      taker->Remove(std::vector{key}, 2);
+      Result<Chunk> chunk = taker->MakeChunk(key, 0);
+      ASSERT_TRUE(chunk.ok()) << chunk.status();
+      checkpoint::ChunkData data = giver->Take(0);
+      chunk->version = data.version;
+      chunk->value = std::move(data.value);
+      chunk->slots = std::move(data.slots);
+      std::vector<Chunk> chunks;
+      chunks.push_back(std::move(*chunk));
+      taker->Insert(std::move(chunks), 2);
+    } else {
+      ASSERT_TRUE(taker->Restore(0, giver->Take(0)).ok());
+    }
     taker->SetEvery(is_live ? 1 : 0);
     EXPECT_NEAR(before - update(&*taker, 0), is_live ? 0 : 0.5F / 3, 1e-6F);
   }

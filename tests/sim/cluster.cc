@@ -158,6 +158,8 @@ Cluster::Cluster(const Scenario& scenario)
            scenario.shards_per_server,
            scenario.not_finite_every,
            proto::ServerOptimizer(SimulatedJob(scenario)),
+           scenario.is_listed && !scenario.has_live_every() ? scenario.workers : 0,
+           scenario.has_live_every(),
            scenario.local_steps > 1 && scenario.sets > 0 ? kSetStepsMax : scenario.local_steps,
            scenario.has_bf16_slots,
            scenario.is_held_back || scenario.sets > 0,

@@ -55,6 +55,8 @@ constexpr uint64_t kForced = uint64_t{0x126} << 32U;
 constexpr uint64_t kDifferences = uint64_t{0x127} << 32U;
 /// The same for gradients of which encoding holds something back.
 constexpr uint64_t kHeldBack = uint64_t{0x128} << 32U;
+/// The same for rates that follow the workers.
+constexpr uint64_t kListed = uint64_t{0x129} << 32U;
 /// The small tensors, rounded up.
 constexpr uint32_t kSmallTensorsKib = 5;
 
@@ -228,6 +230,7 @@ void DrawArithmetic(uint64_t seed, Scenario* s) {
     s->has_schedule = optimizers.Chance(0.5);
     s->has_bf16_slots = optimizers.Chance(0.5);
   }
+  s->is_listed = Random(seed ^ kListed).Chance(0.3);
 }
 
 void DrawCheckpoints(Random* random, Scenario* s) {
@@ -315,6 +318,7 @@ void Force(Random* random, Only only, Scenario* s) {
       s->notices += 1 + static_cast<uint32_t>(random->Below(3));
       s->sets += static_cast<uint32_t>(random->Below(4));
       s->is_held_back = random->Chance(0.6);
+      s->is_listed = random->Chance(0.5);
       break;
     case Only::kDifferences:
       s->model_kib = 0;
@@ -407,7 +411,8 @@ proto::JobConfig SimulatedJob(const Scenario& scenario) {
   config.train.local_steps = scenario.local_steps;
   if (scenario.local_steps > 1) {
     config.outer.kind = OuterOf(scenario);
-    config.outer.every = config.outer.kind == proto::OuterKind::kDelayedNesterov ? 2 : 0;
+    const bool is_delayed = config.outer.kind == proto::OuterKind::kDelayedNesterov;
+    config.outer.every = is_delayed && !scenario.has_live_every() ? 2 : 0;
     config.outer.lr = config.optimizer.lr;
     config.outer.momentum =
         config.outer.kind == proto::OuterKind::kHeloco ? 0.5F : config.optimizer.momentum;
@@ -430,7 +435,7 @@ proto::JobConfig SimulatedJob(const Scenario& scenario) {
                          : scenario.difference_bits == 4 ? "int4"
                                                          : "f32";
   config.train.switch_lr_factor = 1;  // likewise
-  config.train.lr_policy = proto::LrPolicy::kFixed;
+  config.train.lr_policy = scenario.is_listed ? proto::LrPolicy::kListed : proto::LrPolicy::kFixed;
   config.servers.count = scenario.shards;
   config.servers.shards_per_server = scenario.shards_per_server;
   config.servers.chunk_kib = scenario.chunk_kib;

@@ -44,6 +44,7 @@ enum class Sabotage : uint8_t {
   kHiddenRejection,    // the coordinator does not hear that a step was rejected
   kForgottenSlots,     // a shard that is restored begins with no optimizer state
   kForgottenClock,     // and its schedule anew; so does one that gets its first chunks
+  kFleetNotSeen,       // shards take the workers that the job lists for those that take part
   kMissedLoss,         // nobody hears that a store has lost records
   kOldJournal,         // a coordinator goes on from a journal that fell behind
   kForgottenBehind,    // nobody but the mark remembers that
@@ -85,6 +86,7 @@ struct Scenario {
   uint32_t held_kib = 0;         // room of a shard for what workers hold; 0: enough
   uint32_t optimizer = 0;       // 0: sgd, 1: with momentum, 2: with Nesterov's, 3: adam, 4: adagrad
   bool has_schedule = false;    // the learning rate falls with every sample
+  bool is_listed = false;       // and with each worker above `workers`; momentum follows them
   uint32_t local_steps = 1;     // minibatches of a step; optimizer is the outer one, 3: heloco
   bool has_bf16_slots = false;  // the optimizer's, in checkpoints
   uint32_t not_finite_every = 0;  // of so many steps one has NaN in some chunks; 0: none
@@ -183,6 +185,11 @@ struct Scenario {
   /// Pulls may bring something else than the parameters.
   bool has_inexact_pulls() const { return difference_bits > 0 || (sets > 0 && sets_pulls); }
 
+  /// In async and ssp the uses of the outer momentum follow the workers that are there.
+  bool has_live_every() const {
+    return is_listed && local_steps > 1 && optimizer == 2 && mode != proto::Mode::kBsp;
+  }
+
   bool has_checkpoints() const { return checkpoint_every > Duration::zero(); }
 
   /// All servers together, whenever one is lost: in no mode that the run may get into, one alone.
@@ -228,6 +235,7 @@ void ForEachField(S& s, const Visit& visit) {
   visit("held_kib", s.held_kib);
   visit("optimizer", s.optimizer);
   visit("has_schedule", s.has_schedule);
+  visit("is_listed", s.is_listed);
   visit("local_steps", s.local_steps);
   visit("has_bf16_slots", s.has_bf16_slots);
   visit("not_finite_every", s.not_finite_every);

@@ -66,6 +66,11 @@ void Servers::RunShard(uint32_t server, LaunchId launch, ShardId shard) {
   ShardNode::Options options;
   options.shard = process->shard;
   options.settings = server::ShardSettings::Of(SimulatedJob(scenario));
+  if (scenario.sabotage == Sabotage::kFleetNotSeen) {
+    proto::JobConfig job = SimulatedJob(scenario);
+    job.train.lr_policy = proto::LrPolicy::kFixed;
+    options.settings.lr_policy = server::LrPolicy(job);
+  }
   options.settings.commit_slice_bytes = kSimulatedSliceBytes;
   if (scenario.held_kib > 0) {
     options.settings.held_bytes_max = uint64_t{scenario.held_kib} << 10U;

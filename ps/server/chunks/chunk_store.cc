@@ -117,6 +117,9 @@ Result<Chunk> ChunkStore::MakeChunk(ChunkKey key, size_t first_part) const {
 
 void ChunkStore::Insert(std::vector<Chunk> chunks, uint64_t version) {
   placement_ = std::max(placement_, version);
+  for (Chunk& chunk : chunks) {
+    ForgetGathered(&chunk);
+  }
   std::ranges::move(chunks, std::back_inserter(chunks_));
   std::ranges::sort(chunks_, {}, &Chunk::key);
   Renumber();
@@ -262,12 +265,15 @@ Status ChunkStore::Restore(size_t index, checkpoint::ChunkData data) {
   chunk.value = std::move(data.value);
   chunk.slots = std::move(data.slots);
   chunk.version = data.version;
-  chunk.every = 0;
-  if (is_every_live_ && chunk.rule == UpdateRule::kOptimizer) {
-    // What was gathered for the momentum: of how many workers is not known.
-    std::ranges::fill(chunk.slots[1].floats(), 0.0F);
-  }
+  ForgetGathered(&chunk);
   return Status::Ok();
+}
+
+void ChunkStore::ForgetGathered(Chunk* chunk) const {
+  chunk->every = 0;
+  if (is_every_live_ && chunk->rule == UpdateRule::kOptimizer) {
+    std::ranges::fill(chunk->slots[1].floats(), 0.0F);
+  }
 }
 
 checkpoint::ChunkData ChunkStore::Take(size_t index) {

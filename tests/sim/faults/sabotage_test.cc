@@ -43,6 +43,25 @@ Scenario Moving(uint64_t seed) {
   return scenario;
 }
 
+/// One that more workers join than its job lists.
+Scenario Growing(uint64_t seed) {
+  Scenario scenario = Quiet(proto::Mode::kAsync);
+  scenario.seed = seed;
+  scenario.train_samples = 400;
+  scenario.is_listed = true;
+  scenario.extra_joins = 4;
+  return scenario;
+}
+
+/// The same with a momentum that moves when as many have pushed as there are.
+Scenario GrowingWithMomentum(uint64_t seed) {
+  Scenario scenario = Growing(seed);
+  scenario.local_steps = 2;
+  scenario.overlap = false;
+  scenario.optimizer = 2;
+  return scenario;
+}
+
 /// One whose servers are cut off, in one direction or in both, and are given up.
 Scenario Cut(uint64_t seed) {
   Scenario scenario = Rough(seed);
@@ -349,6 +368,12 @@ TEST(SabotageTest, AScheduleThatBeginsAnewWithALifeIsFound) {
 
 TEST(SabotageTest, AScheduleThatBeginsAnewWhereChunksComeIsFound) {
   EXPECT_TRUE(Finds(Sabotage::kForgottenClock, "the schedule of shard", StatefulAndMoving));
+}
+
+TEST(SabotageTest, ARateThatDoesNotFollowTheWorkersIsFound) {
+  const std::string text = "is not what the applied pushes make it";
+  EXPECT_TRUE(Finds(Sabotage::kFleetNotSeen, text, Growing));
+  EXPECT_TRUE(Finds(Sabotage::kFleetNotSeen, text, GrowingWithMomentum));
 }
 
 TEST(SabotageTest, RecordsThatAStoreLostAndAShardRefersToAreFound) {

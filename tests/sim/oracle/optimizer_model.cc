@@ -65,7 +65,12 @@ ChunkState OptimizerModel::Begin(std::vector<float> value) const {
 }
 
 void OptimizerModel::Apply(
-    std::span<const float> gradient, float lr, uint64_t version, ChunkState* state) const {
+    std::span<const float> gradient, const Rate& rate, uint64_t version, ChunkState* state) const {
+  const float lr = rate.lr;
+  if (state->every == 0) {
+    state->every = is_every_live_ && rate.workers > 0 ? rate.workers : config_.every;
+  }
+  const bool is_momentum_due = state->every > 0 && version % state->every == 0;
   std::vector<float>& w = state->value;
   std::vector<float>& first = state->slots[0];
   std::vector<float>& second = state->slots[1];
@@ -102,10 +107,10 @@ void OptimizerModel::Apply(
         w[i] -= lr * (g / (std::sqrt(first[i]) + config_.epsilon));
         break;
       case proto::OptimizerKind::kDelayedNesterov: {
-        const auto every = static_cast<float>(config_.every);
+        const auto every = static_cast<float>(state->every);
         second[i] += g;
         float step = g / every;
-        if (version % config_.every == 0) {
+        if (is_momentum_due) {
           first[i] = momentum * first[i] + second[i] / every;
           step = momentum * first[i] + step;
           second[i] = 0;
@@ -122,6 +127,9 @@ void OptimizerModel::Apply(
       }
     }
   }
+  if (is_momentum_due) {
+    state->every = 0;
+  }
 }
 
 ChunkState OptimizerModel::Rounded(const ChunkState& state) {
@@ -130,6 +138,27 @@ ChunkState OptimizerModel::Rounded(const ChunkState& state) {
     checkpoint::RoundToBf16(state.slots[slot], rounded.slots[slot]);
   }
   return rounded;
+}
+
+ChunkState OptimizerModel::Taken(const ChunkState& state) const {
+  ChunkState taken = state;
+  if (is_every_live_) {
+    std::ranges::fill(taken.slots[1], 0.0F);
+    taken.every = 0;
+  }
+  return taken;
+}
+
+std::vector<ChunkState> OptimizerModel::KeptOrRead(
+    const ChunkState& state, bool has_bf16_slots) const {
+  std::vector<ChunkState> states = {state};
+  if (is_every_live_) {
+    states.push_back(Taken(state));
+  }
+  if (has_bf16_slots) {
+    states.push_back(Taken(Rounded(state)));
+  }
+  return states;
 }
 
 }  // namespace ps::sim

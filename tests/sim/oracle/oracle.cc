@@ -365,11 +365,11 @@ void Oracle::BeforePush(int node, const proto::PushRequest& push) {
   for (const proto::ChunkRef& chunk : push.chunks) {
     life.before[chunk.key] = process.view->VersionOf(chunk.key);
   }
-  if (!HasSchedule()) {
+  if (!HasRates()) {
     return;
   }
   // It is fixed with the first frame that is taken.
-  const float rate = RateAt(process.view->SamplesDone(), WeightOf(push));
+  const float rate = RateAt(process.view->SamplesDone(), WeightOf(push), LiveWorkers(life));
   std::vector<float>& rates = life.rates[{push.incarnation, push.step}];
   if (std::ranges::find(rates, rate) == rates.end()) {
     rates.push_back(rate);
@@ -384,11 +384,19 @@ void Oracle::BeforeCommit(int node) {
   }
 }
 
-/// The learning rate of an update that stands for so many samples, or for a round.
-float Oracle::RateAt(uint64_t samples, double weight) const {
+/// The learning rate of an update that stands for so many samples, or for a round (no workers).
+float Oracle::RateAt(uint64_t samples, double weight, uint32_t workers) const {
   const double total = static_cast<double>(options_.epochs * options_.train_samples);
   const double done = static_cast<double>(samples) / total;
-  return static_cast<float>(proto::ScheduledLr(options_.optimizer, done) * weight);
+  const double most = options_.workers_at_full_rate;
+  const double share = most > 0 && workers > most ? most / workers : 1;
+  return static_cast<float>(proto::ScheduledLr(options_.optimizer, done) * weight * share);
+}
+
+/// Those that a shard reckons its rate with; 0 in rounds.
+uint32_t Oracle::LiveWorkers(const Life& life) {
+  const bool is_bsp = life.membership.mode.mode == proto::Mode::kBsp;
+  return is_bsp ? 0 : static_cast<uint32_t>(std::max<size_t>(life.members.size(), 1));
 }
 
 /// How much a push counts, by the local steps that its lease had.
@@ -424,8 +432,7 @@ bool Oracle::IsHere(const Life& life, ChunkKey key, const ChunkState& state) {
          is_same(life.view->SlotOf(key, 1), state.slots[1]);
 }
 
-/// A shard that goes back keeps what has not changed since, and reads the rest from the disk, which
-/// may have the slots as bf16.
+/// A shard that goes back keeps what has not changed since, and reads the rest from the disk.
 void Oracle::TakeRestoredSlots(Life* life) {
   if (life->restored.empty() || !life->view->IsSetUp()) {
     return;
@@ -436,9 +443,14 @@ void Oracle::TakeRestoredSlots(Life* life) {
       continue;
     }
     Values& newest = history->second.back();
-    ChunkState rounded = OptimizerModel::Rounded(*newest);
-    if (IsHere(*life, key, rounded)) {
-      newest = std::make_shared<const ChunkState>(std::move(rounded));
+    uint32_t count = 0;
+    for (ChunkState& state : optimizer_.KeptOrRead(*newest, options_.has_bf16_slots)) {
+      if (IsHere(*life, key, state) && ++count == 1) {
+        newest = std::make_shared<const ChunkState>(std::move(state));
+      }
+    }
+    if (count > 1) {
+      life->alike.insert(key);
     }
   }
 }
@@ -448,11 +460,16 @@ void Oracle::TakeRestoredSlots(Life* life) {
 void Oracle::Update(
     Life* life, ChunkKey key, std::span<const float> gradient, std::span<const float> rates) {
   std::vector<Values>& history = life->parameters.history.at(key);
+  std::vector<ChunkState> before = {*history.back()};
+  if (life->alike.erase(key) > 0) {
+    before.push_back(optimizer_.Taken(before[0]));
+  }
   std::shared_ptr<ChunkState> next;
-  for (const float rate : rates) {
-    next = std::make_shared<ChunkState>(*history.back());
-    optimizer_.Apply(gradient, rate, history.size(), next.get());
-    if (rates.size() == 1 || IsHere(*life, key, *next)) {
+  for (size_t i = 0; i < before.size() * rates.size(); ++i) {
+    next = std::make_shared<ChunkState>(before[i / rates.size()]);
+    optimizer_.Apply(
+        gradient, {rates[i % rates.size()], LiveWorkers(*life)}, history.size(), next.get());
+    if (before.size() * rates.size() == 1 || IsHere(*life, key, *next)) {
       break;
     }
   }
@@ -539,8 +556,8 @@ void Oracle::AfterPush(int node, const proto::PushRequest& push) {
       continue;
     }
     parameters.own[{push.incarnation, chunk.key}] = history->second.size();
-    const std::vector<float> usual = {RateAt(0, WeightOf(push))};
-    Update(&life, chunk.key, ArrivesOf(id, chunk.key), HasSchedule() ? life.rates[id] : usual);
+    const std::vector<float> usual = {RateAt(0, WeightOf(push), 0)};
+    Update(&life, chunk.key, ArrivesOf(id, chunk.key), HasRates() ? life.rates[id] : usual);
     CheckChunk(process.shard, life, chunk.key);
   }
   const auto under_way = parameters.under_way.find(id);
@@ -601,7 +618,7 @@ void Oracle::AfterCommit(int node, const proto::CommitRound& commit) {
       Violation(Name(id) + " is in two rounds, or of before all servers went back");
     }
   }
-  const std::vector<float> rates = {RateAt(process.life->samples_before, 1)};
+  const std::vector<float> rates = {RateAt(process.life->samples_before, 1, 0)};
   for (const auto& [key, history] : parameters.history) {
     // One step on the union of the contributions' samples. The gradient of one worker alone is
     // taken as it is: weighing it would round what is no integer.
@@ -661,9 +678,12 @@ void Oracle::CheckChunk(ShardId shard, const Life& life, ChunkKey key) {
       life.view->IsBetweenVersions()) {
     return;
   }
-  const bool may_be_rounded = options_.has_bf16_slots && life.restored.contains(key);
-  if (!IsHere(life, key, *it->second.back()) &&
-      !(may_be_rounded && IsHere(life, key, OptimizerModel::Rounded(*it->second.back())))) {
+  const ChunkState& newest = *it->second.back();
+  const bool may_be_read = life.restored.contains(key);
+  if (!IsHere(life, key, newest) &&
+      !(may_be_read && std::ranges::any_of(
+                           optimizer_.KeptOrRead(newest, options_.has_bf16_slots),
+                           [&](const ChunkState& state) { return IsHere(life, key, state); }))) {
     Violation(
         "chunk " + std::to_string(key.value) + " of shard " + std::to_string(shard.value) +
         " is not what the applied pushes make it");

@@ -110,16 +110,19 @@ class Oracle {
     uint32_t shards_per_server = 1;
     uint32_t not_finite_every = 0;     // of so many steps one has NaN in some chunks; 0: none
     proto::OptimizerConfig optimizer;  // of the servers
-    uint32_t local_steps = 1;          // minibatches of a step at most, each of one sample or more
-    bool has_bf16_slots = false;       // in checkpoints
-    bool holds_back = false;           // encoding may lose something of gradients
-    bool has_differences = false;      // pulls are differences
+    // async, ssp: with more workers than so many the rate falls; 0: it does not
+    uint32_t workers_at_full_rate = 0;
+    bool is_every_live = false;    // as OptimizerModel
+    uint32_t local_steps = 1;      // minibatches of a step at most, each of one sample or more
+    bool has_bf16_slots = false;   // in checkpoints
+    bool holds_back = false;       // encoding may lose something of gradients
+    bool has_differences = false;  // pulls are differences
     std::function<float(uint32_t tensor, int64_t element)> initial_value;
   };
 
   explicit Oracle(Options options)
       : options_(std::move(options)),
-        optimizer_(options_.optimizer),
+        optimizer_(options_.optimizer, options_.is_every_live),
         held_back_(options_.frame_bytes),
         losses_(options_.shards_per_server, &violations_) {}
 
@@ -235,7 +238,8 @@ class Oracle {
     Versions before;                   // of the push under way
     uint64_t samples_before = 0;       // the shard's clock, before the commit under way
     std::map<StepId, std::vector<float>> rates;  // that a step may be applied with
-    std::set<ChunkKey> restored;  // with their slots as they were, or as bf16 has them
+    std::set<ChunkKey> restored;                 // kept as they were, or read from the disk
+    std::set<ChunkKey> alike;                    // of these, kept and read ones can't be told apart
     std::set<StepId> again;  // complete once, and under way again since a chunk came without it
     // It has taken chunks of a life that is over, or in its sleep: its clocks are not known.
     bool has_strayed = false;
@@ -290,21 +294,24 @@ class Oracle {
   void CheckChunk(ShardId shard, const Life& life, ChunkKey key);
   void CheckClock(ShardId shard, const Life& life);
   static bool IsHere(const Life& life, ChunkKey key, const ChunkState& state);
-  static void TakeRestoredSlots(Life* life);
+  void TakeRestoredSlots(Life* life);
   std::vector<float> ComputedOf(const StepId& id, ChunkKey key);
   void HoldBack(const StepId& id);
   void TakeEncoding(const StepId& id, const proto::PushRequest& push);
   std::vector<float> ArrivesOf(const StepId& id, ChunkKey key);
   std::vector<float> GradientOf(const StepId& id, ChunkKey key);
-  float RateAt(uint64_t samples, double weight) const;
+  float RateAt(uint64_t samples, double weight, uint32_t workers) const;
   double WeightOf(const proto::PushRequest& push);
 
-  bool HasSchedule() const {
-    return options_.optimizer.schedule.kind != proto::ScheduleKind::kConstant;
+  /// Not all updates have the same rate.
+  bool HasRates() const {
+    return options_.optimizer.schedule.kind != proto::ScheduleKind::kConstant ||
+           options_.workers_at_full_rate > 0;
   }
 
   void Update(
       Life* life, ChunkKey key, std::span<const float> gradient, std::span<const float> rates);
+  static uint32_t LiveWorkers(const Life& life);
   bool IsKnown(
       const Life& life,
       Incarnation incarnation,

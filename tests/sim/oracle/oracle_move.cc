@@ -148,6 +148,8 @@ void Oracle::TakeChunks(const Process& process, const std::vector<ChunkKey>& key
   }
   for (const ChunkKey key : keys) {
     to.history[key] = from.history.at(key);
+    Values& newest = to.history[key].back();
+    newest = std::make_shared<const ChunkState>(optimizer_.Taken(*newest));
     life.begin[key] = giver.begin.at(key);
     places_.at(key).shard = process.shard;
     held_copies_.Move(&giver, &life, key);
