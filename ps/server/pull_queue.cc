@@ -118,7 +118,16 @@ void PullQueue::Start(const Member& member, Pull pull, TimePoint now, proto::Out
   state.waiting = std::move(pull);
 }
 
+/// The job is in bsp, and this shard has not heard of it: it was given up, and the worker has not
+/// heard of that. It asks the shard's next process for the round.
+bool PullQueue::IsOfAnUnknownRound(const Pull& pull) const {
+  return !rounds_.is_bsp() && pull.min_round > rounds_.newest();
+}
+
 bool PullQueue::MayAnswer(const Member& member, const Pull& pull) const {
+  if (IsOfAnUnknownRound(pull)) {
+    return false;
+  }
   switch (rounds_.mode().mode) {
     case proto::Mode::kAsync:
       return true;
@@ -439,6 +448,9 @@ std::string PullQueue::WaitsFor(const Member& member, const Pull& pull) const {
   if (rounds_.is_committing()) {
     return fmt::format("the update of round {}", rounds_.newest());
   }
+  if (IsOfAnUnknownRound(pull)) {
+    return "coordinator";
+  }
   const bool is_bsp = rounds_.is_bsp();
   std::string names;
   uint64_t count = 0;
@@ -471,7 +483,7 @@ std::vector<proto::Wait> PullQueue::Waits(TimePoint now) const {
     proto::Wait wait;
     wait.who = fmt::format("w{}", member.worker.value);
     wait.for_whom = WaitsFor(member, pull);
-    wait.what = rounds_.is_bsp()
+    wait.what = rounds_.is_bsp() || IsOfAnUnknownRound(pull)
                     ? fmt::format("round {} at shard {}", pull.min_round, life_.shard.value)
                     : fmt::format(
                           "staleness bound {} at shard {}",

@@ -142,6 +142,7 @@ class PullQueue {
   };
 
   Status Take(const Call& call, proto::PullRequest& pull);
+  bool IsOfAnUnknownRound(const Pull& pull) const;
   bool MayAnswer(const Member& member, const Pull& pull) const;
   PullAnswer MakeAnswer(const Pull& pull);
   void BeginAnswer(const Member& member, const Pull& pull, proto::Outbox* out);

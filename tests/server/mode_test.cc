@@ -90,6 +90,32 @@ TEST_F(ShardModeTest, APullThatTheOldModeHeldBackIsAnswered) {
   EXPECT_THAT(rig_.Take<proto::PullReply>(), SizeIs(1));
 }
 
+/// Of a shard that was given up, which never hears of it, the worker gets nothing of before.
+TEST_F(ShardModeTest, APullOfARoundThatIsNotKnownYetWaitsForTheMode) {
+  rig_.SetUp();
+  proto::PullRequest pull = rig_.PullAll(1);
+  pull.min_round = 1;
+  rig_.Pull(pull);
+  EXPECT_THAT(rig_.Take<proto::PullReply>(), IsEmpty());
+  const std::vector<proto::Wait> waits = rig_.core.Waits(rig_.now);
+  ASSERT_THAT(waits, SizeIs(1));
+  EXPECT_EQ(waits[0].for_whom, "coordinator");
+  EXPECT_EQ(waits[0].what, "round 1 at shard 3");
+  Switch({Mode::kBsp}, 1);
+  EXPECT_THAT(rig_.Take<proto::PullReply>(), SizeIs(1));
+}
+
+/// It may be of the last rounds, and asked for anew when the mode had changed already.
+TEST_F(ShardModeTest, APullOfARoundThatWasIsAnsweredInTheNextMode) {
+  rig_.SetUp();
+  Switch({Mode::kBsp}, 6);
+  Switch({Mode::kAsync}, 6);
+  proto::PullRequest pull = rig_.PullAll(1);
+  pull.min_round = 6;
+  rig_.Pull(pull);
+  EXPECT_THAT(rig_.Take<proto::PullReply>(), SizeIs(1));
+}
+
 TEST_F(ShardModeTest, RateAndMomentumFollowTheModeInForce) {
   proto::JobConfig config;
   config.workers = {{.count = 4}};

@@ -443,5 +443,43 @@ TEST(FoundTest, NoWorkerLooksForServersThatHaveNoAddressYet) {
   ExpectOk(s);
 }
 
+/// Servers were given up and the mode changed to bsp. A worker heard late where the next ones are:
+/// for its round it asked one that was given up and had not heard of bsp, which answered.
+TEST(FoundTest, AServerThatWasGivenUpAnswersNoPullOfARound) {
+  Scenario s;
+  s.seed = 19000047237;
+  s.staleness_max = 0;
+  s.overlap = false;
+  s.workers = 9;
+  s.epochs = 1;
+  s.train_samples = 214;
+  s.chunk_kib = 3;
+  s.optimizer = 1;
+  s.has_schedule = true;
+  s.has_bf16_slots = true;
+  s.network.loss = 0.003284813719495253;
+  s.network.duplication = 0.044886801536653288;
+  s.network.reorder = 0.20594744253728792;
+  s.network.stall = 0.026734935703238673;
+  s.network.stall_max = Duration(250000000);
+  s.kills_at_message = 1;
+  s.notices = 1;
+  s.hangs = 1;
+  s.extra_joins = 2;
+  s.clock_skew = Duration(3600000000000);
+  s.checkpoint_every = Duration(239000000);
+  s.checkpoint_keep = 1;
+  s.is_compressed = true;
+  s.disk_delay_max = Duration(7000000);
+  s.server_detect = Duration(2400000000);
+  s.server_stalls = 1;
+  s.server_revocations = 1;
+  s.server_cuts = 1;
+  s.server_scales = 2;
+  s.joint_changes = 3;
+  s.disturbed_for = Duration(1576000000);
+  ExpectOk(s);
+}
+
 }  // namespace
 }  // namespace ps::sim
