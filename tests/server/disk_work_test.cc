@@ -159,6 +159,28 @@ TEST_F(DiskWorkTest, APartIsMissedOnlyWhereTheCoordinatorWrites) {
   EXPECT_EQ(Read(&disk, 7).what.status().code(), StatusCode::kNotFound);
 }
 
+/// As where the folder of one shard is a file system of its own that is not mounted: its mount
+/// point is empty, and stays so.
+TEST_F(DiskWorkTest, AFolderThatIsNotMountedIsNoDamageAndGetsNoStore) {
+  const auto job = checkpoint::JobStore::Open(memory_, "path", checkpoint::OpenMode::kWrite);
+  ASSERT_TRUE(job.ok()) << job.status();
+  const RestoreRequest of_two{1, 1, 2, {MakeChunkKey(7, 7)}};
+  DiskWork own = Open(&memory_, ShardId(1));
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const Status why = own.Do(of_two).what.status();
+    EXPECT_EQ(why.code(), StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(why.message()), HasSubstr("path/shard-1 on this host has no database"));
+  }
+  DiskWork other = Open(&memory_, kOwn);
+  EXPECT_EQ(other.Do(of_two).what.status().code(), StatusCode::kUnavailable)
+      << "the part of another shard";
+
+  DiskWork written = Open(&memory_, ShardId(1));
+  Write(&written, 1, kBegin);
+  EXPECT_EQ(other.Do(of_two).what.status().code(), StatusCode::kCorruption)
+      << "nobody has the chunk";
+}
+
 /// A limit is the least time that a checkpoint takes; there is no most.
 TEST(DiskLimitTest, AStoreIsWrittenNoFasterThanItsPlaceSays) {
   const TemporaryFolder folder;

@@ -67,6 +67,24 @@ Result<ShardStore*> DiskWork::Own() {
   return own_.get();
 }
 
+/// A shard that has written a checkpoint has a database. Where there is none at all, its folder is
+/// not there for now, and one made anew in its mount point would look like a lost part.
+Status DiskWork::CheckStored(ShardId shard, CheckpointId checkpoint) const {
+  for (uint32_t n = 1; n <= kDirectoriesMax; ++n) {
+    const auto store =
+        ShardStore::Open(*storage_, place_.path, DirectoryOf(shard, n), OpenMode::kRead);
+    if (store.status().code() != StatusCode::kNotFound) {
+      return Status::Ok();
+    }
+  }
+  return Status::Unavailable(fmt::format(
+      "{}/{} on this host has no database, and checkpoint {} was written there: mount what it was "
+      "written to; the server tries again by itself",
+      place_.path,
+      DirectoryOf(shard, 1),
+      checkpoint));
+}
+
 /// The newest directory of the shard that has the checkpoint.
 Result<DiskWork::FoundPart> DiskWork::FindPart(ShardId from, CheckpointId checkpoint) {
   PS_ASSIGN(const std::vector<std::string> names, storage_->List(place_.path));
@@ -94,6 +112,9 @@ Result<DiskWork::FoundPart> DiskWork::FindPart(ShardId from, CheckpointId checkp
       return found;
     }
     why = Graver(std::move(why), part.status());
+  }
+  if (why.code() == StatusCode::kNotFound) {
+    PS_TRY(CheckStored(from, checkpoint));
   }
   return why;
 }
@@ -138,7 +159,12 @@ PartWritten DiskWork::Do(const PartWrite& write) {
 Restored DiskWork::Do(const RestoreRequest& request) {
   Status writable;
   if (shard_.value < request.shards) {
-    writable = Own().status();
+    if (own_ == nullptr) {
+      writable = CheckStored(shard_, request.checkpoint);
+    }
+    if (writable.ok()) {
+      writable = Own().status();
+    }
   }
   if (!writable.ok() && writable.code() != StatusCode::kIo) {
     return {request.life, request.checkpoint, std::move(writable), Status::Ok()};
@@ -153,7 +179,7 @@ Restored DiskWork::Do(const RestoreRequest& request) {
 
 /// A part that is absent is damage only where the checkpoints are: a host that lacks the shared
 /// directory must not have every older checkpoint given up in turn.
-Status DiskWork::Explain(Status why, CheckpointId checkpoint) {
+Status DiskWork::Explain(Status why, CheckpointId checkpoint) const {
   if (why.code() != StatusCode::kNotFound) {
     return why;
   }

@@ -40,7 +40,8 @@ class DiskWork {
   Result<FoundPart> FindPart(ShardId from, checkpoint::CheckpointId checkpoint);
   Result<checkpoint::ChunkRef> Put(const ChunkWrite& write);
   Result<RestoredPart> Restore(const RestoreRequest& request);
-  Status Explain(Status why, checkpoint::CheckpointId checkpoint);
+  Status CheckStored(ShardId shard, checkpoint::CheckpointId checkpoint) const;
+  Status Explain(Status why, checkpoint::CheckpointId checkpoint) const;
 
   checkpoint::Storage* const storage_;
   const ShardId shard_;
