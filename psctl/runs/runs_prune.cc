@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 #include <filesystem>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -47,13 +48,26 @@ bool IsInside(const std::string& path, const std::string& folder) {
   return path == folder || path.starts_with(folder + "/");
 }
 
-void AddTexts(const JsonValue& value, std::vector<std::string>* paths) {
+/// `folders`: where a relative path may begin.
+void AddTexts(
+    const JsonValue& value, std::span<const std::string> folders, std::vector<std::string>* paths) {
   if (value.kind == JsonValue::Kind::kText && value.text.find("://") == std::string::npos) {
-    paths->push_back(run::AbsolutePath(value.text));
+    for (const std::string& folder : folders) {
+      paths->push_back(run::AbsolutePath((fs::path(folder) / value.text).lexically_normal()));
+    }
   }
   for (const JsonValue& child : value.children) {
-    AddTexts(child, paths);
+    AddTexts(child, folders, paths);
   }
+}
+
+/// The folder that a run was started in has the run below it, or is this one.
+std::vector<std::string> FoldersOf(const run::RunPaths& run) {
+  std::vector<std::string> folders = {run::AbsolutePath(".")};
+  for (fs::path at = run::AbsolutePath(run.root); at != at.parent_path(); at = at.parent_path()) {
+    folders.push_back(at.parent_path());
+  }
+  return folders;
 }
 
 /// Every text of the run's config as a path: whatever field comes to name a file, it is in here.
@@ -63,7 +77,7 @@ std::vector<std::string> PathsNamedBy(const run::RunPaths& run) {
       text.ok() ? ParseJson(*text, run.config()) : Result<JsonValue>(text.status());
   std::vector<std::string> paths;
   if (config.ok()) {  // else what the run has open is found all the same
-    AddTexts(*config, &paths);
+    AddTexts(*config, FoldersOf(run), &paths);
   }
   // A run that goes on on a rented machine is sent what it goes on from.
   if (const auto head = run::ReadHeadFile(run); head.ok() && *head && !(*head)->is_given_back) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -110,6 +111,33 @@ TEST_F(TopTest, CtrlBackslashEndsItAndTheTerminalIsAsItWas) {
   EXPECT_THAT(terminal.rest(), ::testing::HasSubstr("\x1b[?25h\x1b[?1049l"))
       << "the cursor, and the screen that was there before";
   StopCleanly(&run);
+}
+
+TEST_F(TopTest, StatesHaveColoursUnlessNoColorIsSetAndTheSummaryFollowsTheRun) {
+  job_.SetEndless().Set("workers", R"([{"count": 1, "step_ms": 100}])");
+  TrainRun run(job_);
+  ASSERT_TRUE(run.WaitForSamples(1).has_value());
+  const char* const own = std::getenv("TERM");
+  const std::string before = own == nullptr ? "dumb" : own;
+  ::setenv("TERM", "xterm", 1);
+  TerminalProcess coloured("psctl", {"top", run.Root()}, 80, 24);
+  ::setenv("NO_COLOR", "1", 1);
+  TerminalProcess plain("psctl", {"top", run.Root()}, 80, 24);
+  ::unsetenv("NO_COLOR");
+  ::setenv("TERM", before.c_str(), 1);
+  EXPECT_TRUE(WaitUntil([&] {
+    coloured.Look();
+    return coloured.has_colours() && !plain.Look().empty();
+  }));
+  StopCleanly(&run);
+  for (TerminalProcess* const terminal : {&coloured, &plain}) {
+    EXPECT_EQ(terminal->WaitForEnd(), 0);
+    const std::string& rest = terminal->rest();
+    const size_t restored = rest.find("\x1b[?1049l");
+    ASSERT_NE(restored, std::string::npos) << rest;
+    EXPECT_NE(rest.find("run directory", restored), std::string::npos) << rest;
+  }
+  EXPECT_FALSE(plain.has_colours());
 }
 
 }  // namespace

@@ -151,17 +151,18 @@ TEST_F(TorchTest, TiedWeightsAndConstantsAreInTheModelAndConstantsTravelOnce) {
 }
 
 TEST_F(TorchTest, WorkersWithLocalStepsAreKilledAndEverySampleCountsOnce) {
-  job_.Set("train", R"({"epochs": 8, "minibatch": 16, "local_steps": 4})");
+  job_.Set("train", R"({"epochs": 24, "minibatch": 16, "local_steps": 4})");
   job_.Drop("optimizer").Set("workers", R"([{"count": 2, "step_ms": 10}])");
   SetTorch('"' + (folder_ / "local.pt") + '"');
   TrainRun run(job_, {.is_replacing = true});
   const auto training = run.WaitFor(
-      [](const proto::JobStatus& status) { return status.samples_counted >= 640; }, kTorchPatience);
+      [](const proto::JobStatus& status) { return status.samples_counted > 0; }, kTorchPatience);
   ASSERT_TRUE(training.has_value()) << run.psctl().Err();
   ASSERT_FALSE(Alive(*training).empty());
   ::kill(static_cast<pid_t>(Alive(*training)[0].pid), SIGKILL);
   ASSERT_EQ(run.WaitForEnd(kTorchPatience), ProcessEnd{}) << run.psctl().Err();
   run.ExpectExactLedger();
+  EXPECT_EQ(run.Summary()["revocations_unnoticed"].number(), 1);
   EXPECT_GT(run.Summary()["test_accuracy"].number(), 0.8);
 }
 

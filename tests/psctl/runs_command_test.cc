@@ -214,6 +214,20 @@ TEST_F(RunsCommandTest, PruneKeepsWhatARunThatStaysUses) {
   EXPECT_FALSE(std::filesystem::exists(free.root));
 }
 
+/// Its paths begin where it was started.
+TEST_F(RunsCommandTest, PruneKeepsWhatARunOfAnotherFolderUses) {
+  const run::RunPaths used = MakeEnded("used", proto::RunState::kDone);
+  const run::RunPaths free = MakeEnded("free", proto::RunState::kDone);
+  const auto there = run::RunDirectory::Create(root_ / "elsewhere/runs", "there", run::kNoonMicros);
+  ASSERT_TRUE(there.ok()) << there.status();
+  proto::JobConfig config;
+  config.model.from = "../runs/" + std::filesystem::path(used.root).filename().string() + "/model";
+  ASSERT_TRUE(there->WriteConfig(proto::PrintJobConfig(config)).ok());
+  EXPECT_EQ(Run({"runs", "--prune", "--models", "--yes"}), run::kExitOk);
+  EXPECT_TRUE(std::filesystem::exists(used.root)) << err_;
+  EXPECT_FALSE(std::filesystem::exists(free.root));
+}
+
 TEST_F(RunsCommandTest, PruneLeavesRunsElsewhereAlone) {
   const run::RunPaths here = MakeEnded("here", proto::RunState::kDone);
   auto made = run::RunDirectory::Create(root_ / "elsewhere", "there", run::kNoonMicros);

@@ -218,12 +218,12 @@ void CheckpointDesk::Commit(const Call& call) {
   write.checkpoint = open_->checkpoint;
   write.manifest = std::move(manifest);
   open_->dropped = Droppable();
-  write.dropped = open_->dropped;
   for (const checkpoint::SetAside& set_aside : set_aside_) {
     if (set_aside.is_corrupt) {
-      write.dropped.push_back(set_aside.id);
+      open_->dropped.push_back(set_aside.id);
     }
   }
+  write.dropped = open_->dropped;
   open_->is_writing = true;
   open_->writing_since = call.now;
   disk_->Commit(std::move(write));
@@ -274,10 +274,12 @@ void CheckpointDesk::NoteWritten(const Open& written, const Call& call) {
   proto::CheckpointsState& state = job_->edit.checkpoints;
   const auto shards = static_cast<uint32_t>(written.reports.size());
   state.kept.push_back({written.checkpoint, shards, written.steps, written.samples});
-  std::erase_if(state.kept, [&](const proto::KeptCheckpoint& kept) {
-    return std::ranges::find(written.dropped, kept.checkpoint) != written.dropped.end();
-  });
-  std::erase_if(set_aside_, [](const checkpoint::SetAside& one) { return one.is_corrupt; });
+  const auto is_dropped = [&](uint64_t checkpoint) {
+    return std::ranges::find(written.dropped, checkpoint) != written.dropped.end();
+  };
+  std::erase_if(
+      state.kept, [&](const proto::KeptCheckpoint& kept) { return is_dropped(kept.checkpoint); });
+  std::erase_if(set_aside_, [&](const checkpoint::SetAside& one) { return is_dropped(one.id); });
   ++state.committed;
   state.newest_at = written.since - job_->started_at;
   newest_sizes_ = SizesOf(written);

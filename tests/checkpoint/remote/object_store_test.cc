@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "checkpoint/remote/directory_store.h"
+#include "tests/base/sync_record.h"
 #include "tests/checkpoint/remote/memory_store.h"
 #include "tests/checkpoint/temporary_path.h"
 #include "tests/store/s3_under_test.h"
@@ -54,6 +55,20 @@ TEST_P(ObjectStoreTest, WhatWasPutIsReadWhole) {
   const auto read = store_->Get("data/ab12");
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(*read, bytes);
+}
+
+/// After a power failure an object is there if it was synced, and each folder with a new name, too.
+TEST(DirectoryStoreTest, APutIsSyncedAndSoIsEveryFolderWithANewName) {
+  const TemporaryPath folder;
+  const std::unique_ptr<store::ObjectStore> store = MakeDirectoryStore(folder.path() + "/new");
+  ForgetSynced();
+  ASSERT_TRUE(store->Put("data/ab12", Bytes("two words")).ok());
+  const std::vector<std::string> synced = Synced();
+  EXPECT_THAT(synced, ::testing::Contains(::testing::StartsWith(folder.path() + "/new/data/ab12")));
+  for (const std::string path : {"", "/new", "/new/data"}) {
+    EXPECT_THAT(synced, ::testing::Contains(folder.path() + path));
+  }
+  EXPECT_EQ(synced.back(), folder.path() + "/new/data") << "once the object has its name";
 }
 
 TEST_P(ObjectStoreTest, AnEmptyObjectIsAnObject) {

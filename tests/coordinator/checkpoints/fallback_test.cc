@@ -8,6 +8,7 @@
 namespace ps::coordinator {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -70,6 +71,29 @@ TEST_F(PartialFallbackTest, TheLostServerAloneGoesBackToTheCheckpointBefore) {
   workers_[2].step = 0;
   harness_.Work(&workers_[2], grants_[2]);
   FinishRun();
+}
+
+TEST_F(PartialFallbackTest, WhatIsFoundDamagedWhileAnotherIsWrittenGoesWithTheOneAfter) {
+  Begin();
+  for (int i = 0; i < 3; ++i) {
+    Wait(kEvery);
+    if (i < 2) {
+      Written();
+    }
+  }
+  ASSERT_EQ(disk_.writes.back().checkpoint, 3U);
+  Lose(1);
+  harness_.shards[1].membership = proto::Membership();
+  ReturnWithoutAnswer();
+  ASSERT_EQ(NewestSetup(1).restore.checkpoint, 2U);
+  harness_.shards[1].is_mute = false;
+  Fails(1);
+  ASSERT_EQ(disk_.set_aside.size(), 1U);
+  Written();  // of 3, which was sent before
+  const size_t writes = disk_.writes.size();
+  Wait(kEvery);
+  ASSERT_GT(disk_.writes.size(), writes);
+  EXPECT_THAT(disk_.writes.back().dropped, Contains(2));
 }
 
 /// Its coordinator had ended before it wrote down that the checkpoint exists.

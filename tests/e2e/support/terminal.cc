@@ -19,6 +19,7 @@ namespace ps::e2e {
 namespace {
 
 constexpr const char* kFrameEnd = "\x1b[0m";
+constexpr const char* kColourEnd = "\x1b[39m";
 
 }  // namespace
 
@@ -132,6 +133,7 @@ std::vector<std::string> TerminalProcess::Look() {
     screen_.Write(frame);
     EXPECT_EQ(screen_.lines(), alone.lines()) << "something of an earlier frame is left";
     has_frame_ = true;
+    has_colours_ = has_colours_ || frame.find(kColourEnd) != std::string::npos;
   }
   return has_frame_ ? screen_.lines() : std::vector<std::string>();
 }

@@ -57,6 +57,9 @@ class TerminalProcess {
   /// Whether the terminal has lines, echo and signals, as a shell needs it.
   bool IsForShell() const;
 
+  /// Of any of the frames that Look has shown.
+  bool has_colours() const { return has_colours_; }
+
   /// What came after the last whole frame.
   const std::string& rest() const { return pending_; }
 
@@ -68,6 +71,7 @@ class TerminalProcess {
   std::string pending_;
   Screen screen_;
   bool has_frame_ = false;
+  bool has_colours_ = false;
 };
 
 }  // namespace ps::e2e

@@ -217,10 +217,15 @@ TEST_F(AgentTest, AJobOfSlurmGetsNoSecretsOfTheEnvironment) {
   job.log_path = programs / "log";
   job.words = {"--export=ALL"};
   job.answer_limit = std::chrono::seconds(60);
+  ASSERT_EQ(::setenv("HF_TOKEN", "t", 1), 0);
   EXPECT_EQ(RunBySlurm(job, NoWishes()).code, kNotStartedExit);
+  ::unsetenv("HF_TOKEN");
   const std::string words = ReadFile(programs / "words").value();
   const size_t own = words.find("--export=");
-  EXPECT_THAT(words.substr(own, words.find(' ', own) - own), ::testing::HasSubstr("PATH"));
+  EXPECT_THAT(
+      words.substr(own, words.find(' ', own) - own),
+      ::testing::AllOf(
+          ::testing::HasSubstr("PATH"), ::testing::Not(::testing::HasSubstr("HF_TOKEN"))));
   EXPECT_GT(words.find("--export=ALL"), own) << "the job's words prevail";
   const char* const variables[] = {
       "AWS_SECRET_ACCESS_KEY=s", "PATH=/bin", "HF_TOKEN=t", "HOME=/root", nullptr};
