@@ -220,6 +220,7 @@ TEST_F(RunsCommandTest, PruneKeepsWhatARunOfAnotherFolderUses) {
   const run::RunPaths free = MakeEnded("free", proto::RunState::kDone);
   const auto there = run::RunDirectory::Create(root_ / "elsewhere/runs", "there", run::kNoonMicros);
   ASSERT_TRUE(there.ok()) << there.status();
+  ASSERT_TRUE(run::RunRegistry(root_ / "links", {}).Add(there->paths()).ok());
   proto::JobConfig config;
   config.model.from = "../runs/" + std::filesystem::path(used.root).filename().string() + "/model";
   ASSERT_TRUE(there->WriteConfig(proto::PrintJobConfig(config)).ok());
