@@ -150,7 +150,7 @@ bool ComputeThread::EndMinibatch() {
 
 void ComputeThread::Encode(
     const client::ComputeTask& task, uint32_t tensor, const TaskTensors& tensors) {
-  if (handed_over_ == task.step) {
+  if (handed_over_ == task.step || encoder_->EndsFeedback(tensor)) {
     encoder_->HandOver(tensor, tensors.loan);
   } else {
     encoder_->Encode(tensor, tensors.gradient);

@@ -31,6 +31,12 @@ class GradientEncoder {
   /// all that was kept of it, and nothing of it is kept any more.
   void HandOver(uint32_t tensor, FlatGradient* gradient);
 
+  /// Whether something is kept of the tensor, and error feedback is off by now: what an encoding
+  /// would lose of it goes with no gradient any more, so HandOver is to have it.
+  bool EndsFeedback(uint32_t tensor) const {
+    return !has_feedback_ && tensors_[tensor].is_kept && tensors_[tensor].is_lossy;
+  }
+
   /// Norm of what is kept of the tensors encoded since the last call, as a share of the norm of
   /// their gradients; 0: nothing is kept, or something was not finite.
   double TakeHeldBack();

@@ -15,7 +15,8 @@
 namespace ps::client {
 namespace {
 
-/// 40 Mbit/s: a link that is slower for long is of no use for training.
+/// 40 Mbit/s. Over a slower link the first wait may be too short; then a repetition waits until
+/// what was sent has left, and each waits longer than the one before.
 constexpr double kSlowLinkBytesPerSecond = 5e6;
 /// Gradients that leave during backward cost the step no time, so they do not wait for a full
 /// frame.
@@ -138,6 +139,7 @@ void ShardLink::AfterMove(uint64_t placement, TimePoint now, proto::Outbox* out)
 
 void ShardLink::OnConnected(proto::PeerId peer, TimePoint now, proto::Outbox* out) {
   peer_ = peer;
+  push_retry_.Stop();  // what was sent is lost
   SendAgain(now, out);
 }
 
@@ -218,7 +220,7 @@ void ShardLink::SendReady(bool is_flush, TimePoint now, proto::Outbox* out) {
       SendFrame(frame.pieces, out);
     }
   }
-  if (is_flush) {
+  if (is_flush && !push_retry_.is_armed()) {  // else it is a repetition
     waiting_since_ = now;
     push_retry_.Start(now, random_);
   }
@@ -362,8 +364,8 @@ Result<std::vector<PullIntake::Fresh>> ShardLink::OnPullReply(
   } else if (is_awaited && (lacks_base_ || taken.lacks_base)) {
     lacks_base_ = true;
     pull_retry_.DueAt(now);  // at the next tick, so that it is asked for once
-  } else if (is_awaited) {
-    pull_retry_.Start(now, random_);  // it is coming
+  } else if (is_pulling_) {
+    pull_retry_.Start(now, random_);  // it is coming, or what was asked for before it is
   }
   return std::move(taken.fresh);
 }
@@ -380,6 +382,10 @@ void ShardLink::OnRetryLater(uint32_t retry_after_ms, TimePoint now) {
 void ShardLink::OnTick(TimePoint now, proto::Outbox* out) {
   const bool is_push_due = is_pushing_ && push_retry_.IsDue(now);
   const bool is_pull_due = !is_pushing_ && is_pulling_ && pull_retry_.IsDue(now);
+  if (is_push_due && out->IsBacklogged(peer_)) {
+    push_retry_.Again(now, random_);  // not all of it has left yet
+    return;
+  }
   if ((is_push_due || is_pull_due) && peer_ != proto::PeerId()) {
     ++retries_;
     SendAgain(now, out);

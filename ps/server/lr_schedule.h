@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -45,6 +46,15 @@ class LrSchedule {
     const double reference = double{1} * reference_samples_ * push.local_steps;
     const double weight = push.samples / reference;
     return static_cast<float>(Scheduled() * weight * policy_.FactorOf(mode, workers, missed_steps));
+  }
+
+  /// The minibatches behind an observation of so many samples: fewer than the local steps of a step
+  /// that has ended early or is an epoch's last.
+  uint32_t ObservedSteps(PushSize push) const {
+    const uint64_t minibatches =
+        (uint64_t{push.samples} + reference_samples_ - 1) / reference_samples_;
+    return static_cast<uint32_t>(
+        std::clamp<uint64_t>(minibatches, 1, std::max(push.local_steps, 1U)));
   }
 
   /// The step was made: `samples` of the job are done with it.

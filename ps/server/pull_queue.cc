@@ -252,7 +252,9 @@ bool PullQueue::Send(PullAnswer* answer, bool is_urgent, proto::Outbox* out) {
 HeldValues::Form PullQueue::FormOf(
     const PullAnswer& answer, const Entry& entry, uint32_t part) const {
   if (!answer.is_followed) {
-    return {answer.encoding, 0};
+    // An average that nobody moves comes once, so its error would stay.
+    const bool is_average = store_.chunks()[entry.chunk].rule == UpdateRule::kAverage;
+    return {is_average ? codec::Encoding() : answer.encoding, 0};
   }
   return held_values_.FormOf(
       answer.incarnation, store_.chunks()[entry.chunk], part, entry.is_listed, answer.encoding);

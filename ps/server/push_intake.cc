@@ -208,7 +208,7 @@ void PushIntake::Assemble(
 /// async, ssp: updates the chunks that are whole.
 void PushIntake::ApplyReady(Member* member) {
   Intake& intake = member->intake;
-  const UpdateRate rate{intake.lr, intake.local_steps};
+  const UpdateRate rate{intake.lr, schedule_.ObservedSteps({intake.samples, intake.local_steps})};
   for (const ReadyChunk& ready : ready_) {
     parts_.clear();
     const auto unfinished = intake.unfinished.find(ready.index);

@@ -134,7 +134,9 @@ Status Rounds::CheckContribution(
 
 void Rounds::Begin(const proto::CommitRound& commit) {
   std::vector<Staging::Contribution> contributions;
+  uint32_t most_samples = 0;
   for (const proto::CommitRound::Contribution& c : commit.contributions) {
+    most_samples = std::max(most_samples, c.samples);
     if (store_.size() > 0) {
       contributions.push_back(staging_.Take({c.incarnation, c.step}));
     }
@@ -145,7 +147,7 @@ void Rounds::Begin(const proto::CommitRound& commit) {
       newest_,
       UpdateRate{
           static_cast<float>(schedule_.Rate(mode_.mode, commit.contributions.size())),
-          commit.local_steps},
+          schedule_.ObservedSteps({most_samples, commit.local_steps})},
       commit.contributions.size(),
       std::move(contributions));
 }

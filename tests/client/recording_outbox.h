@@ -34,6 +34,8 @@ class RecordingOutbox final : public proto::Outbox {
 
   void Close(proto::PeerId peer) override { closed.push_back(peer); }
 
+  bool IsBacklogged(proto::PeerId /*peer*/) const override { return is_backlogged; }
+
   template <typename T>
   std::vector<T> All() const {
     std::vector<T> all;
@@ -47,6 +49,7 @@ class RecordingOutbox final : public proto::Outbox {
 
   std::vector<Sent> sent;
   std::vector<proto::PeerId> closed;
+  bool is_backlogged = false;
 };
 
 }  // namespace ps::client

@@ -229,6 +229,27 @@ TEST_F(ShardLinkTest, AnUnansweredPushIsRepeatedInTime) {
   EXPECT_EQ(link.retries(), 1U);
 }
 
+/// A repetition behind what is still leaving would only delay it.
+TEST_F(ShardLinkTest, APushThatHasNotLeftYetIsNotRepeatedAndRepetitionsWaitLongerAndLonger) {
+  ShardLink link = MakeLink(1U << 20);
+  link.OnConnected(proto::PeerId(5), now_, &out_);
+  link.BeginPush(Job(false));
+  link.TensorReady(0, now_, &out_);
+  link.TensorReady(2, now_, &out_);
+  const auto tick_for = [&](milliseconds time) {
+    for (const TimePoint end = now_ + time; now_ < end; now_ += milliseconds(100)) {
+      link.OnTick(now_, &out_);
+    }
+  };
+  out_.is_backlogged = true;
+  tick_for(milliseconds(30'000));
+  EXPECT_EQ(out_.sent.size(), 1U);
+  out_.is_backlogged = false;
+  tick_for(milliseconds(30'000));
+  EXPECT_GT(out_.sent.size(), 1U);
+  EXPECT_LT(out_.sent.size(), 12U) << "of the first wait there would be over 20";
+}
+
 TEST_F(ShardLinkTest, AFusedPullIsCompleteWhenAllItsChunksHaveComeInAnyOrder) {
   ShardLink link = MakeLink(1U << 20);
   link.OnConnected(proto::PeerId(5), now_, &out_);

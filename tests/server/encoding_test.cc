@@ -387,6 +387,25 @@ TEST_F(RoundedPullTest, WhoTrainsGetsRoundedValuesInHalfTheBytes) {
   EXPECT_THAT(rig_.Values(), Each(kValue)) << "the shard's own stay whole";
 }
 
+/// Of an average that nobody moves there is no later answer that would mend the error.
+TEST(RoundedAverageTest, AnAverageComesAsItIs) {
+  ShardRig rig;
+  rig.setup.tensors[1].rule = UpdateRule::kAverage;
+  rig.setup.tensors[1].average_rate = 1;
+  rig.SetUp();
+  rig.Push(rig.Frame(1, 1, {kFirst, kSecond}, 0));
+  rig.Push(rig.Frame(1, 1, {kThird}, 1 - 0x1p-12F));
+  rig.OnlyPushReply();
+  proto::PullRequest pull = rig.PullAll(1);
+  pull.encoding = kBf16;
+  rig.Pull(pull);
+  const auto pulls = rig.Take<proto::PullReply>();
+  ASSERT_EQ(pulls.size(), 2U);
+  EXPECT_EQ(pulls[0].message.encoding, kBf16);
+  EXPECT_EQ(pulls[1].message.encoding, codec::Encoding());
+  EXPECT_THAT(pulls[1].values, Each(1 - 0x1p-12F));
+}
+
 TEST_F(RoundedPullTest, AFusedAnswerIsRounded) {
   proto::PushRequest push = rig_.WholeStep(1, 2, 0);
   push.wants_pull = true;

@@ -54,5 +54,17 @@ TEST(LrScheduleTest, WhoHasWhatAnotherOneRemembersGoesOnWithTheSameRates) {
   EXPECT_EQ(schedule.policy().state(), other.policy().state()) << "nobody made that step";
 }
 
+TEST(LrScheduleTest, AnObservationHasTheMinibatchesOfItsSamples) {
+  ShardSettings settings;
+  settings.reference_samples = 16;
+  LrSchedule schedule;
+  schedule.Begin(settings, 1000);
+  EXPECT_EQ(schedule.ObservedSteps({2, 50}), 1U);
+  EXPECT_EQ(schedule.ObservedSteps({40, 50}), 3U);
+  EXPECT_EQ(schedule.ObservedSteps({800, 50}), 50U);
+  EXPECT_EQ(schedule.ObservedSteps({1600, 50}), 50U) << "a worker with larger minibatches";
+  EXPECT_EQ(schedule.ObservedSteps({32, 1}), 1U);
+}
+
 }  // namespace
 }  // namespace ps::server

@@ -160,6 +160,22 @@ TEST_F(GiveTest, AnOfferThatIsLostIsMadeAgain) {
   EXPECT_GE(rig_.dialer.dialled.size(), 2U);
 }
 
+/// Over a thin link they take longer than any wait for an answer.
+TEST_F(GiveTest, ChunksThatAreStillLeavingAreNotOfferedAnew) {
+  rig_.sent.slow = kOtherPeer;
+  rig_.sent.has_frame = true;
+  Give({kFirst, kThird});
+  OnlyOffer();
+  rig_.Wait(rig_.core.timing().retry_limit * 5);
+  EXPECT_EQ(rig_.Take<proto::ChunksOffer>().size(), 0U);
+  rig_.sent.has_frame = false;
+  rig_.core.OnDrained(kOtherPeer, &rig_.sent);
+  EXPECT_GE(rig_.Take<proto::ChunkPart>().size(), 2U);
+  rig_.sent.has_frame = false;
+  rig_.Wait(rig_.core.timing().retry_limit * 2);
+  EXPECT_GE(rig_.Take<proto::ChunksOffer>().size(), 1U) << "the answer does not come";
+}
+
 TEST_F(GiveTest, AnOrderThatWasDoneIsSaidAgain) {
   Give({kFirst});
   Taken();

@@ -399,6 +399,24 @@ TEST_F(RoundedPushTest, GradientsAreAppliedAsFloatsAndObservationsComeAsThey) {
   EXPECT_THAT(rig_.Values(), ElementsAre(0.75F, 0.25F, 2));
 }
 
+/// A step that ends early has fewer minibatches than its lease, and observations behind it.
+TEST(ShortStepTest, ObservationsWeighAsTheMinibatchesBehindThem) {
+  for (const uint32_t minibatches : {1U, 3U}) {
+    ShardRig rig;
+    rig.setup.tensors[1].rule = UpdateRule::kAverage;
+    rig.setup.tensors[1].average_rate = 0.5F;
+    rig.settings.reference_samples = 16;
+    rig.SetUp();
+    proto::PushRequest push = rig.WholeStep(1, 1, 3);
+    push.samples = 16 * minibatches;
+    push.local_steps = 3;
+    rig.Push(push);
+    EXPECT_EQ(rig.OnlyPushReply().outcome, PushOutcome::kApplied);
+    const float weight = minibatches == 1 ? 0.5F : 0.875F;
+    EXPECT_EQ(rig.core.ValuesOf(kThird)[0], 1 + weight * (3 - 1)) << minibatches;
+  }
+}
+
 TEST_F(RoundedPushTest, ObservationsThatAreEncodedAndFramesThatAreCutAreRefused) {
   ExpectRefused(
       Rounded(rig_.Frame(1, 1, {kThird}, 1)),

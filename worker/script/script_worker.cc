@@ -82,7 +82,7 @@ void ScriptWorker::Encode(uint32_t tensor) {
     return;  // the loop's thread reads it
   }
   if (encoder_) {
-    if (handed_over_ == in_hand_->task.step) {
+    if (handed_over_ == in_hand_->task.step || encoder_->EndsFeedback(tensor)) {
       encoder_->HandOver(tensor, in_hand_->gradient.get());
     } else {
       encoder_->Encode(tensor, in_hand_->gradient->floats());

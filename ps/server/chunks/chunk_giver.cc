@@ -8,7 +8,7 @@
 namespace ps::server {
 namespace {
 
-/// 40 Mbit/s: at a slower one chunks are sent again while they are still on their way.
+/// 40 Mbit/s. Over a slower link they take longer, and are offered anew once all have left.
 constexpr double kSlowLinkBytesPerSecond = 5e6;
 
 /// So much of the length of a round the next one may become longer for chunks that leave.
@@ -312,6 +312,11 @@ void ChunkGiver::OnPeerClosed(proto::PeerId peer, TimePoint now) {
   std::erase_if(receivers_, [&](const Receiver& receiver) { return receiver.peer == peer; });
 }
 
+bool ChunkGiver::IsLeaving(const proto::Outbox& out) const {
+  return giving_->peer != proto::PeerId() && giving_->next_chunk.has_value() &&
+         (*giving_->next_chunk < giving_->order.keys.size() || out.IsBacklogged(giving_->peer));
+}
+
 void ChunkGiver::OnTick(TimePoint now, proto::Outbox* out) {
   std::erase_if(receivers_, [&](const Receiver& receiver) {
     const bool is_idle = now >= receiver.close_at;
@@ -325,6 +330,10 @@ void ChunkGiver::OnTick(TimePoint now, proto::Outbox* out) {
   }
   pulls_.Continue(out);
   if (!giving_ || giving_->next_try == TimePoint() || now < giving_->next_try) {
+    return;
+  }
+  if (IsLeaving(*out)) {  // offered anew they would begin from the first
+    giving_->next_try = now + life_.settings.timing.retry_limit;
     return;
   }
   giving_->next_try = {};

@@ -122,6 +122,8 @@ class ChunkGiver {
   void Continue(proto::Outbox* out);
   std::optional<proto::ChunkPart> NextPart();
   void EndPrecedence(TimePoint now);
+  /// Not all of what was offered has been sent.
+  bool IsLeaving(const proto::Outbox& out) const;
   void HoldPulls();
 
   const Life& life_;
