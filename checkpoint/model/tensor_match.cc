@@ -244,8 +244,13 @@ Result<TensorMatch> MatchTensors(
   if (TensorMatch torch = matcher.ByName(MatchKind::kTorchName); found(torch) > found(match)) {
     match = std::move(torch);
   }
-  if (found(match) == 0) {
-    if (std::optional<TensorMatch> ordered = matcher.ByOrder()) {
+  // Names that are those of other layers, as where the file's model has one more between two.
+  const auto is_whole = [](const TensorMatch& m) {
+    return TakenOf(m) == m.stored.size() && m.unused.empty();
+  };
+  if (!is_whole(match)) {
+    if (std::optional<TensorMatch> ordered = matcher.ByOrder();
+        ordered && (found(match) == 0 || is_whole(*ordered))) {
       match = std::move(*ordered);
     }
   }

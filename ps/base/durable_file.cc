@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -49,7 +50,20 @@ Status CreateDirectories(const std::string& path) {
   return SyncDirectory(parent);
 }
 
+Status CheckReplaceable(const std::string& path) {
+  struct stat info {};
+
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    return Status::InvalidArgument(fmt::format(
+        "{} is no regular file, and what is written would take its place; name a file, or one that "
+        "is not there yet",
+        path));
+  }
+  return Status::Ok();
+}
+
 Status MoveIntoPlace(const std::string& draft, const std::string& path) {
+  PS_TRY(CheckReplaceable(path));
   if (::rename(draft.c_str(), path.c_str()) != 0) {
     return IoError("cannot write", path);
   }

@@ -16,8 +16,13 @@ Status SyncDirectory(const std::string& path);
 /// Creates what is missing of a path. Errors: kIo.
 Status CreateDirectories(const std::string& path);
 
+/// Whether a file may take the place of what is there: nothing, or a regular file. Errors:
+/// kInvalidArgument.
+Status CheckReplaceable(const std::string& path);
+
 /// Gives a file its name, in place of the file that had it. Requires: what is in it is synced; both
-/// names are in one directory. Errors: kIo; the draft may be there still.
+/// names are in one directory. Errors: kIo, and those of
+/// CheckReplaceable; the draft may be there still.
 Status MoveIntoPlace(const std::string& draft, const std::string& path);
 
 }  // namespace ps

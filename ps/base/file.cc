@@ -60,8 +60,8 @@ Result<std::string> ReadFile(const std::string& path, size_t bytes_max) {
 
 Status WriteFileAtomically(const std::string& path, std::string_view text, unsigned mode) {
   const std::string draft = path + ".draft";
-  UniqueFd fd(
-      ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, static_cast<mode_t>(mode)));
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW;
+  UniqueFd fd(::open(draft.c_str(), kFlags, static_cast<mode_t>(mode)));
   if (!fd.is_open()) {
     return IoError("cannot write", draft);
   }

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "ps/base/durable_file.h"
@@ -24,8 +26,9 @@ class Output {
   static Result<Output> Open(const std::string& path, const run::Console& console) {
     Output output(path, console);
     if (path != "-") {
-      output.fd_ =
-          UniqueFd(::open(output.draft().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+      PS_TRY(CheckReplaceable(path));
+      constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW;
+      output.fd_ = UniqueFd(::open(output.draft().c_str(), kFlags, 0644));
       if (!output.fd_.is_open()) {
         return IoError("cannot write", output.draft());
       }
@@ -64,7 +67,14 @@ class Output {
 
  private:
   Output(std::string path, const run::Console& console)
-      : path_(std::move(path)), console_(console) {}
+      : path_(Target(std::move(path))), console_(console) {}
+
+  /// A link stays one, and the file that it leads to is written.
+  static std::string Target(std::string path) {
+    std::error_code error;
+    const std::filesystem::path target = std::filesystem::canonical(path, error);
+    return path == "-" || error ? path : target.string();
+  }
 
   std::string draft() const { return path_ + ".part"; }
 

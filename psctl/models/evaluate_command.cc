@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -141,6 +142,22 @@ Result<std::optional<ConfusionMatrix>> ConfusionOf(
   return std::optional(ConfusionMatrix(std::move(names)));
 }
 
+/// What training did not learn from, and what lies among its samples all the same; empty: nothing.
+std::string HeldBackNote(const worker::ModelCard& card, const std::string& path) {
+  const bool has_tests = card.data.format == proto::DatasetFormat::kPictures &&
+                         !std::filesystem::exists(std::filesystem::path(path) / "test");
+  const std::string_view held_back = has_tests && card.data.validation_share > 0
+                                         ? "data.test_share and data.validation_share"
+                                     : has_tests                      ? "data.test_share"
+                                     : card.data.validation_share > 0 ? "data.validation_share"
+                                                                      : "";
+  return held_back.empty()
+             ? ""
+             : fmt::format(
+                   "the part train has the samples, too, that training held back by {}\n",
+                   held_back);
+}
+
 Result<std::string> Evaluate(const EvaluateCommand& command, const Session& session) {
   PS_ASSIGN(const LoadedModel loaded, LoadModel(command.choice, session));
   const worker::ModelCard& card = loaded.chosen.card;
@@ -153,13 +170,16 @@ Result<std::string> Evaluate(const EvaluateCommand& command, const Session& sess
   if (command.data.empty() && command.part.empty() && card.data.test_samples > 0) {
     inputs.count = std::min(inputs.count, card.data.test_samples);  // as the run has it
   }
+  if (command.part == "train") {
+    session.console.err(HeldBackNote(card, path));
+  }
   RateLine line(session.console, inputs.count);
   PS_ASSIGN(
       const coordinator::EvaluationSums sums,
       EvaluateAll(inputs, loaded.model.get(), &line, &confusion));
   session.console.err(fmt::format("{} on {}\n", line.Summary(), loaded.device.name));
-  const coordinator::EvaluationKind kind{
-      card.task(), card.data.format == proto::DatasetFormat::kText};
+  const auto kind = coordinator::EvaluationKind::Of(
+      card.layers, card.task(), card.data.format == proto::DatasetFormat::kText);
   if (!command.plot_path.empty()) {
     PS_TRY(WriteFileAtomically(command.plot_path, confusion->Draw("confusion of " + path)));
     session.console.err("plot: " + Printable(command.plot_path) + "\n");

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -46,10 +47,23 @@ std::string ElsewhereText(const std::string& link) {
       FormatHostPort(address->host, address->port));
 }
 
+/// Leads to the link. Words of programs are seen by everybody on this machine, and the link has the
+/// key; so a browser is told of a file that only its owner can read.
+std::string RedirectPage(const run::RunPaths& run) {
+  return run.root + "/page.html";
+}
+
 /// Whether a program that opens links could be started.
-bool OpensInBrowser(const std::string& link) {
+bool OpensInBrowser(const std::string& link, const std::string& page) {
+  const std::string text = fmt::format(
+      "<!doctype html><meta charset=\"utf-8\"><title>spotps</title>"
+      "<meta http-equiv=\"refresh\" content=\"0; url={0}\"><a href=\"{0}\">the page</a>\n",
+      link);
+  if (!WriteFileAtomically(page, text, 0600).ok()) {
+    return false;
+  }
   std::string program = "xdg-open";
-  std::string argument = link;
+  std::string argument = page;
   std::array<char*, 3> arguments = {program.data(), argument.data(), nullptr};
   pid_t pid = 0;
   if (::posix_spawnp(&pid, program.c_str(), nullptr, nullptr, arguments.data(), environ) != 0) {
@@ -59,9 +73,13 @@ bool OpensInBrowser(const std::string& link) {
   return ::waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-void Show(const std::string& link, const PageCommand& command, const run::Console& console) {
+void Show(
+    const std::string& link,
+    const run::RunPaths& run,
+    const PageCommand& command,
+    const run::Console& console) {
   console.out(link + "\n");
-  if (command.is_opened && !OpensInBrowser(link)) {
+  if (command.is_opened && !OpensInBrowser(link, RedirectPage(run))) {
     console.err("psctl: xdg-open can't open it here; open the link yourself\n");
   }
   console.err(ElsewhereText(link));
@@ -89,10 +107,13 @@ int Serve(
     return run::Fail(console, server.status());
   }
   const InterruptGuard interrupts;
-  Show(run::PageLink((*server)->address(), *key), command, console);
+  Show(run::PageLink((*server)->address(), *key), runs.front(), command, console);
   console.err("Ctrl-C ends the page\n");
   while (!interrupts.IsInterrupted()) {
     ::poll(nullptr, 0, kPollMillis);
+  }
+  if (command.is_opened) {
+    ::unlink(RedirectPage(runs.front()).c_str());
   }
   return run::kExitOk;
 }
@@ -132,7 +153,7 @@ int Run(const PageCommand& command, const Session& session) {
     if (!link.ok()) {
       return run::Fail(session.console, link.status());
     }
-    Show(*link, command, session.console);
+    Show(*link, runs->front(), command, session.console);
     return run::kExitOk;
   }
   return Serve(*runs, command, session.console);

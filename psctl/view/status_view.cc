@@ -119,7 +119,7 @@ std::string RenderHead(const proto::JobStatus& status) {
           : "loss " + run::FormatLoss(status.train_loss) +
                 (proto::IsShare(status.metric) ? ", " : "") + run::TrainMetricText(status));
   if (!status.figures.empty()) {
-    pairs.emplace_back("figures", run::FormatFigures(status.figures));
+    pairs.emplace_back("figures", run::FormatFigures(status));
   }
   if (!status.evaluations.empty()) {
     const proto::EvaluationRow& last = status.evaluations.back();

@@ -139,7 +139,7 @@ Lines Head(const TopSnapshot& snapshot, size_t width) {
        has_step ? run::TrainMetricText(status) : "",
        test}));
   if (!status.figures.empty()) {
-    lines.push_back(run::FormatFigures(status.figures));
+    lines.push_back(run::FormatFigures(status));
   }
   lines.push_back(JoinParts(
       {FormatRate(status.samples_per_s) + " samples/s",

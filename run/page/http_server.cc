@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 
@@ -20,6 +21,10 @@ namespace {
 constexpr unsigned kThreads = 2;
 /// Waiting for the page's threads to be scheduled costs nothing; more than this is a mistake.
 constexpr int kBacklog = 64;
+/// One machine of a network, which can say a byte at a time for ever, does not keep the rest out.
+constexpr unsigned kAddressesToFillIt = 4;
+/// So many times the longest body close a connection.
+constexpr size_t kTimesTooLong = 16;
 
 struct SocketAddress {
   sockaddr_storage storage{};
@@ -105,8 +110,8 @@ class SignalsBlocked {
 
 /// A request while it comes in.
 struct Incoming {
-  std::string body;
-  bool is_too_long = false;
+  std::string body;  // empty where there are too many bytes
+  size_t bytes = 0;
 };
 
 std::string HeaderOf(MHD_Connection* connection, const char* name) {
@@ -169,28 +174,32 @@ struct HttpServerCalls {
       size_t* upload_size,
       void** state) {
     const auto* const server = static_cast<const HttpServer*>(self);
+    const PageReply too_long = PageReply::Text(
+        413, fmt::format("a request's body has at most {} bytes\n", server->limits_.body_bytes));
     if (*state == nullptr) {
       *state = new Incoming;
-      return MHD_YES;
+      const std::string length = HeaderOf(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
+      const bool is_long = std::strtoull(length.c_str(), nullptr, 10) > server->limits_.body_bytes;
+      return is_long ? SendReply(connection, too_long) : MHD_YES;
     }
     auto* const incoming = static_cast<Incoming*>(*state);
     if (*upload_size > 0) {
-      if (incoming->body.size() + *upload_size > server->limits_.body_bytes) {
-        incoming->is_too_long = true;  // the rest is read and forgotten, up to the time limit
+      incoming->bytes += *upload_size;
+      if (incoming->bytes > server->limits_.body_bytes) {
+        // The rest is read and forgotten, so that whoever says a little too much hears why.
         incoming->body.clear();
-      } else if (!incoming->is_too_long) {
+        if (incoming->bytes > kTimesTooLong * server->limits_.body_bytes) {
+          return MHD_NO;
+        }
+      } else {
         incoming->body.append(upload, *upload_size);
       }
       *upload_size = 0;
       return MHD_YES;
     }
     const std::string_view verb(method);
-    if (incoming->is_too_long) {
-      return SendReply(
-          connection,
-          PageReply::Text(
-              413,
-              fmt::format("a request's body has at most {} bytes\n", server->limits_.body_bytes)));
+    if (incoming->bytes > server->limits_.body_bytes) {
+      return SendReply(connection, too_long);
     }
     if (verb != "GET" && verb != "HEAD" && verb != "POST") {
       return SendReply(connection, PageReply::Text(405, "GET or POST\n"));
@@ -236,6 +245,8 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Start(
       kThreads,
       MHD_OPTION_CONNECTION_LIMIT,
       limits.connections,
+      MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+      IsLoopback(address.host) ? 0U : limits.connections / kAddressesToFillIt,
       MHD_OPTION_CONNECTION_TIMEOUT,
       limits.silent_s,
       MHD_OPTION_CONNECTION_MEMORY_LIMIT,

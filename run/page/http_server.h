@@ -44,7 +44,8 @@ struct PageReply {
 };
 
 /// Serves HTTP on threads of its own. A client that is slow, or says too much, costs its connection
-/// and nobody else anything. Thread: the one that made it, but for the handler.
+/// and nobody else anything, unless it is on this machine and takes all of them. Thread: the one
+/// that made it, but for the handler.
 class HttpServer final {
  public:
   struct Limits {

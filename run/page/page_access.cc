@@ -11,7 +11,7 @@
 namespace ps::run {
 namespace {
 
-constexpr std::string_view kBearer = "Bearer ";
+constexpr std::string_view kBearer = "bearer ";
 
 std::string MachineName() {
   std::array<char, 256> name{};
@@ -23,6 +23,12 @@ std::string Lower(std::string_view text) {
   std::ranges::transform(
       lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return lower;
+}
+
+/// Schemes have no case (RFC 9110).
+bool HasKey(std::string_view authorization, std::string_view key) {
+  return Lower(authorization.substr(0, kBearer.size())) == kBearer &&
+         crypto::EqualInConstantTime(authorization.substr(kBearer.size()), key);
 }
 
 bool IsDigits(std::string_view text, std::string_view others) {
@@ -51,7 +57,9 @@ bool IsOwnHost(std::string_view host, std::string_view machine_name) {
 
 PageAccess::Refusal PageAccess::Check(const PageRequest& request, bool wants_key) const {
   static const std::string kMachine = MachineName();
-  if (!IsOwnHost(request.host, kMachine)) {
+  // A name that somebody leads here has no key with it.
+  const bool has_key = HasKey(request.authorization, key_);
+  if (!IsOwnHost(request.host, kMachine) && !(wants_key && has_key)) {
     return {
         421,
         "this page answers at an address or localhost, not at a name that others could lead here; "
@@ -60,12 +68,7 @@ PageAccess::Refusal PageAccess::Check(const PageRequest& request, bool wants_key
   if (!request.origin.empty() && request.origin != "http://" + request.host) {
     return {403, "a page of another origin asks\n"};
   }
-  if (!wants_key) {
-    return {};
-  }
-  const std::string_view given = request.authorization;
-  if (!given.starts_with(kBearer) ||
-      !crypto::EqualInConstantTime(given.substr(kBearer.size()), key_)) {
+  if (wants_key && !has_key) {
     return {
         401,
         "the key is missing or another run's: open the whole link that psctl page prints, or send "

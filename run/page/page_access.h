@@ -16,7 +16,8 @@ class PageAccess {
   explicit PageAccess(std::string key) : key_(std::move(key)) {}
 
   /// Errors: what to answer instead. 421: the name in Host may be somebody else's, who has it lead
-  /// here (DNS rebinding); 403: a page of another origin asks; 401: no key, or another one.
+  /// here (DNS rebinding) and can't have the key; 403: a page of another origin asks; 401: no key,
+  /// or another one.
   struct Refusal {
     int status = 0;
     std::string text;

@@ -8,6 +8,7 @@
 #include "ps/base/text.h"
 #include "ps/json/json_writer.h"
 #include "run/report/run_events.h"
+#include "run/report/summary.h"
 
 namespace ps::run {
 namespace {
@@ -97,27 +98,32 @@ void AddRun(const proto::JobStatus& status, std::string_view software, MetricsTe
   text->One("spotps_epochs_wanted", kGauge, "Epochs of the job.", uint64_t{status.epochs});
 }
 
-void AddTestMetric(proto::Metric metric, double value, MetricsText* text) {
-  switch (metric) {
+/// Of the newest evaluation. `part`: the samples that it is of are test samples, or, where the job
+/// has any, those of validation until the last one.
+void AddEvaluation(const proto::JobStatus& status, MetricsText* text) {
+  const proto::EvaluationRow& last = status.evaluations.back();
+  const Labels part = {{"part", EvaluatedOn(status)}};
+  text->Family("spotps_test_loss", kGauge, "Loss of the newest evaluation, on the part's samples.");
+  text->Line(last.loss, part);
+  switch (status.metric) {
     case proto::Metric::kAccuracy:
-      text->One(
+      text->Family(
           "spotps_test_accuracy_ratio",
           kGauge,
-          "Share of the test set that is right, of the newest evaluation.",
-          value);
+          "Share of the part's samples that are right, of the newest evaluation.");
       break;
     case proto::Metric::kLabelAccuracy:
-      text->One(
+      text->Family(
           "spotps_test_label_accuracy_ratio",
           kGauge,
-          "Share of the test set's labels that are right, of the newest evaluation.",
-          value);
+          "Share of the part's labels that are right, of the newest evaluation.");
       break;
     case proto::Metric::kR2:
-      text->One(
-          "spotps_test_r2", kGauge, "R squared on the test set, of the newest evaluation.", value);
+      text->Family(
+          "spotps_test_r2", kGauge, "R squared on the part's samples, of the newest evaluation.");
       break;
   }
+  text->Line(last.accuracy, part);
 }
 
 void AddTraining(const proto::JobStatus& status, MetricsText* text) {
@@ -142,10 +148,7 @@ void AddTraining(const proto::JobStatus& status, MetricsText* text) {
     }
   }
   if (!status.evaluations.empty()) {
-    const proto::EvaluationRow& last = status.evaluations.back();
-    text->One(
-        "spotps_test_loss", kGauge, "Loss on the test set, of the newest evaluation.", last.loss);
-    AddTestMetric(status.metric, last.accuracy, text);
+    AddEvaluation(status, text);
   }
   text->One(
       "spotps_samples_per_second",

@@ -10,6 +10,7 @@
 #include "run/report/exchange.h"
 #include "run/report/metric_text.h"
 #include "run/report/run_events.h"
+#include "run/report/summary.h"
 
 namespace ps::run {
 namespace {
@@ -388,6 +389,7 @@ void AddPageState(const proto::JobStatus& status, JsonWriter* json) {
     json->Field("test_loss", status.evaluations.back().loss);
     json->Field("test_accuracy", status.evaluations.back().accuracy);
     json->Field("test_epoch", status.evaluations.back().epoch);
+    json->Field("measured_on", EvaluatedOn(status));
   }
   json->Field("revocations_noticed", status.revocations_noticed);
   json->Field("revocations_unnoticed", status.revocations_unnoticed);

@@ -10,8 +10,10 @@
 #include "ps/base/text.h"
 #include "ps/proto/exchange.h"
 #include "ps/proto/job/optimizer_rules.h"
+#include "ps/proto/job/task.h"
 #include "ps/proto/timing.h"
 #include "run/report/rate_notes.h"
+#include "worker/model/causal.h"
 #include "worker/model/norm_batches.h"
 #include "worker/script/script_start.h"
 
@@ -154,6 +156,34 @@ std::string UnusedValidationNote(const worker::UnusedValidation& unused) {
                    Printable(unused.part));
 }
 
+/// A last layer that cuts off what the loss takes; empty: there is none.
+std::string LastLayerNote(const proto::JobConfig& config, const worker::Model& model) {
+  const proto::Task task = proto::TaskOf(config.model);
+  if (model.layers.empty() || task == proto::Task::kNumbers) {
+    return "";
+  }
+  const proto::LayerKind kind = model.layers.back().kind;
+  const bool cuts = kind == proto::LayerKind::kSigmoid || kind == proto::LayerKind::kTanh ||
+                    kind == proto::LayerKind::kRelu;
+  return !cuts ? ""
+               : fmt::format(
+                     "the last layer is {}, and the loss has its own {}, which takes any numbers: "
+                     "with both little is learnt; leave the layer out",
+                     worker::LayerKindName(kind),
+                     task == proto::Task::kLabels ? "sigmoid" : "softmax");
+}
+
+/// Attention that sees what is to be learnt; empty: there is none.
+std::string SeenTokensNote(const proto::JobConfig& config, const worker::Model& model) {
+  const bool is_next_token = config.worker.program.empty() &&
+                             config.data.format == proto::DatasetFormat::kText &&
+                             config.data.mask == 0;
+  return !is_next_token || worker::IsCausal(model)
+             ? ""
+             : "each token's label is the next one, which attention that is not causal sees: the "
+               "loss says little then; set \"causal\": true, or hide tokens by data.mask";
+}
+
 /// What is allowed and may give other results than somebody expects.
 std::vector<std::string> JobNotes(const proto::JobConfig& config, const JobParts& parts) {
   std::vector<std::string> notes;
@@ -162,6 +192,12 @@ std::vector<std::string> JobNotes(const proto::JobConfig& config, const JobParts
   }
   if (parts.script) {
     if (std::string note = parts.script->OptimizerNote(config); !note.empty()) {
+      notes.push_back(std::move(note));
+    }
+  }
+  for (std::string note :
+       {LastLayerNote(config, parts.model), SeenTokensNote(config, parts.model)}) {
+    if (!note.empty()) {
       notes.push_back(std::move(note));
     }
   }

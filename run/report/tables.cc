@@ -8,6 +8,7 @@
 #include "ps/base/check.h"
 #include "ps/base/text.h"
 #include "ps/base/utf8.h"
+#include "run/report/summary.h"
 
 namespace ps::run {
 namespace {
@@ -100,6 +101,19 @@ std::string FormatFigures(std::span<const proto::Figure> figures) {
         fmt::format("{}{} {:.4g}", text.empty() ? "" : ", ", Printable(figure.name), figure.value);
   }
   return text;
+}
+
+std::string FormatFigures(const proto::JobStatus& status) {
+  constexpr std::string_view kTest = "test_";
+  std::vector<proto::Figure> figures = status.figures;
+  if (!status.evaluations.empty() && EvaluatedOn(status) != "test") {
+    for (proto::Figure& figure : figures) {
+      if (figure.name.starts_with(kTest)) {
+        figure.name = fmt::format("{}_{}", EvaluatedOn(status), figure.name.substr(kTest.size()));
+      }
+    }
+  }
+  return FormatFigures(figures);
 }
 
 }  // namespace ps::run

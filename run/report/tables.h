@@ -46,5 +46,7 @@ std::string FormatLoss(double loss);
 
 /// "grad norm 1.25, perplexity 48.2"; empty: there are none.
 std::string FormatFigures(std::span<const proto::Figure> figures);
+/// The same of a run, where those of an evaluation are called by the samples that it is of.
+std::string FormatFigures(const proto::JobStatus& status);
 
 }  // namespace ps::run

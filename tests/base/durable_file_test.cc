@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -39,6 +40,23 @@ TEST_F(DurableFileTest, ANewNameIsSynced) {
   EXPECT_EQ(*ReadFile(folder_ / "file"), "text");
   EXPECT_THAT(Synced(), ElementsAre(folder_.path()));
   EXPECT_EQ(MoveIntoPlace(folder_ / "draft", folder_ / "file").code(), StatusCode::kIo);
+}
+
+TEST_F(DurableFileTest, WhatIsNoFileStaysWhatItIs) {
+  const std::string pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/full", folder_ / "link");
+  for (const char* const name : {"pipe", "link"}) {
+    EXPECT_EQ(WriteFileAtomically(folder_ / name, "text").code(), StatusCode::kInvalidArgument);
+    EXPECT_FALSE(std::filesystem::exists(folder_ / (std::string(name) + ".draft")));
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "link"));
+  // A link under the draft's name may be somebody else's.
+  std::ofstream(folder_ / "theirs") << "theirs";
+  std::filesystem::create_symlink(folder_ / "theirs", folder_ / "file.draft");
+  EXPECT_EQ(WriteFileAtomically(folder_ / "file", "text").code(), StatusCode::kIo);
+  EXPECT_EQ(*ReadFile(folder_ / "theirs"), "theirs");
 }
 
 TEST_F(DurableFileTest, AFileThatIsWrittenAtomicallyIsSyncedBeforeItsName) {

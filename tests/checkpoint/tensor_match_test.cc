@@ -115,6 +115,17 @@ TEST(TensorMatchTest, CountersOfAStateDictAreLeftAlone) {
   EXPECT_THAT(match->unused, IsEmpty());
 }
 
+/// A Dropout between two layers has no tensors, and moves the numbers of those behind it.
+TEST(TensorMatchTest, LayersOfWhichSomeHaveTheSameNumbersAreTakenInTheirOrder) {
+  const SafetensorsHeader file = File(Torch(0, 2, 5, 10));
+  const auto match = MatchTensors(file, Norms(), TakeRule::kAll);
+  ASSERT_TRUE(match.ok()) << match.status();
+  EXPECT_EQ(match->kind, MatchKind::kOrder);
+  EXPECT_THAT(NamesOf(*match), ::testing::Contains("5.weight"));
+  // One layer that is another's has no order that tells the others.
+  EXPECT_THAT(ErrorOf(Torch(0, 2, 5, 11), Norms()), HasSubstr("it has no tensor \"1.weight\""));
+}
+
 TEST(TensorMatchTest, LayersWithOtherNumbersAreTakenInTheirOrder) {
   const SafetensorsHeader file = File(Torch(2, 3, 11, 10));  // 11 comes before 2 as text
   const auto match = MatchTensors(file, Norms(), TakeRule::kAll);

@@ -123,6 +123,43 @@ TEST(JobViewTest, WhatMakesARoundAnotherThanOneBigMinibatchIsNoted) {
   EXPECT_THAT(RowsOf(config, parts, "note"), HasSubstr("with data.train_samples=128 there is"));
 }
 
+TEST(JobViewTest, ALastLayerThatCutsOffWhatTheLossTakesIsNoted) {
+  proto::JobConfig config;
+  proto::LayerConfig loss;
+  loss.kind = proto::LayerKind::kBce;
+  config.model.layers = {loss};
+  JobParts parts;
+  worker::Layer last;
+  last.kind = proto::LayerKind::kSigmoid;
+  parts.model.layers = {last};
+  EXPECT_THAT(
+      RowsOf(config, parts, "note"),
+      HasSubstr("the last layer is sigmoid, and the loss has its own sigmoid"));
+  config.model.layers.clear();
+  EXPECT_THAT(RowsOf(config, parts, "note"), HasSubstr("the loss has its own softmax"));
+  parts.model.layers[0].kind = proto::LayerKind::kLinear;
+  EXPECT_EQ(RowsOf(config, parts, "note"), "");
+  loss.kind = proto::LayerKind::kMse;
+  config.model.layers = {loss};
+  parts.model.layers[0].kind = proto::LayerKind::kSigmoid;
+  EXPECT_EQ(RowsOf(config, parts, "note"), "") << "numbers from 0 to 1 may be what is learnt";
+}
+
+TEST(JobViewTest, AttentionThatSeesWhatIsToBeLearntIsNoted) {
+  proto::JobConfig config;
+  config.data.format = proto::DatasetFormat::kText;
+  JobParts parts;
+  worker::Layer attention;
+  attention.kind = proto::LayerKind::kAttention;
+  parts.model.layers = {attention};
+  EXPECT_THAT(RowsOf(config, parts, "note"), HasSubstr("set \"causal\": true"));
+  config.data.mask = 0.15F;
+  EXPECT_EQ(RowsOf(config, parts, "note"), "");
+  config.data.mask = 0;
+  parts.model.layers[0].config.causal = true;
+  EXPECT_EQ(RowsOf(config, parts, "note"), "");
+}
+
 TEST(JobViewTest, APartForValidationThatNobodyUsesIsNoted) {
   JobParts parts;
   EXPECT_EQ(RowsOf({}, parts, "note"), "");

@@ -145,8 +145,13 @@ std::optional<uint32_t> ClassOf(const ModelCard& card, std::string_view cell) {
                           *number == std::floor(*number);
     return is_class ? std::optional(static_cast<uint32_t>(*number)) : std::nullopt;
   }
+  // As training does: where one of them is no number, none is.
+  const bool are_numbers = std::ranges::all_of(card.class_names, [](const std::string& name) {
+    const std::optional<double> own = NumberIn(name);
+    return own && std::isfinite(*own);
+  });
   const auto found = std::ranges::find_if(card.class_names, [&](const std::string& name) {
-    return name == cell || (number && NumberIn(name) == number);
+    return are_numbers ? number && NumberIn(name) == number : name == cell;
   });
   return found == card.class_names.end()
              ? std::nullopt

@@ -5,26 +5,23 @@
 #include <numeric>
 #include <utility>
 
+#include "worker/model/causal.h"
+
 namespace ps::worker {
-namespace {
-
-bool AreCausal(const std::vector<Layer>& layers) {
-  return std::ranges::all_of(layers, [](const Layer& layer) {
-    return (layer.kind != proto::LayerKind::kAttention || layer.config.causal) &&
-           AreCausal(layer.body) && AreCausal(layer.shortcut);
-  });
-}
-
-}  // namespace
 
 Status CheckCausal(const ModelCard& card, const Model& model) {
   if (card.input.kind != ShapeKind::kTokens || card.data.format != proto::DatasetFormat::kText) {
     return Status::InvalidArgument("the model has not learnt a text; psctl apply uses it");
   }
-  if (card.data.mask > 0 || !AreCausal(model.layers)) {
+  if (card.data.mask > 0) {
     return Status::InvalidArgument(
-        "the model has learnt hidden tokens from those on both sides; one that goes on with a text "
-        "is gpt, or layers whose attention is causal");
+        "the model has learnt hidden tokens from those on both sides (data.mask); one that goes on "
+        "with a text is gpt, or layers whose attention is causal");
+  }
+  if (!IsCausal(model)) {
+    return Status::InvalidArgument(
+        "the model's attention is not causal, so it saw each token that it had to learn; train it "
+        "with \"causal\": true in each attention");
   }
   return Status::Ok();
 }

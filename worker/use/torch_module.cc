@@ -38,6 +38,13 @@ bool NeedsFlat(LayerKind kind) {
   return kind == LayerKind::kLinear || kind == LayerKind::kLayerNorm;
 }
 
+/// For a docstring: the name is of a file that anybody may have made, and must not end the string.
+std::string DocText(const std::string& name) {
+  std::string text = Clip(Printable(name), 80);
+  std::erase_if(text, [](char c) { return c == '"' || c == '\\'; });
+  return text;
+}
+
 std::string Indented(const std::string& text, size_t spaces) {
   std::string out;
   size_t at = 0;
@@ -338,7 +345,7 @@ Result<std::string> TorchModule(const ModelCard& card, const std::string& name) 
       helpers += "\n\n" + std::string(helper.text);
     }
   }
-  std::string text = fmt::format(kModuleHead, Clip(Printable(name), 80), MeaningOfOutputs(card));
+  std::string text = fmt::format(kModuleHead, DocText(name), MeaningOfOutputs(card));
   text += Constants(card) + helpers;
   text +=
       "\n\ndef network():\n    \"\"\"The layers, with values drawn by chance.\"\"\"\n    return ";

@@ -149,7 +149,10 @@ inline constexpr const char* kReadPicture = R"py(def read_picture(path):
         columns, rows = covering(*(reversed(image.size) if is_turned else image.size))
         least = (2 * rows, 2 * columns) if is_turned else (2 * columns, 2 * rows)
         image.draft(None, least)
-        image = ImageOps.exif_transpose(image).convert("{3}")
+        image = ImageOps.exif_transpose(image)
+        if image.mode.startswith("I;16"):
+            image = image.point(lambda value: value / 257 + 0.5)
+        image = image.convert("{3}")
     image = image.resize(covering(*image.size), Image.Resampling.BILINEAR)
     left, top = round((image.width - width) / 2), round((image.height - height) / 2)
     image = image.crop((left, top, left + width, top + height))

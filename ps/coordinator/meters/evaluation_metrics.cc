@@ -21,7 +21,14 @@ void EvaluationSums::Add(double part_loss_sum, uint64_t part_correct, const Metr
 EvaluationKind EvaluationKind::Of(const proto::JobConfig& config) {
   const bool is_text =
       config.worker.program.empty() && config.data.format == proto::DatasetFormat::kText;
-  return {proto::TaskOf(config.model), is_text};
+  return Of(config.model.layers, proto::TaskOf(config.model), is_text);
+}
+
+EvaluationKind EvaluationKind::Of(
+    const std::vector<proto::LayerConfig>& layers, Task task, bool is_text) {
+  const bool is_plain =
+      layers.empty() || (layers.back().label_smoothing == 0 && layers.back().class_weights.empty());
+  return {task, is_text && is_plain};
 }
 
 double EvaluationKind::MetricValue(const EvaluationSums& sums, uint64_t samples) const {
@@ -65,7 +72,7 @@ std::vector<proto::Figure> EvaluationKind::Figures(
       if (m.near_samples > 0) {
         tell("test_top5", near);
       }
-      if (is_text) {
+      if (has_perplexity) {
         tell("test_perplexity", std::exp(sums.loss_sum / n));
       }
       break;

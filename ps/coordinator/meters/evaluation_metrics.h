@@ -19,8 +19,11 @@ struct EvaluationSums {
 
 /// What an evaluation is told as, by what the model learns.
 struct EvaluationKind {
-  /// That of the job. Text is measured by its perplexity, too.
+  /// That of the job. Text is measured by its perplexity, too, where the loss is made of the
+  /// probabilities alone.
   static EvaluationKind Of(const proto::JobConfig& config);
+  static EvaluationKind Of(
+      const std::vector<proto::LayerConfig>& layers, proto::Task task, bool is_text);
 
   /// MetricOf(task) of so many samples. R2 where all targets are one number is 1 for a model that
   /// knows it, else 0. Requires: samples > 0.
@@ -30,7 +33,7 @@ struct EvaluationKind {
   std::vector<proto::Figure> Figures(const EvaluationSums& sums, uint64_t samples) const;
 
   proto::Task task = proto::Task::kClasses;
-  bool is_text = false;
+  bool has_perplexity = false;
 };
 
 /// Errors: kInvalidArgument unless these can be sums over so many samples. NaN is nothing wrong: a

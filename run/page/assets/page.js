@@ -317,6 +317,12 @@ function testSeries(run, name, label, more) {
   return {...series, areDots: series.points.length < 60};
 }
 
+// The samples that the newest evaluation is of: those of validation, where the job has any, and
+// the tests at the end.
+function measuredOn(run) {
+  return run && run.measured_on || 'test';
+}
+
 function drawCharts() {
   const shown = runs.filter((run) => run.isShown);
   const areMany = shown.length > 1;
@@ -325,11 +331,11 @@ function drawCharts() {
   const each = (make) => shown.flatMap(make);
   const testColor = areMany ? {} : {color: 1};
   charts.loss.draw(each((run) => areMany ? [seriesOf(run, 'train_loss', label(run, ''))]
-    : [seriesOf(run, 'train_loss', 'train'), testSeries(run, 'test_loss', 'test', testColor)]));
+    : [seriesOf(run, 'train_loss', 'train'), testSeries(run, 'test_loss', measuredOn(run.state && run.state.run), testColor)]));
   const metric = focus && focus.state && focus.state.run.metric || 'accuracy';
   setText(charts.accuracy.name, metric[0].toUpperCase() + metric.slice(1));
   charts.accuracy.draw(each((run) => areMany ? [testSeries(run, 'test_accuracy', run.id)]
-    : [seriesOf(run, 'train_accuracy', 'train'), testSeries(run, 'test_accuracy', 'test', testColor)]));
+    : [seriesOf(run, 'train_accuracy', 'train'), testSeries(run, 'test_accuracy', measuredOn(run.state && run.state.run), testColor)]));
   charts.speed.draw(each((run) => [seriesOf(run, 'samples_per_s', label(run, ''))]));
   charts.workers.draw(each((run) => [seriesOf(run, 'workers_alive', label(run, ''))]));
   const cost = each((run) => [seriesOf(run, 'usd_spent', label(run, 'spent'))]);
@@ -352,8 +358,8 @@ function showTiles(run) {
   const plan = run.plan;
   const tiles = [
     tile('training loss', run.train_loss === undefined ? '–' : fixed(run.train_loss, 4),
-      isNumber(run.test_loss) ? 'test ' + fixed(run.test_loss, 4) : ''),
-    tile('test ' + (run.metric || 'accuracy'), metricText(run, run.test_accuracy, 2),
+      isNumber(run.test_loss) ? measuredOn(run) + ' ' + fixed(run.test_loss, 4) : ''),
+    tile(measuredOn(run) + ' ' + (run.metric || 'accuracy'), metricText(run, run.test_accuracy, 2),
       isNumber(run.test_epoch) ? 'after epoch ' + run.test_epoch : isNumber(run.train_accuracy) ? 'training ' + percent(run.train_accuracy) : ''),
     tile('samples a second', short(run.samples_per_s), 'epoch ' + run.epoch + ' of ' + run.epochs),
     tile('workers', count(run.fleet.alive), (run.is_ended ? '' : `of ${count(run.fleet.wanted)}; `) +

@@ -134,6 +134,14 @@ TEST(EvaluationsTest, FiguresFollowFromWhatIsLearnt) {
   EXPECT_DOUBLE_EQ(labels.MetricValue(sums, 10), 0.4);
   sums.metrics.near_samples = 0;
   EXPECT_EQ(names({proto::Task::kClasses, true}), "test_perplexity 3.00 ");
+  proto::LayerConfig loss;
+  loss.kind = proto::LayerKind::kSoftmaxCrossEntropy;
+  EXPECT_TRUE(EvaluationKind::Of({loss}, proto::Task::kClasses, true).has_perplexity);
+  loss.label_smoothing = 0.1F;
+  EXPECT_FALSE(EvaluationKind::Of({loss}, proto::Task::kClasses, true).has_perplexity);
+  loss.label_smoothing = 0;
+  loss.class_weights = {1, 2};
+  EXPECT_FALSE(EvaluationKind::Of({loss}, proto::Task::kClasses, true).has_perplexity);
   sums.loss_sum = 1e9;
   EXPECT_EQ(names({proto::Task::kClasses, true}), "") << "not finite";
 }

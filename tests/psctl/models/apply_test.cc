@@ -1,4 +1,5 @@
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <limits>
@@ -56,6 +57,23 @@ TEST_F(ApplyTest, TheLikeliestComeFirstAndAFileAppearsAsAWhole) {
   EXPECT_EQ(
       Run({"apply", root_ / "table.safetensors", root_ / "data", "-o", file, "--top", "4"}), 1);
   EXPECT_THAT(err_, HasSubstr("allowed is 1 to 3"));
+}
+
+TEST_F(ApplyTest, ALinkStaysOneAndWhatIsNoFileIsLeftAlone) {
+  WriteFile("data/test.csv", "a,b\n1,2\n");
+  WriteFile("real.csv", "");
+  std::filesystem::create_symlink("real.csv", root_ / "link.csv");
+  const auto apply_to = [&](const std::string& file) {
+    return Run({"apply", root_ / "table.safetensors", root_ / "data", "-o", root_ / file});
+  };
+  ASSERT_EQ(apply_to("link.csv"), 0) << err_;
+  EXPECT_TRUE(std::filesystem::is_symlink(root_ / "link.csv"));
+  EXPECT_THAT(ReadFile(root_ / "real.csv").value(), StartsWith("sample,class,"));
+  const std::string pipe = root_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(apply_to("pipe"), 1);
+  EXPECT_THAT(err_, HasSubstr("pipe is no regular file"));
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
 }
 
 TEST_F(ApplyTest, DataOfAnotherShapeAreRefused) {

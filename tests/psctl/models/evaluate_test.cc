@@ -108,6 +108,24 @@ TEST_F(EvaluateTest, LabelsAreNeededAndKnown) {
   EXPECT_THAT(err_, HasSubstr("where the model's job had its data"));
 }
 
+/// As in training: 1 and 01 are two classes beside one that is no number, and else one.
+TEST_F(EvaluateTest, ALabelIsTheClassThatItWasInTraining) {
+  worker::ModelCard card = TableCard();
+  card.class_names = {"01", "1", "a"};
+  WriteModel("table.safetensors", card, table_values_);
+  WriteFile("data/test.csv", "kind,a,b\n01,1,0\n1,0,1\na,-1,-1\n");
+  ASSERT_EQ(Run({"evaluate", root_ / "table.safetensors"}), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("100.00 %, 3 of 3 samples"));
+  WriteFile("data/test.csv", "kind,a,b\n1.0,0,1\n");
+  EXPECT_EQ(Run({"evaluate", root_ / "table.safetensors"}), 1);
+  EXPECT_THAT(err_, HasSubstr("label \"1.0\" is none"));
+  card.class_names = {"-1", "1", "7"};
+  WriteModel("table.safetensors", card, table_values_);
+  WriteFile("data/test.csv", "kind,a,b\n1.0,0,1\n");
+  ASSERT_EQ(Run({"evaluate", root_ / "table.safetensors"}), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("100.00 %, 1 of 1 sample"));
+}
+
 TEST_F(EvaluateTest, ATextIsTakenWholeAndAFolderInItsTestShare) {
   worker::ModelCard card = TextCard();
   card.data.test_share = 0.5F;
@@ -338,6 +356,12 @@ TEST_F(EvaluateTest, AnotherPartThanTheTestsCanBeNamed) {
   };
   ASSERT_EQ(evaluate("table.safetensors", "val"), 0) << err_;
   EXPECT_THAT(out_, HasSubstr("2 of 3 samples"));
+  worker::ModelCard shared = TableCard();
+  shared.data.validation_share = 0.2F;
+  WriteModel("shared.safetensors", shared, table_values_);
+  WriteFile("data/train.csv", "a,b,kind\n1,0,cat\n");
+  ASSERT_EQ(evaluate("shared.safetensors", "train"), 0) << err_;
+  EXPECT_THAT(err_, HasSubstr("that training held back by data.validation_share"));
   ASSERT_EQ(evaluate("table.safetensors", "test"), 0) << err_;
   EXPECT_THAT(out_, HasSubstr("1 of 1 sample"));
   EXPECT_EQ(evaluate("table.safetensors", "dev"), 1);

@@ -312,6 +312,23 @@ TEST_F(ModelExportTest, AModuleSaysWhatTheOutputsAre) {
   EXPECT_THAT(module_of(TextCard(), TextValues()), HasSubstr("Outputs [n, 4, 128] are logits"));
 }
 
+/// Whoever made the file has chosen the name, and whoever imports the module runs it.
+TEST_F(ModelExportTest, TheNameOfAJobIsNoCode) {
+  const std::string ran = root_ / "ran";
+  WriteModel(
+      "named.safetensors",
+      TableCard(),
+      table_values_,
+      {{"job", "x\"\"\";open('" + ran + "', 'w');\"\"\"\\"}});
+  const std::string file = root_ / "named.py";
+  ASSERT_EQ(Run({"model", "export", root_ / "named.safetensors", "--pytorch", file}), 0) << err_;
+  // Without PyTorch, its first statements.
+  const std::string text = ReadFile(file).value();
+  WriteFile("begin.py", text.substr(0, text.find("import torch")));
+  ASSERT_EQ(std::system(("python3 " + (root_ / "begin.py")).c_str()), 0);
+  EXPECT_FALSE(std::filesystem::exists(ran));
+}
+
 TEST_F(ModelExportTest, AModuleSaysTheGroupsOfAConvolution) {
   const worker::ModelCard card = CardOf(
       {4, 1, 1}, {Grouped(4, Conv(8, 1, 1, 0)), Conv(6, 1, 1, 0), LayerOf(LayerKind::kFlatten)});

@@ -71,11 +71,14 @@ class ModelFixture : public CommandFixture {
   void WriteModel(
       const std::string& name,
       const worker::ModelCard& card,
-      const std::vector<float>& values = {}) {
+      const std::vector<float>& values = {},
+      const worker::Metadata& more = {}) {
     const auto model = worker::ModelOf(card);
     ASSERT_TRUE(model.ok()) << model.status();
+    worker::Metadata metadata = worker::MetadataOf(card);
+    metadata.insert(more.begin(), more.end());
     auto writer = checkpoint::SafetensorsWriter::Create(
-        root_ / name, model->tensors, checkpoint::ElementType::kF32, worker::MetadataOf(card));
+        root_ / name, model->tensors, checkpoint::ElementType::kF32, metadata);
     ASSERT_TRUE(writer.ok()) << writer.status();
     Random random(7);
     size_t at = 0;

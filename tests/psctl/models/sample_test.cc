@@ -59,6 +59,10 @@ TEST_F(SampleTest, WhatCannotGoOnIsSaid) {
   both.layers[1].heads = 1;
   WriteModel("text.safetensors", both);
   EXPECT_EQ(Sample({"--prompt", "a"}), 1);
+  EXPECT_THAT(err_, HasSubstr("attention is not causal, so it saw each token"));
+  both.data.mask = 0.15F;
+  WriteModel("text.safetensors", both);
+  EXPECT_EQ(Sample({"--prompt", "a"}), 1);
   EXPECT_THAT(err_, HasSubstr("from those on both sides"));
   WriteModel("text.safetensors", TableCard(), table_values_);
   EXPECT_EQ(Sample({"--prompt", "a"}), 1);

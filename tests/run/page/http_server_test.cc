@@ -71,6 +71,16 @@ TEST_F(HttpServerTest, RefusesWhatIsTooLongOrNoHttp) {
   Serve();
   EXPECT_EQ(Fetch(port(), "/", "", std::string(8192, 'x')).status, 200);
   EXPECT_EQ(Fetch(port(), "/", "", std::string(8193, 'x')).status, 413);
+  // Without its length, it is read on for a while, and not for ever.
+  const UniqueFd endless = Connect(port());
+  ASSERT_TRUE(
+      Say(endless.get(), "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"));
+  const std::string chunk = "1000\r\n" + std::string(0x1000, 'x') + "\r\n";
+  size_t chunks = 0;
+  while (chunks < 100'000 && Say(endless.get(), chunk)) {
+    ++chunks;
+  }
+  EXPECT_LT(chunks, 100'000U);
   const RawReply long_header = Fetch(port(), "/", std::string(100'000, 'k'));
   EXPECT_TRUE(long_header.status == 0 || long_header.status >= 400) << long_header.status;
   const RawReply long_path = Fetch(port(), "/" + std::string(100'000, 'p'), "");

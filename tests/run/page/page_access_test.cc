@@ -61,15 +61,20 @@ TEST(PageAccessTest, TheKeyIsWanted) {
   EXPECT_EQ(access.Check(From("127.0.0.1:1", "0123456789abcde"), true).status, 401);
   EXPECT_EQ(access.Check(From("127.0.0.1:1", "0123456789abcdef0"), true).status, 401);
   EXPECT_EQ(access.Check(From("127.0.0.1:1", ""), false).status, 0);
+  PageRequest small = From("127.0.0.1:1", "");
+  small.authorization = "bearer 0123456789abcdef";
+  EXPECT_EQ(access.Check(small, true).status, 0);
   PageRequest basic = From("127.0.0.1:1", "");
   basic.authorization = "Basic 0123456789abcdef";
   EXPECT_EQ(access.Check(basic, true).status, 401);
   EXPECT_NE(access.Check(From("127.0.0.1:1", ""), true).text.find("psctl page"), std::string::npos);
 }
 
-TEST(PageAccessTest, OtherNamesAndOriginsAreTurnedAwayBeforeTheKeyIsLookedAt) {
+TEST(PageAccessTest, OtherOriginsAreTurnedAwayAndOtherNamesWithoutTheKey) {
   const PageAccess access("k");
-  EXPECT_EQ(access.Check(From("example.org", "k"), true).status, 421);
+  EXPECT_EQ(access.Check(From("example.org", "j"), true).status, 421);
+  EXPECT_EQ(access.Check(From("gpu1.corp.example:80", "k"), true).status, 0)
+      << "who leads names here has no key";
   EXPECT_EQ(access.Check(From("example.org", ""), false).status, 421);
   EXPECT_EQ(access.Check(From("127.0.0.1:1", "k", "http://127.0.0.1:1"), true).status, 0);
   EXPECT_EQ(access.Check(From("127.0.0.1:1", "k", "http://127.0.0.1:2"), true).status, 403);

@@ -75,6 +75,20 @@ TEST(PrometheusTest, EachNameHasItsHelpItsTypeAndItsLines) {
       std::string::npos);
 }
 
+TEST(PrometheusTest, AnEvaluationSaysOfWhichSamplesItIs) {
+  proto::JobStatus status = FullStatus();
+  const auto has = [&](const std::string& line) {
+    return RenderPrometheus(status, "spotps 9", 0.25).find(line) != std::string::npos;
+  };
+  EXPECT_TRUE(has("spotps_test_loss{job_name=\"fashion-mnist\",part=\"test\"} "));
+  status.validation_samples = 100;
+  status.has_last_evaluation = false;
+  EXPECT_TRUE(has("spotps_test_loss{job_name=\"fashion-mnist\",part=\"validation\"} "));
+  EXPECT_TRUE(has("spotps_test_accuracy_ratio{job_name=\"fashion-mnist\",part=\"validation\"} "));
+  status.has_last_evaluation = true;
+  EXPECT_TRUE(has("spotps_test_loss{job_name=\"fashion-mnist\",part=\"test\"} "));
+}
+
 TEST(PrometheusTest, WhatIsNotKnownHasNoLine) {
   proto::JobStatus status;
   status.name = "new";
