@@ -28,7 +28,9 @@ struct ExchangeChange {
   int local_steps = 0;    // minibatches between two exchanges; 0: the profile's
   double push_bytes = 0;  // of one exchange; 0: the profile's
   double pull_bytes = 0;
-  double samples = 1;  // to a loss, as a multiple of what the profile's curves tell
+  double samples = 1;            // to a loss, as a multiple of what the profile's curves tell
+  double samples_deviation = 0;  // of its log, where nobody measured it
+  int samples_workers = 0;       // that it was measured with; 0: it holds for any number
   // Most that a server host keeps of what workers hold; 0: pulls are no differences.
   double held_bytes_max = 0;
 };

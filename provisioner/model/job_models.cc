@@ -297,9 +297,11 @@ Result<JobModels> BuildJobModels(
     models.loss = std::make_unique<SpotDnnLossModel>(
         profile.loss, VariantOf(options), LeastBatch(classes, profile), options.progress);
   }
-  if (models.loss != nullptr && (exchange.is_longer || options.exchange.samples != 1)) {
-    models.loss = std::make_unique<LocalStepsLossModel>(
-        std::move(models.loss), options.exchange.samples, exchange.is_longer);
+  const ExchangeChange& change = options.exchange;
+  if (models.loss != nullptr && (exchange.is_longer || change.samples != 1 ||
+                                 change.samples_deviation > 0 || change.samples_workers > 0)) {
+    models.loss =
+        std::make_unique<LocalStepsLossModel>(std::move(models.loss), change, exchange.is_longer);
   }
   return models;
 }

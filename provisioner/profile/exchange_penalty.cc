@@ -91,6 +91,15 @@ Result<double> SamplesRatio(std::span<const LossAt> reference, std::span<const L
   return std::exp(sum / kLevels);
 }
 
+bool IsMeasured(
+    const proto::JobProfile& profile, const proto::ExchangeScheme& scheme, std::string_view mode) {
+  std::map<int, double> known = Measured(profile, scheme, mode);
+  if (scheme.push == profile.push && scheme.pull == profile.pull) {
+    known[profile.local_steps] = 1;
+  }
+  return Between(known, scheme.local_steps).has_value();
+}
+
 std::optional<double> PenaltyOf(
     const proto::JobProfile& profile, const proto::ExchangeScheme& scheme, std::string_view mode) {
   std::map<int, double> own = Measured(profile, profile.Scheme(), mode);

@@ -31,4 +31,12 @@ Result<double> SamplesRatio(std::span<const LossAt> reference, std::span<const L
 std::optional<double> PenaltyOf(
     const proto::JobProfile& profile, const proto::ExchangeScheme& scheme, std::string_view mode);
 
+/// Workers with which penalties are measured (psctl profile).
+inline constexpr int kPenaltyWorkers = 2;
+
+/// Whether that is of runs with these encodings and this number of local steps, or of runs with
+/// these encodings and more and fewer of them. Else it is by what they cost with other numbers.
+bool IsMeasured(
+    const proto::JobProfile& profile, const proto::ExchangeScheme& scheme, std::string_view mode);
+
 }  // namespace ps::provisioner

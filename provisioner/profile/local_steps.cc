@@ -9,6 +9,19 @@
 #include "ps/proto/limits.h"
 
 namespace ps::provisioner {
+namespace {
+
+/// Samples of the largest minibatch.
+uint64_t LargestMinibatch(const proto::JobConfig& config) {
+  uint64_t minibatch = std::max(config.train.minibatch, 1U);
+  for (const proto::WorkerGroup& group : config.workers) {
+    minibatch = std::max<uint64_t>(minibatch, group.minibatch);
+  }
+  return minibatch;
+}
+
+}  // namespace
+
 double MinibatchesCounted(const proto::JobStatus& status, uint32_t local_steps) {
   if (local_steps <= 1) {
     return static_cast<double>(status.steps_counted);
@@ -31,12 +44,14 @@ double MinibatchesOf(const proto::WorkerStats& stats, uint32_t minibatch, uint32
                           : static_cast<double>(stats.samples) / std::max(minibatch, 1U);
 }
 
+int LocalStepsMost(const proto::JobConfig& config) {
+  const uint64_t room = proto::kStepSamplesMax / LargestMinibatch(config);
+  return static_cast<int>(std::clamp<uint64_t>(room, 1, proto::kLocalStepsMax));
+}
+
 Result<proto::JobConfig> WithLocalSteps(proto::JobConfig config, uint32_t local_steps) {
   PS_CHECK(local_steps >= 1);
-  uint64_t minibatch = config.train.minibatch;
-  for (const proto::WorkerGroup& group : config.workers) {
-    minibatch = std::max<uint64_t>(minibatch, group.minibatch);
-  }
+  const uint64_t minibatch = LargestMinibatch(config);
   if (minibatch * local_steps > proto::kStepSamplesMax) {
     return Status::InvalidArgument(fmt::format(
         "{} local steps of {} samples are more than {} samples a step; allowed: up to {}",

@@ -21,6 +21,9 @@ double MinibatchesCounted(const proto::JobStatus& status, uint32_t local_steps);
 /// Minibatches behind the steps of a worker, whose own are of `minibatch` samples.
 double MinibatchesOf(const proto::WorkerStats& stats, uint32_t minibatch, uint32_t local_steps);
 
+/// The most local steps that a step of the job has room for, at least 1.
+int LocalStepsMost(const proto::JobConfig& config);
+
 /// The job with another number of local steps, all else as it is as far as it can be: `outer` is
 /// of local steps alone, `overlap` of single minibatches. Requires: local_steps >= 1. Errors:
 /// kInvalidArgument (a step would have too many samples).

@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "provisioner/profile/exchange_penalty.h"
 #include "provisioner/profile/local_steps.h"
 #include "provisioner/profile/plan_run.h"
 #include "provisioner/profile/profile_merge.h"
@@ -210,8 +211,12 @@ Result<std::vector<ProfileRun>> PlanPenaltyRuns(
   std::vector<ProfileRun> runs;
   for (const proto::ExchangeScheme& scheme : schemes) {
     PS_ASSIGN(const proto::JobConfig changed, WithScheme(job, scheme));
-    ProfileRun run =
-        CurveRun(changed, WorkerOf(job, type), {.workers = 2, .is_late = false}, false, settings);
+    ProfileRun run = CurveRun(
+        changed,
+        WorkerOf(job, type),
+        {.workers = kPenaltyWorkers, .is_late = false},
+        false,
+        settings);
     run.label += ", " + proto::SchemeText(scheme, SchemeOf(job));
     runs.push_back(std::move(run));
   }

@@ -13,6 +13,7 @@
 #include "provisioner/profile/local_steps.h"
 #include "ps/base/text.h"
 #include "run/planning/plan_arguments.h"
+#include "run/planning/planned_exchange.h"
 
 namespace ps::run {
 namespace {
@@ -117,9 +118,7 @@ Result<std::vector<int>> StepsToTry(const PlanCommand& command, const Planning& 
   const int given = command.local_steps_max;
   const bool is_fixed = command.common.local_steps > 0;
   if (given < 0 || given > provisioner::kLocalStepsMax) {
-    return Status::InvalidArgument(fmt::format(
-        "--local-steps-max wants a number from 1 to {}, as in --local-steps-max 50",
-        provisioner::kLocalStepsMax));
+    return Status::InvalidArgument(LocalStepsWanted("--local-steps-max"));
   }
   if (given > 0 && is_fixed) {
     return Status::InvalidArgument(
@@ -142,7 +141,7 @@ Result<std::vector<int>> StepsToTry(const PlanCommand& command, const Planning& 
   if (is_fixed || command.strategy != "exact" || is_spotdnn) {
     return std::vector<int>{planning.scheme.local_steps};
   }
-  const int most = given > 0 ? given : own;
+  const int most = std::min(given > 0 ? given : own, planning.local_steps_max);
   std::set<int> wanted(std::begin(kTried), std::end(kTried));
   wanted.insert({own, most});
   for (const proto::ExchangePenalty& penalty : planning.profile.penalties) {

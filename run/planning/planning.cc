@@ -3,13 +3,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "provisioner/planner/memory_fit.h"
 #include "provisioner/planner/vcpu_quotas.h"
 #include "provisioner/planner/zone_choice.h"
-#include "provisioner/profile/exchange_penalty.h"
 #include "provisioner/profile/fingerprint.h"
 #include "provisioner/profile/local_steps.h"
 #include "provisioner/report/plan_report.h"
@@ -19,6 +19,7 @@
 #include "ps/proto/job/launcher_name.h"
 #include "run/planning/market_prices.h"
 #include "run/planning/plan_arguments.h"
+#include "run/planning/planned_exchange.h"
 #include "run/planning/planning_files.h"
 #include "run/planning/prepared_job.h"
 #include "run/planning/price_age.h"
@@ -30,35 +31,14 @@ namespace ps::run {
 namespace {
 
 constexpr double kMarginMax = 100;  // percent
-constexpr double kPushFactorMax = 1000;
-constexpr int kAnswers = 4;  // the chosen plan and the next best
-
-/// What the job's processes take on the catalog's machines, by its model, instead of what the
-/// profile says.
-void UseMemory(const PreparedJob& job, Planning* planning) {
-  constexpr double kBytesPerMib = 1024.0 * 1024;
-  const proto::ServerConfig& servers = job.config.servers;
-  planning->held_bytes_max = kBytesPerMib * servers.held_mib * servers.shards_per_server;
-  AddServerMemory(job.config, job.parts.model, &planning->profile);
-  for (proto::WorkerProfile& worker : planning->profile.workers) {
-    const proto::InstanceType* const type = planning->catalog.Find(worker.instance_type);
-    if (type != nullptr) {
-      const bool is_cpu = type->device == "cpu";
-      AddWorkerMemory(
-          job.config,
-          job.parts.model,
-          {.is_host = is_cpu, .devices = is_cpu ? 0 : type->devices},
-          &worker);
-    }
-  }
-}
+constexpr int kAnswers = 4;         // the chosen plan and the next best
 
 /// A profile holds for one model only. Notes what else is to be known of the two.
-Status UseJob(const std::string& job_path, Planning* planning) {
+Result<PreparedJob> UseJob(const std::string& job_path, Planning* planning) {
   const proto::JobProfile& profile = planning->profile;
   std::vector<std::string>* const notes = &planning->notes;
   PS_ASSIGN(const proto::JobConfig written, proto::LoadJobConfig(job_path));
-  PS_ASSIGN(const PreparedJob job, PrepareJob(written, job_path, {}, ""));
+  PS_ASSIGN(PreparedJob job, PrepareJob(written, job_path, {}, ""));
   const proto::JobConfig& config = job.config;
   const std::string fingerprint = provisioner::ModelFingerprint(job.parts.model.tensors);
   if (fingerprint != profile.model_fingerprint) {
@@ -86,12 +66,12 @@ Status UseJob(const std::string& job_path, Planning* planning) {
         "with train.local_steps_by_speed slow workers exchange more often than is reckoned here, "
         "where all do alike: expect less speed where links are busy");
   }
-  UseMemory(job, planning);
   planning->own = provisioner::SchemeOf(config);
+  planning->local_steps_max = provisioner::LocalStepsMost(config);
   planning->mode = proto::ModeName(config.train.mode);
   planning->launcher = proto::LauncherName(config.launch.launcher);
   planning->outlook.detect_s = config.fleet.max_detect_s;
-  return Status::Ok();
+  return job;
 }
 
 Status CheckTypes(
@@ -123,98 +103,6 @@ std::vector<std::string> TypesOf(const std::vector<Item>& items) {
   return types;
 }
 
-/// What is planned for: the command's, or else the job's own.
-Status ChooseScheme(const PlanningCommand& command, Planning* planning) {
-  if (command.local_steps < 0 || command.local_steps > provisioner::kLocalStepsMax) {
-    return Status::InvalidArgument(fmt::format(
-        "--local-steps wants a number from 1 to {}, as in --local-steps 50",
-        provisioner::kLocalStepsMax));
-  }
-  proto::ExchangeScheme& scheme = planning->scheme;
-  scheme = planning->own;
-  scheme.local_steps = command.local_steps > 0 ? command.local_steps : scheme.local_steps;
-  if (!command.push.empty()) {
-    PS_ASSIGN(scheme.push, provisioner::EncodingName(command.push));
-  }
-  if (!command.pull.empty()) {
-    PS_ASSIGN(scheme.pull, provisioner::EncodingName(command.pull));
-  }
-  return Status::Ok();
-}
-
-/// Bytes of an exchange where they are not the profile's.
-Status UseBytes(const PlanningCommand& command, Planning* planning) {
-  const proto::JobProfile& profile = planning->profile;
-  provisioner::ExchangeChange& change = planning->input.models.exchange;
-  if (planning->scheme.push != profile.push) {
-    PS_ASSIGN(change.push_bytes, provisioner::PushBytes(profile, planning->scheme.push));
-  }
-  if (planning->scheme.pull != profile.pull) {
-    PS_ASSIGN(change.pull_bytes, provisioner::PullBytes(profile, planning->scheme.pull));
-  }
-  if (command.push_factor == 0) {
-    return Status::Ok();
-  }
-  if (!(command.push_factor > 0 && command.push_factor <= kPushFactorMax)) {
-    return Status::InvalidArgument(
-        "--push-bytes-factor wants a number above 0, as in --push-bytes-factor 0.25");
-  }
-  const double push_bytes = profile.push_bytes > 0 ? profile.push_bytes : profile.parameter_bytes;
-  change.push_bytes = command.push_factor * push_bytes;
-  planning->notes.push_back(
-      "bytes of a push are reckoned, and what an encoding of so many does to the loss is taken as "
-      "nothing");
-  return Status::Ok();
-}
-
-/// Local steps and bytes of what is planned for, with what the profile can't tell of them.
-Status UseExchange(const PlanningCommand& command, Planning* planning) {
-  PS_TRY(ChooseScheme(command, planning));
-  PS_TRY(UseBytes(command, planning));
-  const proto::JobProfile& profile = planning->profile;
-  const proto::ExchangeScheme& scheme = planning->scheme;
-  const proto::ExchangeScheme measured = profile.Scheme();
-  provisioner::ExchangeChange& change = planning->input.models.exchange;
-  change.local_steps = scheme.local_steps;
-  change.held_bytes_max = provisioner::PullsDifferences(scheme.pull) ? planning->held_bytes_max : 0;
-  if (scheme == measured) {
-    return Status::Ok();
-  }
-  if (const auto penalty = provisioner::PenaltyOf(profile, scheme, planning->mode); penalty) {
-    change.samples = *penalty;
-    planning->notes.push_back(fmt::format(
-        "a loss takes {:.2f} times the samples with {} that it takes with {}, as measured in mode "
-        "{}",
-        *penalty,
-        proto::SchemeText(scheme, measured),
-        proto::SchemeText(measured, scheme),
-        planning->mode));
-    return Status::Ok();
-  }
-  const proto::ExchangeScheme only_steps = {scheme.local_steps, measured.push, measured.pull};
-  const auto of_steps = provisioner::PenaltyOf(profile, only_steps, planning->mode);
-  change.samples = of_steps.value_or(1);
-  if (scheme != only_steps) {
-    planning->notes.push_back(fmt::format(
-        "what {} does to the loss was not measured and is taken as nothing; psctl profile{}{} "
-        "measures it",
-        proto::SchemeText(scheme, only_steps),
-        scheme.push == measured.push ? "" : " --push " + scheme.push,
-        scheme.pull == measured.pull ? "" : " --pull " + scheme.pull));
-  }
-  if (!of_steps) {
-    planning->notes.push_back(fmt::format(
-        "the profile was measured with {} local steps: time and bytes with {} are reckoned, and "
-        "what they cost in samples to a loss was not measured and is taken as nothing; psctl "
-        "profile --local-steps {},{} measures it",
-        profile.local_steps,
-        scheme.local_steps,
-        profile.local_steps,
-        scheme.local_steps));
-  }
-  return Status::Ok();
-}
-
 /// Reads the files and makes the models; the setup is the caller's.
 Status Load(const PlanningCommand& command, Planning* planning) {
   if (command.loss != 0 && !(command.loss > 0)) {
@@ -240,10 +128,15 @@ Status Load(const PlanningCommand& command, Planning* planning) {
   PS_TRY(UseUnseen(command, planning));
   planning->own = planning->profile.Scheme();
   planning->launcher = command.launcher;
+  std::optional<PreparedJob> job;
   if (!command.job_path.empty()) {
-    PS_TRY(UseJob(command.job_path, planning));
+    PS_ASSIGN(job, UseJob(command.job_path, planning));
   }
   planning->starts = UseMeasuredStarts(planning->profile, planning->launcher, &planning->catalog);
+  PS_TRY(ChooseScheme(command, planning));
+  if (job) {
+    PS_TRY(UseMemory(*job, planning));
+  }
   PS_TRY(UseExchange(command, planning));
   planning->input.models.speed_model = command.speed_model;
   planning->input.models.contention_margin = command.contention_margin / 100;

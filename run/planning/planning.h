@@ -7,6 +7,7 @@
 #include "provisioner/model/job_models.h"
 #include "provisioner/planner/plan_setup.h"
 #include "provisioner/planner/planner.h"
+#include "provisioner/profile/local_steps.h"
 #include "provisioner/report/outlook.h"
 #include "provisioner/report/sensitivity.h"
 #include "provisioner/unseen/unseen_types.h"
@@ -51,9 +52,10 @@ struct Planning {
   std::vector<std::string> notes;      // on the job and its profile, a line each
   proto::ExchangeScheme own;           // of the job, or else of the profile
   proto::ExchangeScheme scheme;        // that is planned for
-  std::string mode = "async";          // of the job
-  std::string launcher;                // of the job's workers; empty: there is none
-  std::vector<MeasuredStart> starts;   // of types of the catalog
+  int local_steps_max = provisioner::kLocalStepsMax;  // that a step of the job has room for
+  std::string mode = "async";                         // of the job
+  std::string launcher;                               // of the job's workers; empty: there is none
+  std::vector<MeasuredStart> starts;                  // of types of the catalog
   double held_bytes_max = kHeldBytes;  // of a server host, as the job says (servers.held_mib)
   // For a plan.
   std::vector<SpotTrace> spot_traces;  // of spot machines that could be had; the caller's to fill

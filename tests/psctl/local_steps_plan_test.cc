@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 
@@ -138,6 +139,36 @@ TEST_F(LocalStepsPlanTest, MeasuredPenaltiesOfEncodingsAreCountedAndSaid) {
   // Of single minibatches as int8 no run was, so the factor is that of 8.
   EXPECT_NEAR(
       Predict({"--loss", "0.8", "--push", "int8"}).steps.value, 1.2 * single, 1e-6 * single);
+}
+
+// 0.1 for each doubling of the local steps and for each encoding, beside the curve's 0.05.
+TEST_F(LocalStepsPlanTest, WhatNobodyMeasuredIsLessCertain) {
+  const auto spread_of = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--loss", "0.8"});
+    const proto::Estimate steps = Predict(more).steps;
+    return std::log(steps.high / steps.value);
+  };
+  const double own = spread_of({});
+  const double doubled = spread_of({"--local-steps", "2"});
+  EXPECT_NEAR(doubled / own, std::hypot(0.05, 0.1) / 0.05, 1e-6);
+  EXPECT_GT(spread_of({"--local-steps", "50"}), 2 * doubled);
+  EXPECT_NEAR(spread_of({"--push", "int8"}), doubled, 1e-9);
+  EXPECT_GT(
+      spread_of({"--local-steps", "50", "--push", "int8"}), spread_of({"--local-steps", "50"}));
+  // What was measured is as certain as the curve, for about as many workers as it was measured
+  // with.
+  profile_.penalties = {{.local_steps = 50, .mode = "async", .samples = 1.25}};
+  Write();
+  const auto spread_with = [&](const std::string& fleet) {
+    const proto::Plan plan = PlanOf(
+        "predict",
+        {"--loss", "0.8", "--local-steps", "50", "--fleet", fleet, "--ps", "m5.xlarge=1"});
+    EXPECT_THAT(plan.notes, Contains(HasSubstr("in mode async with 2 workers")));
+    return std::log(plan.steps.high / plan.steps.value);
+  };
+  EXPECT_NEAR(spread_with("p3.2xlarge=2"), own, 1e-9);
+  EXPECT_GT(spread_with("p3.2xlarge=4"), 1.2 * own);
+  EXPECT_GT(spread_with("p3.2xlarge=8"), spread_with("p3.2xlarge=4"));
 }
 
 TEST_F(LocalStepsPlanTest, AProfileOfAnEncodingIsOfItsBytes) {

@@ -84,6 +84,29 @@ class PlanMemoryTest : public PlanFixture {
     return plan.ok() ? *plan : proto::Plan();
   }
 
+  /// A small gpt of SGD without momentum, in a file; the profile and its machines are of it.
+  std::string GptJob(const std::string& name, const std::string& train) {
+    std::filesystem::create_directory(root_ / "data");
+    EXPECT_TRUE(WriteFileAtomically(root_ / "data/a.txt", std::string(5000, 'x')).ok());
+    const std::string path = root_ / name;
+    EXPECT_TRUE(WriteFileAtomically(
+                    path,
+                    R"({"name": "a", "data": {"directory": ")" + (root_ / "data") +
+                        R"(", "format": "text", "context": 64, "vocabulary": 128},
+                   "model": {"name": "gpt", "depth": 2, "heads": 4, "width": 256},
+                   "optimizer": {"kind": "sgd"}, "workers": [{"count": 1}], "train": {)" +
+                        train + "}}")
+                    .ok());
+    const auto config = proto::LoadJobConfig(path, {});
+    EXPECT_TRUE(config.ok()) << config.status();
+    const auto parts = run::LoadParts(*config, path);
+    EXPECT_TRUE(parts.ok()) << parts.status();
+    profile_.model_fingerprint = provisioner::ModelFingerprint(parts->model.tensors);
+    SetSize(static_cast<double>(parts->model.parameter_count()) * sizeof(float));
+    profile_.workers = {{"gpu16", 8, 0.1}};
+    return path;
+  }
+
   proto::JobProfile profile_;
   proto::Catalog catalog_;
 };
@@ -270,6 +293,40 @@ TEST_F(PlanMemoryTest, TheJobSaysWhatItsModelTakes) {
   catalog_.types[0].device_memory_gib = 0.001;
   EXPECT_EQ(RunCommand("plan", {path, "--loss", "0.8"}), run::kExitFailed);
   EXPECT_THAT(err_, HasSubstr("gpu16 (47.2 MiB of each device, where 943.7 KiB may be used)"));
+}
+
+// The servers of local steps apply pushes by the outer rule, which keeps values of its own.
+TEST_F(PlanMemoryTest, ServersHoldWhatTheExchangeThatIsPlannedForTakes) {
+  const std::string single = GptJob("single.json", R"("minibatch": 8)");
+  const std::string several = GptJob("several.json", R"("minibatch": 8, "local_steps": 50)");
+  // With checkpoints twice the parameters, and not twice the outer rule's values beside them.
+  catalog_.types[2].memory_gib = (0.25 + 2.5 * profile_.parameter_bytes / kGibBytes) / 0.9;
+  catalog_.types.pop_back();
+  profile_.penalties = {{.local_steps = 50, .mode = "async", .samples = 1}};
+  profile_.request_bytes_per_s = 20e6 / 8;
+  const std::vector<std::string> goal = {"--loss", "0.8", "--types", "gpu16"};
+  const auto hosts_of = [&](std::vector<std::string> more) {
+    more.insert(more.end(), goal.begin(), goal.end());
+    return PlanOf(more).servers.count;
+  };
+  EXPECT_EQ(hosts_of({single}), 1);
+  const int needed = hosts_of({several});
+  EXPECT_GT(needed, 1);
+  EXPECT_EQ(hosts_of({single, "--local-steps", "50"}), needed);
+  EXPECT_EQ(hosts_of({single, "--local-steps-max", "50"}), needed);
+  EXPECT_EQ(hosts_of({several, "--local-steps", "1"}), 1);
+}
+
+TEST_F(PlanMemoryTest, NoMoreLocalStepsAreChosenThanAStepHasRoomFor) {
+  const std::string path = GptJob("large.json", R"("minibatch": 4096)");
+  profile_.workers = {{"gpu80", 4096, 0.1}};
+  profile_.penalties = {{.local_steps = 10'000, .mode = "async", .samples = 1}};
+  profile_.request_bytes_per_s = 1e5;
+  const proto::Plan plan = PlanOf({path, "--loss", "0.8", "--local-steps-max", "10000"});
+  EXPECT_GT(plan.local_steps, 1);
+  EXPECT_LE(plan.local_steps, 4096) << "16,777,216 samples a step";
+  EXPECT_EQ(RunCommand("plan", {path, "--loss", "0.8", "--local-steps", "5000"}), 2);
+  EXPECT_THAT(err_, HasSubstr("5000 local steps of 4096 samples are more than 16777216"));
 }
 
 }  // namespace

@@ -214,8 +214,9 @@ PlanningSample RandomSample(uint64_t seed, const SampleShape& shape) {
     sample.loss = std::make_unique<CurveLossModel>(RandomCurves(&random), progress);
   }
   if (shape.local_steps > 1) {
-    constexpr double kPenalty = 1.3;
-    sample.loss = std::make_unique<LocalStepsLossModel>(std::move(sample.loss), kPenalty, true);
+    const ExchangeChange change = {
+        .samples = 1.3, .samples_deviation = 0.1, .samples_workers = shape.is_queue ? 2 : 0};
+    sample.loss = std::make_unique<LocalStepsLossModel>(std::move(sample.loss), change, true);
   }
   PlanProblem& problem = sample.problem;
   problem.speed = sample.speed.get();
