@@ -58,6 +58,12 @@ Result<double> NumberIn(const JsonValue& root, const std::string& path, const st
       "{} has no {}, so nothing can be planned for what is left", Printable(path), field));
 }
 
+/// 0 where an older program has not written it.
+Result<double> NumberIfIn(
+    const JsonValue& root, const std::string& path, const std::string& field) {
+  return root.Find(field) == nullptr ? Result<double>(0.0) : NumberIn(root, path, field);
+}
+
 /// Ages of the workers of a type that take part, in seconds, the oldest first.
 std::vector<double> AgesOfType(const proto::JobStatus& status, const std::string& type) {
   std::vector<double> out;
@@ -149,6 +155,9 @@ Result<RunFacts> FactsOfEnded(
     facts.steps = samples / MeanMinibatch(config);
   }
   PS_ASSIGN(facts.seconds, NumberIn(root, path, "elapsed_s"));
+  PS_ASSIGN(const double machines_usd, NumberIfIn(root, path, "usd_spent"));
+  PS_ASSIGN(const double traffic_usd, NumberIfIn(root, path, "traffic_usd"));
+  facts.usd = machines_usd + traffic_usd;
   facts.scheme = provisioner::SchemeOf(config);
   facts.done_by = FleetOf(config);
   facts.server_hosts = static_cast<int>(std::max<uint32_t>(config.servers.count, 1));

@@ -159,6 +159,26 @@ TEST_F(RunFactsTest, AnEndedRunIsReadFromItsSummary) {
   }
 }
 
+TEST_F(RunFactsTest, WhatAnEndedRunSpentIsNotLeftOfItsBudget) {
+  proto::JobConfig config = ResNetConfig();
+  config.goal.budget_usd = 50;
+  proto::JobStatus status = ResNetStatus();
+  status.usd_spent = 30;
+  status.traffic.usd = 5;
+  const auto facts = run::FactsOfEnded(run::SummaryToJson(status), "summary.json", config);
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  const auto filled = run::FillFromFacts({}, *facts, config);
+  ASSERT_TRUE(filled.ok()) << filled.status();
+  EXPECT_NEAR(filled->budget_usd, 15, 1e-9);
+  constexpr char kOld[] = R"({"train_loss": 0.9, "steps_counted": 9000, "elapsed_s": 1790})";
+  const auto old = run::FactsOfEnded(kOld, "summary.json", config);
+  ASSERT_TRUE(old.ok()) << old.status();
+  EXPECT_EQ(old->usd, 0) << "nobody knows";
+  constexpr char kWrong[] =
+      R"({"train_loss": 1, "steps_counted": 9, "elapsed_s": 17, "usd_spent": "much"})";
+  EXPECT_FALSE(run::FactsOfEnded(kWrong, "summary.json", config).ok());
+}
+
 TEST_F(RunFactsTest, MeasuredStepsTakeThePlaceOfTheProfiles) {
   proto::JobStatus status = ResNetStatus();
   AddWorker("g3.16xlarge", 2048, 200, 1.0, &status);
