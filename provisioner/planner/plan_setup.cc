@@ -117,7 +117,7 @@ Result<ServerOffer> OfferOf(
         fmt::format("servers {}: their number has to be a range from 1 up", range.instance_type));
   }
   const int quota = QuotaOf(catalog, setup, *type, proto::Market::kOnDemand);
-  if (range.hosts_max > quota) {
+  if (range.hosts_max > quota && !setup.servers_run) {
     return Status::InvalidArgument(fmt::format(
         "servers {}: {} hosts, beyond the type's quota of {}",
         range.instance_type,

@@ -47,15 +47,19 @@ void GroupsByType(
 }
 
 Result<FleetPreview> PredictFleet(
-    const run::Planning& planning, const std::vector<provisioner::TypeCount>& workers, int hosts) {
+    const run::Planning& planning,
+    const std::vector<provisioner::TypeCount>& workers,
+    const run::RunServers& kept,
+    int servers) {
   const provisioner::PlanProblem& problem = planning.problem;
   FleetPreview preview;
   preview.workers = workers;
-  preview.servers = hosts;
+  preview.servers = servers;
   PS_ASSIGN(const std::vector<int> counts, run::CountsByOffer(problem, workers));
   if (provisioner::WorkersOf(counts) == 0) {
     return preview;  // nobody does nothing
   }
+  const int hosts = kept.HostsOf(servers);
   provisioner::FleetChoice choice;
   if (problem.loss != nullptr && problem.goal.loss > 0) {
     choice = provisioner::FleetJudge(problem).Choose(counts, 0, hosts);
@@ -71,7 +75,7 @@ Result<FleetPreview> PredictFleet(
         problem.speed->Predict(class_counts, {hosts, problem.servers.front().link_bytes_per_s});
   }
   preview.plan = provisioner::PlanOf(problem, planning.profile, choice, "");
-  preview.usd_per_hour = run::UsdPerHour(planning.catalog, workers, hosts);
+  preview.usd_per_hour = run::UsdPerHour(planning.catalog, workers, kept, hosts);
   return preview;
 }
 
@@ -134,11 +138,13 @@ Status PreparePreview(
   planning->input.setup.all_run = true;
   planning->measured = run::MeasuredSteps(status, config);
   PS_ASSIGN(const proto::Catalog catalog, run::LoadCatalog(common.catalog_path));
-  for (const proto::InstanceType& type : catalog.types) {
-    if (type.is_server_host) {
-      planning->input.setup.servers = {{type.name, facts.server_hosts, facts.server_hosts}};
-      break;
-    }
+  if (const run::RunServers kept = run::ServersOf(catalog, config); kept.type != nullptr) {
+    const int hosts = kept.HostsOf(facts.server_hosts);
+    planning->input.setup.servers = {{kept.type->name, hosts, hosts}};
+    planning->input.setup.servers_run = true;
+    common.notes.push_back(kept.Note());
+  } else {
+    return Status::NotFound("the catalog has no type that may hold parameters (is_server_host)");
   }
   return run::PreparePlanning(common, planning);
 }
@@ -185,13 +191,14 @@ Result<std::string> PreviewScale(
   for (size_t i = 0; i < groups.size(); ++i) {
     after.push_back({groups[i].type, static_cast<int>(then[i]), 0});
   }
-  PS_ASSIGN(const FleetPreview now, PredictFleet(planning, facts.held, facts.server_hosts));
+  const run::RunServers kept = run::ServersOf(planning.catalog, config);
+  PS_ASSIGN(const FleetPreview now, PredictFleet(planning, facts.held, kept, facts.server_hosts));
   const int servers = ServersAfter(command, facts.server_hosts);
   if (servers < 1) {
     return Status::InvalidArgument(
         fmt::format("that would be {} servers; allowed: 1 or more", servers));
   }
-  PS_ASSIGN(const FleetPreview later, PredictFleet(planning, after, servers));
+  PS_ASSIGN(const FleetPreview later, PredictFleet(planning, after, kept, servers));
   const bool has_goal = planning.problem.goal.loss > 0 && planning.problem.loss != nullptr;
   std::vector<run::Column> columns = {
       {"", run::Align::kLeft},

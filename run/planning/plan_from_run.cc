@@ -28,14 +28,6 @@ Result<double> LeftOf(double limit, double used, const std::string& what) {
       limit));
 }
 
-/// As many hosts as the run has. Of which type they are no job says, so it is the first one.
-std::vector<std::string> KeptServers(const proto::Catalog& catalog, int hosts) {
-  const auto type = std::ranges::find_if(catalog.types, &proto::InstanceType::is_server_host);
-  return type == catalog.types.end()
-             ? std::vector<std::string>()
-             : std::vector<std::string>{fmt::format("{}={}", type->name, hosts)};
-}
-
 /// Held instances that the catalog's quota does not allow are there all the same.
 std::vector<std::string> RaisedQuotas(
     const proto::Catalog& catalog, const std::vector<provisioner::TypeCount>& held) {
@@ -70,7 +62,9 @@ Status FillGoal(
     filled->has_within = true;
   }
   if (!filled->has_budget && goal.budget_usd > 0) {
-    const double usd_per_hour = UsdPerHour(catalog, facts.done_by, facts.server_hosts);
+    const RunServers servers = ServersOf(catalog, config);
+    const double usd_per_hour =
+        UsdPerHour(catalog, facts.done_by, servers, servers.HostsOf(facts.server_hosts));
     const double used = facts.usd > 0 ? facts.usd : usd_per_hour * facts.seconds / 3600;
     PS_ASSIGN(filled->budget_usd, LeftOf(goal.budget_usd, used, "the budget, in USD"));
     filled->has_budget = true;
@@ -126,9 +120,12 @@ Result<PlanCommand> FillFromFacts(
     filled.takeover = fmt::format("{:.3f}", config.goal.takeover_s);
     filled.has_takeover = true;
   }
-  if (filled.servers.empty() && facts.server_hosts <= provisioner::PlanSetup::kHostsMax) {
-    filled.servers = KeptServers(catalog, facts.server_hosts);
+  if (const RunServers servers = ServersOf(catalog, config);
+      filled.servers.empty() && servers.type != nullptr) {
+    filled.servers = {
+        fmt::format("{}={}", servers.type->name, servers.HostsOf(facts.server_hosts))};
     filled.servers_run = true;
+    filled.common.notes.push_back(servers.Note());
   }
   return filled;
 }

@@ -31,6 +31,7 @@ struct PlanningCommand {
   bool has_unseen = false;               // types that nobody measured are reckoned
   std::vector<std::string> learn_from;   // profiles of other jobs, for that
   std::vector<std::string> measured_on;  // "local=V100": what the profile's types are
+  std::vector<std::string> notes;        // that the plan's begin with
 };
 
 /// `psctl plan`.

@@ -124,7 +124,10 @@ Status Load(const PlanningCommand& command, Planning* planning) {
   PS_ASSIGN(planning->catalog, LoadCatalog(command.catalog_path));
   TakeMarketPrices(command.prices, planning->today, &planning->catalog);
   PS_ASSIGN(planning->profile, LoadProfile(command.profile_path));
-  planning->notes = UseMeasured(planning->measured, &planning->profile);
+  planning->notes = command.notes;
+  for (std::string& note : UseMeasured(planning->measured, &planning->profile)) {
+    planning->notes.push_back(std::move(note));
+  }
   PS_TRY(UseUnseen(command, planning));
   planning->own = planning->profile.Scheme();
   planning->launcher = command.launcher;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <utility>
 
@@ -220,9 +219,39 @@ std::vector<std::string> UseMeasured(
   return changes;
 }
 
+std::string RunServers::Note() const {
+  if (type == nullptr) {
+    return "";
+  }
+  return is_head ? fmt::format(
+                       "the run's servers count as one {} (launch.rent.head.type)",
+                       Printable(type->name))
+                 : fmt::format(
+                       "the run's servers count as {}, the cheapest type of the catalog that may "
+                       "hold parameters",
+                       Printable(type->name));
+}
+
+RunServers ServersOf(const proto::Catalog& catalog, const proto::JobConfig& config) {
+  const proto::InstanceType* const head = catalog.Find(config.launch.rent.head.type);
+  if (head != nullptr && head->is_server_host) {
+    return {head, true};
+  }
+  const auto usd_of = [](const proto::InstanceType& type) {
+    return type.on_demand_usd_per_hour + type.disk_usd_per_hour;
+  };
+  RunServers servers;
+  for (const proto::InstanceType& type : catalog.types) {
+    const bool is_cheaper = servers.type == nullptr || usd_of(type) < usd_of(*servers.type);
+    servers.type = type.is_server_host && is_cheaper ? &type : servers.type;
+  }
+  return servers;
+}
+
 double UsdPerHour(
     const proto::Catalog& catalog,
     const std::vector<provisioner::TypeCount>& workers,
+    const RunServers& servers,
     int server_hosts) {
   double usd = 0;
   for (const provisioner::TypeCount& count : workers) {
@@ -230,12 +259,9 @@ double UsdPerHour(
       usd += count.count * LowestUsd(*type);
     }
   }
-  double server = std::numeric_limits<double>::infinity();
-  for (const proto::InstanceType& type : catalog.types) {
-    const double usd_of_one = type.on_demand_usd_per_hour + type.disk_usd_per_hour;
-    server = type.is_server_host ? std::min(server, usd_of_one) : server;
-  }
-  return usd + (std::isfinite(server) ? server * server_hosts : 0);
+  return servers.type == nullptr ? usd
+                                 : usd + server_hosts * (servers.type->on_demand_usd_per_hour +
+                                                         servers.type->disk_usd_per_hour);
 }
 
 std::string FleetText(const std::vector<provisioner::TypeCount>& workers) {

@@ -57,11 +57,27 @@ std::vector<MeasuredStep> MeasuredSteps(
 std::vector<std::string> UseMeasured(
     const std::vector<MeasuredStep>& measured, proto::JobProfile* profile);
 
+/// What plans take the machines of a run's servers for.
+struct RunServers {
+  const proto::InstanceType* type = nullptr;  // of the catalog; null: no type may hold parameters
+  bool is_head = false;                       // one machine for all servers, launch.rent.head
+
+  int HostsOf(int servers) const { return is_head ? 1 : servers; }
+
+  /// What to say of it, since no job tells the type of machines that it does not rent.
+  std::string Note() const;
+};
+
+/// The type that the job rents for them, if parameters may be on it, or else the cheapest one of
+/// the catalog on which they may be. The catalog has to outlive it.
+RunServers ServersOf(const proto::Catalog& catalog, const proto::JobConfig& config);
+
 /// USD of an hour of such a fleet at the lowest prices of the catalog, types that it does not have
-/// left out. `server_hosts` of the cheapest type that holds parameters.
+/// left out.
 double UsdPerHour(
     const proto::Catalog& catalog,
     const std::vector<provisioner::TypeCount>& workers,
+    const RunServers& servers,
     int server_hosts);
 
 /// "3 local, 2 slow"; "nobody"

@@ -179,6 +179,23 @@ TEST_F(RunFactsTest, WhatAnEndedRunSpentIsNotLeftOfItsBudget) {
   EXPECT_FALSE(run::FactsOfEnded(kWrong, "summary.json", config).ok());
 }
 
+TEST_F(RunFactsTest, ServersThatAreKeptAreOfTheTypeThatTheRunHas) {
+  proto::JobConfig config = ResNetConfig();
+  config.goal.catalog = "configs/catalog/aws.json";
+  proto::JobStatus status = ResNetStatus();
+  const auto servers_of = [&] {
+    const auto filled = run::FillFromFacts({}, run::FactsOf(status, config), config);
+    EXPECT_TRUE(filled.ok()) << filled.status();
+    return filled.ok() ? filled->servers : std::vector<std::string>();
+  };
+  EXPECT_THAT(servers_of(), ElementsAre("c5.large=1")) << "the cheapest that holds parameters";
+  config.launch.rent.head.type = "m5.2xlarge";
+  status.servers.count = 9;
+  EXPECT_THAT(servers_of(), ElementsAre("m5.2xlarge=1")) << "all nine are on it";
+  config.launch.rent.head.type = "g3.8xlarge";
+  EXPECT_THAT(servers_of(), ElementsAre("c5.large=9")) << "no host of servers in the catalog";
+}
+
 TEST_F(RunFactsTest, MeasuredStepsTakeThePlaceOfTheProfiles) {
   proto::JobStatus status = ResNetStatus();
   AddWorker("g3.16xlarge", 2048, 200, 1.0, &status);
@@ -389,6 +406,27 @@ TEST_F(RunFactsTest, APreviewOfMoreServersShowsThemAndTheirPrice) {
   EXPECT_THAT(
       std::vector(then.begin(), then.begin() + 3), ElementsAre("then", "3 g3.16xlarge", "2"));
   EXPECT_EQ(now[4] + " " + then[4], "4.30 4.49");
+}
+
+/// 1.37 USD for each of 3 workers, 0.384 for the machine that is rented for the servers.
+TEST_F(RunFactsTest, APreviewTakesTheServersForWhatTheyAre) {
+  proto::JobConfig config = ResNetConfig();
+  config.goal.catalog = "configs/catalog/aws.json";
+  config.launch.rent.head.type = "m5.2xlarge";
+  proto::JobConfig cheap = config;
+  cheap.launch.rent.head.type.clear();
+  const auto text = PreviewOf({"p3.2xlarge=40"}, ResNetStatus(), config);
+  const auto other = PreviewOf({"p3.2xlarge=40"}, ResNetStatus(), cheap);
+  Cells now;
+  Cells then;
+  Cells now_cheap;
+  Cells then_cheap;
+  ASSERT_NO_FATAL_FAILURE(ReadRows(text, &now, &then));
+  ASSERT_NO_FATAL_FAILURE(ReadRows(other, &now_cheap, &then_cheap));
+  EXPECT_NEAR(std::stod(now[4]) - std::stod(now_cheap[4]), 0.384 - 0.085, 0.011);
+  EXPECT_GT(SamplesOf(then), 2 * SamplesOf(then_cheap)) << "2.5 against 0.75 Gbit/s";
+  EXPECT_THAT(*text, HasSubstr("servers count as one m5.2xlarge (launch.rent.head.type)"));
+  EXPECT_THAT(*other, HasSubstr("servers count as c5.large, the cheapest type of the catalog"));
 }
 
 /// So many workers that one server is not enough.
