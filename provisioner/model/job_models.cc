@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "provisioner/model/curve_model.h"
+#include "provisioner/model/listed_rate_loss.h"
 #include "provisioner/model/local_steps_loss.h"
 #include "provisioner/model/profile_fit.h"
 #include "provisioner/model/queue_model.h"
@@ -302,6 +303,10 @@ Result<JobModels> BuildJobModels(
                                  change.samples_deviation > 0 || change.samples_workers > 0)) {
     models.loss =
         std::make_unique<LocalStepsLossModel>(std::move(models.loss), change, exchange.is_longer);
+  }
+  if (models.loss != nullptr && options.workers_listed > 0) {
+    models.loss =
+        std::make_unique<ListedRateLossModel>(std::move(models.loss), options.workers_listed);
   }
   return models;
 }

@@ -31,6 +31,9 @@ struct JobModelOptions {
   // How far the run is that is planned for; loss models predict what is left of it.
   RunProgress progress = {};
   ExchangeChange exchange = {};
+  // Workers that have the run's learning rate together, where more have less of it
+  // (ListedRateLossModel). 0: all have all of it.
+  int workers_listed = 0;
 };
 
 struct JobModels {

@@ -122,6 +122,7 @@ Status PreparePreview(
   common.catalog_path =
       !command.catalog_path.empty() || !has_goal ? command.catalog_path : config.goal.catalog;
   common.market = "both";
+  common.workers_listed = facts.workers_listed;
   common.local_steps = facts.scheme.local_steps;
   common.push = facts.scheme.push;
   common.pull = facts.scheme.pull;
@@ -147,6 +148,14 @@ Status PreparePreview(
     return Status::NotFound("the catalog has no type that may hold parameters (is_server_host)");
   }
   return run::PreparePlanning(common, planning);
+}
+
+int WorkersOf(const std::vector<provisioner::TypeCount>& fleet) {
+  int workers = 0;
+  for (const provisioner::TypeCount& some : fleet) {
+    workers += some.count;
+  }
+  return workers;
 }
 
 bool HasShares(const ScaleCommand& command) {
@@ -220,6 +229,9 @@ Result<std::string> PreviewScale(
       SamplesText(facts.samples_per_s),
       100 * (2 * planning.problem.goal.confidence - 1));
   for (const std::string& note : planning.notes) {
+    text += note + "\n";
+  }
+  if (const std::string note = run::ListedRateNote(planning, WorkersOf(after)); !note.empty()) {
     text += note + "\n";
   }
   if (HasShares(command)) {

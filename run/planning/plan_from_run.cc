@@ -88,6 +88,7 @@ Result<PlanCommand> FillFromFacts(
   filled.common.local_steps = facts.scheme.local_steps;
   filled.common.push = facts.scheme.push;
   filled.common.pull = facts.scheme.pull;
+  filled.common.workers_listed = facts.workers_listed;
   const bool has_goal = config.goal.loss > 0;
   if (filled.common.profile_path == kDefaultProfile && has_goal) {
     filled.common.profile_path = config.goal.profile;

@@ -23,7 +23,8 @@ struct PlanningCommand {
   double contention_margin = 0;  // percent
   double confidence = 0.9;
   bool is_json = false;
-  int local_steps = 0;  // that it is for; 0: those of the job, or else of the profile
+  int local_steps = 0;     // that it is for; 0: those of the job, or else of the profile
+  int workers_listed = 0;  // that have the run's learning rate (JobModelOptions)
   // Other bytes than the profile's; empty, 0: its own.
   std::string push;                      // encoding of pushes, as in "int8"
   std::string pull;                      // of pulls

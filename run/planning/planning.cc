@@ -142,6 +142,7 @@ Status Load(const PlanningCommand& command, Planning* planning) {
   }
   PS_TRY(UseExchange(command, planning));
   planning->input.models.speed_model = command.speed_model;
+  planning->input.models.workers_listed = command.workers_listed;
   planning->input.models.contention_margin = command.contention_margin / 100;
   return Status::Ok();
 }
@@ -296,6 +297,20 @@ Status PreparePlanning(const PlanningCommand& command, Planning* planning) {
   return MakeProblem(command, planning);
 }
 
+std::string ListedRateNote(const Planning& planning, int workers) {
+  const int listed = planning.input.models.workers_listed;
+  return listed == 0 || workers <= listed
+             ? ""
+             : fmt::format(
+                   "the job lists {} of these {} workers, so the servers take {}/{} of the rate "
+                   "(train.lr_policy listed): {:.2f} times the steps are counted on",
+                   listed,
+                   workers,
+                   listed,
+                   workers,
+                   static_cast<double>(workers) / listed);
+}
+
 double ComputingShare(
     const provisioner::PlanProblem& problem, const provisioner::FleetChoice& choice) {
   const auto [counts, step_s] = provisioner::StepsIn(problem, choice);
@@ -338,6 +353,10 @@ proto::Plan PlanOf(
   plan.notes = planning.notes;
   for (std::string& note : provisioner::BeyondProfile(
            planning.profile, problem.goal.loss, provisioner::WorkersOf(choice.counts))) {
+    plan.notes.push_back(std::move(note));
+  }
+  if (std::string note = ListedRateNote(planning, provisioner::WorkersOf(choice.counts));
+      !note.empty()) {
     plan.notes.push_back(std::move(note));
   }
   AddUnseenNotes(planning, &plan);

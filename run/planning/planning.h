@@ -80,6 +80,9 @@ Result<provisioner::PlanAnswer> SolvePlan(const PlanCommand& command, Planning* 
 Result<provisioner::PlanAnswer> SolveProblem(
     const PlanCommand& command, const Planning& planning, const provisioner::PlanProblem& problem);
 
+/// What becomes of the learning rate of a run with so many workers; empty: nothing.
+std::string ListedRateNote(const Planning& planning, int workers);
+
 /// Share of the workers' time in which they compute, 0 to 1.
 double ComputingShare(
     const provisioner::PlanProblem& problem, const provisioner::FleetChoice& choice);

@@ -11,6 +11,7 @@
 #include "provisioner/profile/local_steps.h"
 #include "ps/base/text.h"
 #include "ps/json/json_value.h"
+#include "ps/proto/job/optimizer_rules.h"
 
 namespace ps::run {
 namespace {
@@ -126,6 +127,7 @@ RunFacts FactsOf(const proto::JobStatus& status, const proto::JobConfig& config)
   facts.usd = status.usd_spent + status.traffic.usd;
   facts.scheme = provisioner::SchemeOf(status.steps.in_force);
   facts.samples_per_s = status.samples_per_s;
+  facts.workers_listed = static_cast<int>(proto::WorkersOfRate(config, status.mode));
   for (const proto::FleetRow& row : status.fleet) {
     if (row.present > 0) {
       facts.held.push_back({row.type, static_cast<int>(row.present), 0});
@@ -158,6 +160,7 @@ Result<RunFacts> FactsOfEnded(
   PS_ASSIGN(const double traffic_usd, NumberIfIn(root, path, "traffic_usd"));
   facts.usd = machines_usd + traffic_usd;
   facts.scheme = provisioner::SchemeOf(config);
+  facts.workers_listed = static_cast<int>(proto::WorkersOfRate(config, config.train.mode));
   facts.done_by = FleetOf(config);
   facts.server_hosts = static_cast<int>(std::max<uint32_t>(config.servers.count, 1));
   return facts;

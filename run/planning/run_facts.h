@@ -28,6 +28,7 @@ struct RunFacts {
   std::vector<provisioner::TypeCount> done_by;  // the fleet that made most of the steps
   int server_hosts = 1;
   proto::ExchangeScheme scheme;  // of its steps now
+  int workers_listed = 0;        // that have the job's learning rate; 0: all that there are
 };
 
 /// Facts of a run that goes on. For a type there are at most kAgesPerType ages, each the mean of

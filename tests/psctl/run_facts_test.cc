@@ -5,6 +5,7 @@
 
 #include "psctl/runs/scale_preview.h"
 #include "run/planning/goal_policy.h"
+#include "run/planning/plan_arguments.h"
 #include "run/planning/plan_from_run.h"
 #include "run/report/summary.h"
 #include "tests/psctl/plan_fixture.h"
@@ -427,6 +428,53 @@ TEST_F(RunFactsTest, APreviewTakesTheServersForWhatTheyAre) {
   EXPECT_GT(SamplesOf(then), 2 * SamplesOf(then_cheap)) << "2.5 against 0.75 Gbit/s";
   EXPECT_THAT(*text, HasSubstr("servers count as one m5.2xlarge (launch.rent.head.type)"));
   EXPECT_THAT(*other, HasSubstr("servers count as c5.large, the cheapest type of the catalog"));
+}
+
+// At rate 8/n with gradients n/8 times as old the run is that of 8 workers in slow motion.
+TEST_F(RunFactsTest, WorkersBeyondTheListedOnesBuyNoTime) {
+  proto::JobConfig config = ResNetConfig();
+  config.train.lr_policy = proto::LrPolicy::kListed;
+  const auto seconds_of = [](const Cells& row) {
+    std::string text = row.size() == 8 ? row[6].substr(0, row[6].find(" (")) : "";
+    std::erase(text, ' ');
+    const auto seconds = run::ParseDuration("time to the loss", text);
+    EXPECT_TRUE(seconds.ok()) << seconds.status();
+    return seconds.ok() ? *seconds : 1;
+  };
+  const auto times_of = [&](const proto::JobConfig& job, proto::Mode mode) {
+    proto::JobStatus status = ResNetStatus(3, 5);
+    status.mode = mode;
+    Cells now;
+    Cells then;
+    ReadRows(PreviewOf({"g3.16xlarge=6", "g3.8xlarge=10"}, status, job), &now, &then);
+    return seconds_of(then) / seconds_of(now);
+  };
+  EXPECT_GT(times_of(config, proto::Mode::kAsync), 0.95);
+  EXPECT_LT(times_of(config, proto::Mode::kBsp), 0.8) << "no rate is taken from rounds";
+  config.train.lr_policy = proto::LrPolicy::kFixed;
+  EXPECT_LT(times_of(config, proto::Mode::kAsync), 0.8);
+  config.train.lr_policy = proto::LrPolicy::kListed;
+  config.workers.clear();
+  config.workers = {{.count = 0, .type = "g3.16xlarge"}, {.count = 0, .type = "g3.8xlarge"}};
+  EXPECT_LT(times_of(config, proto::Mode::kAsync), 0.8) << "nobody is listed, nothing is taken";
+}
+
+TEST_F(RunFactsTest, AGoalCountsOnNoTimeFromWorkersBeyondTheListedOnes) {
+  proto::JobConfig config = ResNetConfig();
+  config.workers = {{.count = 1, .minibatch = 1024, .type = "g3.8xlarge"}};
+  config.goal.within_s = 7000;
+  proto::JobStatus status = ResNetStatus(0, 1);
+  status.elapsed_s = 6000;
+  status.steps_counted = 0;  // no pace is measured
+  status.fleet = {{"g3.8xlarge", 1, 1}};
+  config.train.lr_policy = proto::LrPolicy::kFixed;
+  const auto grown = run::AskPlanner(status, config, {}, "2026-11-22", nullptr);
+  ASSERT_TRUE(grown.ok()) << grown.status();
+  EXPECT_FALSE(grown->best.empty()) << grown->infeasible;
+  config.train.lr_policy = proto::LrPolicy::kListed;
+  const auto listed = run::AskPlanner(status, config, {}, "2026-11-22", nullptr);
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  EXPECT_TRUE(listed->best.empty()) << run::FleetText(listed->best);
 }
 
 /// So many workers that one server is not enough.

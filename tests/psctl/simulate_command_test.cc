@@ -417,8 +417,9 @@ class GoalPolicyTest : public SimulateCommandTest {
     const std::string path = root_ / "job.json";
     const std::string text = R"({"name": "a", "model": {"name": "mlp"},
         "data": {"directory": ")" +
-                             (root_ / "") + R"(", "format": "cifar10"}, "goal": )" + goal +
-                             R"(, "workers": [{"type": "g4dn.4xlarge", "count": )" +
+                             (root_ / "") + R"(", "format": "cifar10"},
+        "train": {"lr_policy": "fixed"}, "goal": )" +
+                             goal + R"(, "workers": [{"type": "g4dn.4xlarge", "count": )" +
                              std::to_string(workers) + "}]}";
     EXPECT_TRUE(WriteFileAtomically(path, text).ok());
     const std::string record(1 + 3 * 32 * 32, '\x01');

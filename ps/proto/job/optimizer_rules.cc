@@ -105,6 +105,12 @@ bool HasLiveEvery(const JobConfig& config) {
          ServerOptimizer(config).kind == OptimizerKind::kDelayedNesterov;
 }
 
+uint32_t WorkersOfRate(const JobConfig& config, Mode mode) {
+  const bool is_taken =
+      LrPolicyOf(config) == LrPolicy::kListed && mode != Mode::kBsp && !HasLiveEvery(config);
+  return is_taken ? WorkersAtStart(config) : 0;
+}
+
 AgedRule RuleOfAge(float momentum, size_t steps) {
   // Not none at all: the velocity that is there has to fade.
   constexpr float kLeast = 0.01F;

@@ -36,6 +36,10 @@ struct AgedRule {
 /// there.
 bool HasLiveEvery(const JobConfig& config);
 
+/// The workers that have the job's learning rate in `mode`: where more take part, the servers take
+/// less of it (lr_policy `listed`). 0: however many do, nothing is taken.
+uint32_t WorkersOfRate(const JobConfig& config, Mode mode);
+
 /// The rule of lr_policy `live`. Steps that come one by one from many workers act like momentum of
 /// 1
 /// - 1/`steps` (Mitliagkas et al. 2016, "Asynchrony begets momentum"), which is taken from the

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
+#include "provisioner/model/listed_rate_loss.h"
 #include "provisioner/model/profile_fit.h"
 #include "provisioner/planner/fleet_judge.h"
 #include "ps/base/random.h"
@@ -92,6 +94,45 @@ TEST(CurveModel, IsAPowerLawOfStalenessAndGoesOnBothWays) {
   const double slope_last = std::log(2.5 / 1.5) / std::log(23.0 / 11);
   EXPECT_NEAR(model.Factor(0.7, 16, 1), 2.5 * std::pow(47.0 / 23, slope_last), 1e-9);
   EXPECT_EQ(model.StepsTo(0.3, {1, 32, 0}), INFINITY);
+}
+
+TEST(CurveModel, WorkersBeyondTheListedOnesAreThoseInSlowMotion) {
+  const auto whole = [] { return std::make_unique<CurveLossModel>(Truth()); };
+  const ListedRateLossModel model(whole(), 4);
+  const auto steps = [](const LossModel& some, int workers, double late) {
+    return some.StepsTo(0.6, {.workers = workers, .batch_mean = 32, .late = late});
+  };
+  for (const double late : {0.0, 0.4, 1.0}) {
+    for (const int workers : {1, 3, 4}) {
+      EXPECT_DOUBLE_EQ(steps(model, workers, late), steps(*whole(), workers, late)) << workers;
+    }
+    for (const int workers : {5, 8, 100}) {
+      EXPECT_NEAR(
+          steps(model, workers, late), workers / 4.0 * steps(*whole(), 4, late), 1e-9 * workers);
+    }
+  }
+  // Bounds hold, and are tight where the ranges are points.
+  for (const int workers : {2, 4, 9}) {
+    const FleetFamily wide = {
+        .workers = workers, .batch_mean = {16, 64}, .heterogeneity = {0, 0}, .late = {0.2, 0.9}};
+    const double least = model.StepsAtLeast(0.6, wide);
+    for (const double late : {0.2, 0.5, 0.9}) {
+      for (const double batch : {16.0, 32.0, 64.0}) {
+        EXPECT_LE(
+            least,
+            model.StepsTo(0.6, {.workers = workers, .batch_mean = batch, .late = late}) *
+                (1 + 1e-12));
+      }
+    }
+    const FleetFamily point = {
+        .workers = workers, .batch_mean = {32, 32}, .heterogeneity = {0, 0}, .late = {0.3, 0.3}};
+    EXPECT_NEAR(model.StepsAtLeast(0.6, point) / steps(model, workers, 0.3), 1, 1e-12);
+  }
+  EXPECT_DOUBLE_EQ(
+      model.ResidualAt(0.6, {.workers = 100, .batch_mean = 32}),
+      whole()->ResidualAt(0.6, {.workers = 4, .batch_mean = 32}))
+      << "fleets of four were measured";
+  EXPECT_EQ(model.floor(), whole()->floor());
 }
 
 TEST(CurveModel, OfARunOnItsWayWhatIsLeftIsTheWholeLessWhatIsDone) {

@@ -259,6 +259,15 @@ TEST(ExactTest, EqualsExhaustiveWithRoundsOfLocalSteps) {
   EXPECT_GT(CountEqual(240'000, 100, shape), 20);
 }
 
+TEST(ExactTest, EqualsExhaustiveWhereMoreWorkersShareTheRateOfTheListedOnes) {
+  SampleShape shape{.classes = 4, .quota_max = 4, .workers_listed = 3};
+  EXPECT_GT(CountEqual(250'000, 200, shape), 40);
+  shape.is_queue = true;
+  shape.has_curves = true;
+  shape.has_held = true;
+  EXPECT_GT(CountEqual(260'000, 150, shape), 20);
+}
+
 TEST(ExactTest, EqualsExhaustiveWithShortWalksAndManyCuts) {
   const ExactEffort effort{.nodes_max = 2, .nodes_max_uniform = 4, .cuts_per_doubling = 8};
   // Ran out of effort when walks were kept short for ranges that no cut can narrow.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "provisioner/model/curve_model.h"
+#include "provisioner/model/listed_rate_loss.h"
 #include "provisioner/model/local_steps_loss.h"
 #include "provisioner/model/queue_model.h"
 #include "ps/base/random.h"
@@ -217,6 +218,10 @@ PlanningSample RandomSample(uint64_t seed, const SampleShape& shape) {
     const ExchangeChange change = {
         .samples = 1.3, .samples_deviation = 0.1, .samples_workers = shape.is_queue ? 2 : 0};
     sample.loss = std::make_unique<LocalStepsLossModel>(std::move(sample.loss), change, true);
+  }
+  if (shape.workers_listed > 0) {
+    sample.loss =
+        std::make_unique<ListedRateLossModel>(std::move(sample.loss), shape.workers_listed);
   }
   PlanProblem& problem = sample.problem;
   problem.speed = sample.speed.get();

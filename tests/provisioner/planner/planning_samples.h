@@ -37,6 +37,7 @@ struct SampleShape {
   // Above 1: rounds of so many minibatches, with steps that cost more than the curves say and a
   // kill that loses half a round.
   int local_steps = 1;
+  int workers_listed = 0;     // of a run; more share their learning rate. 0: all have all of it
   bool has_reckoned = false;  // some types were not measured, and their speed is in doubt
   // Servers hold the job from some number of hosts on, and gradients of some number of workers.
   bool has_memory = false;
