@@ -8,10 +8,12 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "provisioner/planner/vcpu_room.h"
 #include "provisioner/strategies/forecast.h"
 #include "provisioner/strategies/look_ahead.h"
 #include "ps/base/file.h"
@@ -80,6 +82,7 @@ Status CheckParcaeFlags(const run::PlanCommand& command) {
       {"--lifetimes", !command.lifetimes.empty()},
       {"--local-steps-max", command.local_steps_max != 0},
       {"--quota-on-demand", !command.on_demand_quotas.empty()},
+      {"--without", !command.without.empty()},
       {"--market", !command.common.market.empty()},
       {"--run", !command.run.empty()},
       {"--plot", !command.plot_path.empty()},
@@ -162,6 +165,7 @@ Status UseModels(const run::PlanCommand& command, ParcaeOutlook* outlook) {
   PS_ASSIGN(planning.input.models.instance_types, run::ParseTypes("--types", command.types));
   PS_ASSIGN(setup.servers, run::ParseServerRanges("--servers", command.servers));
   PS_ASSIGN(setup.quotas, run::ParseTypeCounts("--quota", command.quotas));
+  PS_ASSIGN(setup.vcpu_quotas, run::ParseFamilyQuotas("--quota-vcpus", command.vcpu_quotas));
   PS_ASSIGN(setup.held, run::ParseTypeCounts("--held", command.held));
   const provisioner::ServerRange& servers = setup.servers.front();
   if (planning.input.models.instance_types.size() != 1 || setup.servers.size() != 1 ||
@@ -201,14 +205,16 @@ Status UseModels(const run::PlanCommand& command, ParcaeOutlook* outlook) {
       {offer.quota,
        static_cast<int>(kTraceNodesMax),
        planning.problem.servers.front().memory.WorkersMax(servers.hosts_min)});
-  for (int n = 1; n <= workers_max; ++n) {
+  const provisioner::VcpuRoom room(planning.problem, 0, servers.hosts_min);
+  for (int n = 1; n <= workers_max && room.Fits(std::span(&n, 1)); ++n) {
     counts.front() = n;
     const double rate = planning.problem.speed->Predict(counts, side).samples_per_s;
     outlook->samples_per_s.push_back(std::max(outlook->samples_per_s.back(), rate));
   }
   if (outlook->samples_per_s.size() < 2) {
     return Status::InvalidArgument(fmt::format(
-        "the quota of {} is 0: raise it in the catalog (types[].quota) or with --quota",
+        "no {} is within the quotas: raise that of the type in the catalog (types[].quota) or with "
+        "--quota, and that of its family there (vcpu_quotas) or with --quota-vcpus",
         type.name));
   }
   return Status::Ok();

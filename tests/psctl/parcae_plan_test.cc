@@ -108,6 +108,40 @@ TEST_F(ParcaePlanTest, NoForecastIsAboveTheQuota) {
   }
 }
 
+TEST_F(ParcaePlanTest, NoMoreVcpusAreTakenThanTheFamilyHas) {
+  const std::vector<std::string> twelve = {
+      "plan",
+      "--strategy",
+      "parcae",
+      "--profile",
+      kProfilePath,
+      "--types",
+      "p3.2xlarge",
+      "--servers",
+      "m5.xlarge=1",
+      "--history",
+      "9,9,9,9,9,9,9,9,9,9,9,9,9",
+      "--json"};
+  const auto workers_with = [&](const std::string& quota) {
+    std::vector<std::string> all = twelve;
+    all.insert(all.end(), {"--quota-vcpus", quota});
+    EXPECT_EQ(Run(all), run::kExitOk) << err_;
+    return NumberAt("plans[0].workers");
+  };
+  EXPECT_EQ(workers_with("P=1000"), 9);
+  EXPECT_EQ(workers_with("P=28"), 3) << "of 8 vCPUs each";
+  std::vector<std::string> wrong = twelve;
+  wrong.insert(wrong.end(), {"--quota-vcpus", "P=7"});
+  EXPECT_EQ(Run(wrong), run::kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("no p3.2xlarge is within the quotas"));
+  wrong.back() = "Q=64";
+  EXPECT_EQ(Run(wrong), run::kExitMisused);
+  wrong = twelve;
+  wrong.insert(wrong.end(), {"--without", "p3.2xlarge"});
+  EXPECT_EQ(Run(wrong), run::kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("--without is nothing that the strategy parcae knows"));
+}
+
 TEST_F(ParcaePlanTest, MachinesThatHaveToStartAreWorthLess) {
   const std::vector<std::string> steady = {"--history", "9,9,9,9,9,9,9,9,9,9,9,9,9", "--json"};
   const auto liveput_with = [&](std::vector<std::string> more) {
