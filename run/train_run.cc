@@ -132,6 +132,7 @@ TrainRun::TrainRun(
       log_(*start->journal.log),
       launches_(LaunchesOf(*start)),
       is_recovered_(start->recovered.has_value()),
+      goes_on_(start->resume.has_value() || start->recovered.has_value()),
       metrics_(std::move(metrics)),
       event_file_(std::move(event_file)),
       console_(console),
@@ -532,6 +533,7 @@ provisioner::LossReached TrainRun::loss_reached() const {
 
 proto::JobProfile TrainRun::Profile() const {
   proto::JobProfile profile = profiler_.Profile();
+  provisioner::LeaveOutOthersCurve(config_, goes_on_, &profile);
   profile.training_fingerprint = provisioner::TrainingFingerprint(config_);
   const bool is_overlapping = config_.train.overlap && config_.train.mode == proto::Mode::kAsync;
   profile.overlap = is_overlapping ? 1 : 0;

@@ -87,6 +87,7 @@ class TrainRun final {
   const Logger& log_;
   const std::vector<proto::LaunchRecord> launches_;  // of a coordinator that was killed
   const bool is_recovered_;
+  const bool goes_on_;  // from a checkpoint, or where a coordinator was killed
   MetricsFiles metrics_;
   EventFile event_file_;
   const Console& console_;

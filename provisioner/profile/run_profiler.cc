@@ -9,6 +9,7 @@
 #include "provisioner/profile/fingerprint.h"
 #include "provisioner/profile/local_steps.h"
 #include "provisioner/profile/statistics.h"
+#include "ps/proto/job/optimizer_rules.h"
 
 namespace ps::provisioner {
 namespace {
@@ -315,6 +316,17 @@ proto::JobProfile RunProfiler::Profile() const {
     profile.fleets.push_back(std::move(fleet));
   }
   return profile;
+}
+
+void LeaveOutOthersCurve(const proto::JobConfig& config, bool goes_on, proto::JobProfile* profile) {
+  const auto listed = static_cast<int>(proto::WorkersOfRate(config, config.train.mode));
+  const bool has_less_rate =
+      listed > 0 && std::ranges::any_of(profile->losses, [listed](const proto::LossSample& loss) {
+        return loss.workers > listed;
+      });
+  if (goes_on || has_less_rate) {
+    profile->losses.clear();
+  }
 }
 
 }  // namespace ps::provisioner

@@ -108,4 +108,9 @@ class RunProfiler {
   bool has_steady_fleet_ = true;  // the same workers since the first step
 };
 
+/// Leaves out a loss curve that other runs of the job would not make: of a run that `goes_on` from
+/// where it was stopped or its coordinator lost, whose first steps other workers may have made; and
+/// of more workers than have the job's learning rate.
+void LeaveOutOthersCurve(const proto::JobConfig& config, bool goes_on, proto::JobProfile* profile);
+
 }  // namespace ps::provisioner

@@ -211,6 +211,31 @@ TEST_F(RunProfileTest, ALossCurveHasItsFleetAndNoMoreThanOne) {
   EXPECT_NEAR(profiler.Profile().fleets[0].steps_per_s, 4, 0.05);
 }
 
+TEST_F(RunProfileTest, ACurveThatAnotherRunWouldNotMakeIsLeftOut) {
+  RunProfiler profiler = Make();
+  Watch(0, 20, 2, &profiler);
+  const proto::JobProfile whole = profiler.Profile();
+  ASSERT_FALSE(whole.losses.empty());
+  const auto left_of = [&](const proto::JobConfig& config, bool goes_on) {
+    proto::JobProfile profile = whole;
+    LeaveOutOthersCurve(config, goes_on, &profile);
+    EXPECT_EQ(profile.fleets.size(), whole.fleets.size()) << "a speed is a speed";
+    return profile.losses.size();
+  };
+  proto::JobConfig config;
+  config.workers = {{.count = 2}};
+  config.train.lr_policy = proto::LrPolicy::kListed;
+  EXPECT_EQ(left_of(config, false), whole.losses.size());
+  EXPECT_EQ(left_of(config, true), 0U) << "other workers may have made its first steps";
+  config.workers[0].count = 1;
+  EXPECT_EQ(left_of(config, false), 0U) << "two workers with half of the rate each";
+  config.train.mode = proto::Mode::kBsp;
+  EXPECT_EQ(left_of(config, false), whole.losses.size()) << "a round has the whole rate";
+  config.train.mode = proto::Mode::kAsync;
+  config.train.lr_policy = proto::LrPolicy::kFixed;
+  EXPECT_EQ(left_of(config, false), whole.losses.size());
+}
+
 TEST_F(RunProfileTest, WhereTheExchangeWasChangedOnlyMinibatchesAreTold) {
   proto::ExchangeConfig chosen;
   chosen.push = proto::kAutoWord;
