@@ -135,6 +135,21 @@ std::vector<double> MeanUpShares(const UpShares& seat, double cell_s, int cells)
   return shares;
 }
 
+double PaidSeconds(
+    const RevocableWorkers& worker,
+    const RevocationTimes& times,
+    double works_s,
+    double revoked,
+    double seconds) {
+  if (!times.is_replaced) {
+    return works_s;
+  }
+  const double start_s = worker.start_up_s.value_or(times.start_up_s) + times.join_s;
+  // What starts still when the time is over is given back, and costs no more.
+  const double most_s = std::max(works_s, seconds - revoked * times.detect_s);
+  return std::min(works_s + revoked * start_s, most_s);
+}
+
 Result<RunExpectation> ExpectRun(
     double steps,
     const std::vector<RevocableWorkers>& groups,
@@ -156,28 +171,33 @@ Result<RunExpectation> ExpectRun(
   for (const RevocableWorkers& group : groups) {
     seats.emplace_back(group, times, cell_s);
   }
+  std::vector<SeatExpectation> sums(groups.size());  // `works` in cells
   double left = steps;
   for (int cell = 0; cell < kCellsAlone * kTimesLongerMax; ++cell) {
     double done = 0;
-    double usd = server_usd_per_hour * cell_s / kSecondsPerHour;
-    double revoked_of_all = 0;
+    std::vector<SeatExpectation> now(groups.size());
     for (size_t i = 0; i < groups.size(); ++i) {
-      double works = 0;
-      double revoked = 0;
-      seats[i].Next(&works, &revoked);
-      const RevocableWorkers& group = groups[i];
-      done += group.count * group.steps_per_s * (works * cell_s - revoked * times.lost_s);
-      const double paid_s = works * cell_s + (times.is_replaced ? revoked * times.join_s : 0);
-      usd += group.count * (group.usd_per_hour * paid_s / kSecondsPerHour +
-                            group.usd_per_step * group.steps_per_s * works * cell_s);
-      revoked_of_all += group.count * revoked;
+      seats[i].Next(&now[i].works, &now[i].revoked);
+      done += groups[i].count * groups[i].steps_per_s *
+              (now[i].works * cell_s - now[i].revoked * times.lost_s);
     }
     const double share = done >= left * (1 - kSlack) ? left / done : 1;
     run.seconds += share * cell_s;
-    run.usd += share * usd;
-    run.revocations += share * revoked_of_all;
+    for (size_t i = 0; i < groups.size(); ++i) {
+      sums[i].works += share * now[i].works;
+      sums[i].revoked += share * now[i].revoked;
+    }
     left -= done;
     if (share < 1 || left <= steps * kSlack) {
+      run.usd = server_usd_per_hour * run.seconds / kSecondsPerHour;
+      for (size_t i = 0; i < groups.size(); ++i) {
+        const RevocableWorkers& group = groups[i];
+        const double works_s = sums[i].works * cell_s;
+        const double paid_s = PaidSeconds(group, times, works_s, sums[i].revoked, run.seconds);
+        run.usd += group.count * (group.usd_per_hour * paid_s / kSecondsPerHour +
+                                  group.usd_per_step * group.steps_per_s * works_s);
+        run.revocations += group.count * sums[i].revoked;
+      }
       return run;
     }
   }

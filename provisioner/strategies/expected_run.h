@@ -22,7 +22,7 @@ struct RevocableWorkers {
 /// What a revocation costs, of one worker: the others go on.
 struct RevocationTimes {
   double detect_s = 0;    // until the loss is known: its machine is gone, and not paid for
-  double start_up_s = 0;  // from asking for a machine until it is up
+  double start_up_s = 0;  // from asking for a machine until it is up; paid for
   double join_s = 0;      // from there to the first step; paid for
   double lost_s = 0;      // work that was not handed in
   bool is_replaced = true;
@@ -66,6 +66,15 @@ struct UpShares {
 };
 
 std::vector<double> MeanUpShares(const UpShares& seat, double cell_s, int cells);
+
+/// Seconds of the next `seconds` in which a seat's machine is paid for: it works for `works_s` of
+/// them, and after each of `revoked` revocations a successor, if one comes, starts and joins.
+double PaidSeconds(
+    const RevocableWorkers& worker,
+    const RevocationTimes& times,
+    double works_s,
+    double revoked,
+    double seconds);
 
 /// Number of cells into which ExpectRun cuts a run without revocations.
 inline constexpr int kCellsAlone = 500;

@@ -290,7 +290,13 @@ HourExpectation FleetHours::Expect(const FleetChoice& choice) const {
         choice.speed.samples_per_s * problem_.speed->classes()[k].samples / step_s[k] / all;
     for (const AgeGroup& group : AgesOf(lives_.offers[i], choice.counts[i], kHoursAhead)) {
       const SeatExpectation& seat = seats_[i].at(group.age_hours);
-      const double paid = seat.works + seat.revoked * lives_.join_s / kSeconds;
+      const double paid = PaidSeconds(
+                              {.start_up_s = lives_.offers[i].start_up_s},
+                              {.detect_s = lives_.detect_s, .join_s = lives_.join_s},
+                              seat.works * kSeconds,
+                              seat.revoked,
+                              kSeconds) /
+                          kSeconds;
       const double lost_s = MinibatchesLost(problem_) * step_s[k];
       out.samples_per_s += group.count * rate * (seat.works - seat.revoked * lost_s / kSeconds);
       const WorkerTerms terms = TermsOf(problem_, choice, i);

@@ -200,22 +200,31 @@ TEST(ExpectedRunTest, MachinesThatStayAndOldOnesAreSafer) {
       1e-9);
 }
 
-/// From a loss until it is known nobody works, as while a machine starts, and neither is paid for;
-/// a successor that joins is.
-TEST(ExpectedRunTest, ALossThatIsKnownLaterCostsTimeAndNoMoney) {
+/// From a loss until it is known no machine is there; a successor is paid for from its start on.
+TEST(ExpectedRunTest, ASuccessorIsPaidForWhileItStartsAndJoins) {
   const RevocableWorkers group = {8, 1, 1, &LawOf("V100"), 0};
   const double steps = 4 * 3600 * 8;
-  const auto told = ExpectRun(steps, {group}, {.start_up_s = 90, .join_s = 10, .lost_s = 1}, 0);
-  const auto silent =
-      ExpectRun(steps, {group}, {.detect_s = 30, .start_up_s = 90, .join_s = 10, .lost_s = 1}, 0);
-  const auto slow = ExpectRun(steps, {group}, {.start_up_s = 120, .join_s = 10, .lost_s = 1}, 0);
-  const auto joins = ExpectRun(steps, {group}, {.start_up_s = 90, .join_s = 40, .lost_s = 1}, 0);
-  ASSERT_TRUE(told.ok() && silent.ok() && slow.ok() && joins.ok());
-  EXPECT_GT(silent->seconds, told->seconds);
-  EXPECT_DOUBLE_EQ(silent->seconds, slow->seconds);
-  EXPECT_DOUBLE_EQ(silent->usd, slow->usd);
-  EXPECT_DOUBLE_EQ(joins->seconds, silent->seconds);
-  EXPECT_NEAR(joins->usd - silent->usd, joins->revocations * 30 / 3600, 1e-9);
+  const auto run_of = [&](const RevocableWorkers& workers, const RevocationTimes& times) {
+    const auto run = ExpectRun(steps, {workers}, times, 0);
+    EXPECT_TRUE(run.ok()) << run.status();
+    return run.ok() ? *run : RunExpectation();
+  };
+  const RunExpectation told = run_of(group, {.start_up_s = 90, .join_s = 10, .lost_s = 1});
+  const RunExpectation silent =
+      run_of(group, {.detect_s = 30, .start_up_s = 90, .join_s = 10, .lost_s = 1});
+  const RunExpectation slow = run_of(group, {.start_up_s = 120, .join_s = 10, .lost_s = 1});
+  const RunExpectation joins = run_of(group, {.start_up_s = 90, .join_s = 40, .lost_s = 1});
+  EXPECT_GT(silent.seconds, told.seconds);
+  EXPECT_DOUBLE_EQ(silent.seconds, slow.seconds);
+  EXPECT_DOUBLE_EQ(joins.seconds, slow.seconds);
+  EXPECT_NEAR(slow.usd - silent.usd, slow.revocations * 30 / 3600, 1e-9);
+  EXPECT_DOUBLE_EQ(joins.usd, slow.usd);
+  RevocableWorkers of_type = group;
+  of_type.start_up_s = 120;
+  EXPECT_DOUBLE_EQ(run_of(of_type, {.start_up_s = 90, .join_s = 10, .lost_s = 1}).usd, slow.usd);
+  const RevocationTimes alone = {.start_up_s = 90, .lost_s = 1, .is_replaced = false};
+  const RevocationTimes alone_slow = {.start_up_s = 900, .lost_s = 1, .is_replaced = false};
+  EXPECT_DOUBLE_EQ(run_of(group, alone).usd, run_of(group, alone_slow).usd) << "nobody comes";
 }
 
 TEST(ExpectedRunTest, WhatNeverEndsIsRefused) {

@@ -173,7 +173,11 @@ TEST(LeastCostShareTest, NoFleetCostsASmallerShareOfWhatItWouldWithout) {
     const PlanningSample sample =
         RandomSample(seed, {.classes = 3, .quota_max = 3, .has_two_markets = seed % 2 == 0});
     const PlanProblem& problem = sample.problem;
-    const FleetLives lives = RandomLives(seed, problem, LifeShape::kOwnLaws);
+    FleetLives lives = RandomLives(seed, problem, LifeShape::kOwnLaws);
+    // Only until a loss is known is a seat not paid for.
+    for (OfferLife& life : lives.offers) {
+      lives.detect_s = std::max(lives.detect_s, std::exchange(life.start_up_s, 0));
+    }
     FleetJudge judge(problem);
     std::vector<int> counts;
     for (const Offer& offer : problem.offers) {
