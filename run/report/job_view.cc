@@ -201,6 +201,12 @@ std::vector<std::string> JobNotes(const proto::JobConfig& config, const JobParts
       notes.push_back(std::move(note));
     }
   }
+  if (config.goal.loss > 0 && config.train.mode != proto::Mode::kAsync) {
+    notes.push_back(fmt::format(
+        "goal is planned with the speed of workers that do not wait for each other; in {} "
+        "(train.mode) they are slower, so it may take longer than planned",
+        proto::ModeName(config.train.mode)));
+  }
   for (std::string& note : RateNotes(config)) {
     notes.push_back(std::move(note));
   }

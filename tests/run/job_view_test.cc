@@ -160,6 +160,25 @@ TEST(JobViewTest, AttentionThatSeesWhatIsToBeLearntIsNoted) {
   EXPECT_EQ(RowsOf(config, parts, "note"), "");
 }
 
+TEST(JobViewTest, AGoalWhoseWorkersWaitForEachOtherIsPlannedTooFastAndSaysSo) {
+  proto::JobConfig config;
+  config.workers.resize(1);
+  config.workers[0].count = 2;
+  config.goal.loss = 0.5F;
+  JobParts parts;
+  parts.data.train_count = 128;
+  EXPECT_EQ(RowsOf(config, parts, "note"), "");
+  for (const proto::Mode mode : {proto::Mode::kBsp, proto::Mode::kSsp}) {
+    config.train.mode = mode;
+    EXPECT_THAT(
+        RowsOf(config, parts, "note"),
+        HasSubstr("goal is planned with the speed of workers that do not wait for each other"))
+        << proto::ModeName(mode);
+  }
+  config.goal.loss = 0;
+  EXPECT_THAT(RowsOf(config, parts, "note"), Not(HasSubstr("goal")));
+}
+
 TEST(JobViewTest, APartForValidationThatNobodyUsesIsNoted) {
   JobParts parts;
   EXPECT_EQ(RowsOf({}, parts, "note"), "");
