@@ -45,6 +45,8 @@ struct SimulatedJob {
   double spot_usd_per_hour = 0;
   // 0: not known.
   double on_demand_usd_per_hour = 0;
+  // What all servers cost, which are there all the time.
+  double servers_usd_per_hour = 0;
   // Over time, from 0 on and ascending, instead of `spot_usd_per_hour`. Empty: it stays.
   std::vector<PriceStep> spot_prices;
   // For what workers send and fetch.

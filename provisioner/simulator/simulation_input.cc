@@ -25,7 +25,8 @@ Status CheckSimulation(const SimulatedJob& job, double end_s) {
   if (!(job.interval_s > 0) || !IsNumber(job.interval_s) || !IsNumber(job.start_s) ||
       !IsNumber(job.lost_s) || !IsNumber(job.notice_s) || !IsNumber(job.detect_s) ||
       !IsNumber(job.samples_wanted) || !IsNumber(job.deadline_s) ||
-      !IsNumber(job.spot_usd_per_hour) || !IsNumber(job.on_demand_usd_per_hour)) {
+      !IsNumber(job.spot_usd_per_hour) || !IsNumber(job.on_demand_usd_per_hour) ||
+      !IsNumber(job.servers_usd_per_hour)) {
     return Status::InvalidArgument("times, samples and prices of a simulation are 0 or more");
   }
   if (!IsNumber(job.egress_usd_per_sample) ||

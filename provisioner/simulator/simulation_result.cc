@@ -12,10 +12,10 @@ void SimulationBook::Pass(double seconds, const SimulatedFleet& fleet, double sa
       seconds * job_.samples_per_s[std::min(fleet.available, job_.workers_max())];
   result.working_node_s += seconds * fleet.working;
   result.idle_node_s += seconds * (held - std::min(held, fleet.working));
-  result.usd +=
-      seconds / 3600 *
-          (fleet.spot * spot_usd_per_hour_ + fleet.on_demand * job_.on_demand_usd_per_hour) +
-      egress_usd;
+  result.usd += seconds / 3600 *
+                    (fleet.spot * spot_usd_per_hour_ +
+                     fleet.on_demand * job_.on_demand_usd_per_hour + job_.servers_usd_per_hour) +
+                egress_usd;
 }
 
 void SimulationBook::Note(double at_s, const SimulatedFleet& fleet, double samples) {

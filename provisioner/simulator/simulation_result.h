@@ -22,7 +22,7 @@ struct SimulationResult {
   bool is_reached = false;  // the goal; false without one
   double samples = 0;
   double samples_ideal = 0;  // of all machines that could be had, without start or loss
-  double usd = 0;            // machines and egress
+  double usd = 0;            // machines, servers and egress
   double egress_usd = 0;
   double working_node_s = 0;
   double idle_node_s = 0;    // paid for, and not working: starting, or kept as a spare

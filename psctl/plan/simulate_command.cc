@@ -138,6 +138,8 @@ Status UseProfile(
                                  : std::min(job->spot_usd_per_hour, price.usd_per_hour);
   }
   job->on_demand_usd_per_hour = type.on_demand_usd_per_hour;
+  job->servers_usd_per_hour =
+      servers.front().hosts_min * planning.problem.servers.front().usd_per_hour;
   if (command.start_s == SimulateCommand::kStartUnsaid) {
     job->start_s = run::StartSecondsOf(planning, type.name, std::nullopt);
     *start_note = run::StartNoteOf(planning, type.name);

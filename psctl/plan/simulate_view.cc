@@ -123,6 +123,10 @@ std::string RenderJudgement(const SimulateCommand& command, const Judgement& jud
          table.Render() +
          "ideal: all machines that could be had, without start-up or loss; h: machine-hours; idle: "
          "paid for, not working\n" +
+         (HasPrice(judgement) ? judgement.job.servers_usd_per_hour > 0
+                                    ? "USD: of the workers and their servers\n"
+                                    : "USD: of the workers alone\n"
+                              : "") +
          (std::ranges::count(judgement.policies, provisioner::kSpotBound, &PolicyRuns::name) > 0
               ? "oracle: a bound, by rates: on spot machines nobody can train more, or be done "
                 "sooner\n"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ps/base/random.h"
+#include "ps/json/json_value.h"
 #include "ps/proto/files/profile.h"
 #include "psctl/plan/goal_policy.h"
 #include "run/planning/goal_policy.h"
@@ -300,12 +301,58 @@ TEST_F(SimulateCommandTest, PricesOverTimeEgressAndFailuresAreCounted) {
     EXPECT_EQ(Simulate("0,2\n7200000,1\n7200001,1\n", all), run::kExitOk) << err_;
     return out_;
   };
-  // Two machines, two hours.
-  EXPECT_THAT(table("0,1\n3600000,3\n", {}), HasSubstr("  8.00  "));
-  EXPECT_THAT(table("0,9\n1800000,1\n3600000,3\n", {"--from-hour", "1"}), HasSubstr("  6.00  "));
+  // Two machines for two hours, and a server at 0.192 USD/h.
+  EXPECT_THAT(table("0,1\n3600000,3\n", {}), HasSubstr("  8.38  "));
+  EXPECT_THAT(table("0,9\n1800000,1\n3600000,3\n", {"--from-hour", "1"}), HasSubstr("  6.19  "));
   EXPECT_THAT(
       table("0,1\n", {"--egress-usd-per-gb", "0.01", "--launch-failures", "0.9"}),
       AllOf(HasSubstr("egress, USD"), HasSubstr("failed")));
+}
+
+TEST_F(SimulateCommandTest, TheServersArePaidForWithTheWorkers) {
+  const auto usd_of = [&](const std::string& servers, const std::string& engine) {
+    const std::string path = root_ / "t.csv";
+    EXPECT_TRUE(WriteFileAtomically(path, "0,4\n7200000,4\n").ok());
+    EXPECT_EQ(
+        Run(
+            {"simulate",
+             "--trace",
+             path,
+             "--profile",
+             kProfilePath,
+             "--catalog",
+             "configs/catalog/aws.json",
+             "--type",
+             "g4dn.4xlarge",
+             "--ps",
+             servers,
+             "--policy",
+             "reactive,oracle",
+             "--engine",
+             engine,
+             "--json"}),
+        run::kExitOk)
+        << err_;
+    const Result<JsonValue> json = ParseJson(out_, "simulate");
+    std::vector<double> usd;
+    if (!json.ok()) {
+      ADD_FAILURE() << json.status();
+      return usd;
+    }
+    for (const JsonValue& policy : json->Find("policies")->children) {
+      usd.push_back(std::stod(policy.Find("usd")->text));
+    }
+    return usd;
+  };
+  for (const char* const engine : {"rates", "cores"}) {
+    const std::vector<double> one = usd_of("m5.12xlarge=1", engine);
+    const std::vector<double> two = usd_of("m5.12xlarge=2", engine);
+    ASSERT_EQ(one.size(), 2U);
+    ASSERT_EQ(two.size(), 2U);
+    for (size_t i = 0; i < one.size(); ++i) {
+      EXPECT_NEAR(two[i] - one[i], 2 * 2.304, 0.05) << engine << ": two hours of one host more";
+    }
+  }
 }
 
 TEST_F(SimulateCommandTest, PricesThatAreMissingAreNamed) {
@@ -519,12 +566,17 @@ TEST_F(GoalPolicyTest, AJobWithAGoalIsJudgedByIt) {
       SimulateJob(Job(2, R"({"loss": 0.8, "within_s": 9000})"), "goal,reactive"), run::kExitOk)
       << err_;
   EXPECT_THAT(out_, AllOf(HasSubstr("\"name\": \"goal\""), HasSubstr("\"goals_met\": 1")));
-  const auto usd = [&](const std::string& policy) {
-    const size_t at = out_.find("\"usd\": ", out_.find("\"name\": \"" + policy + "\""));
-    return at == std::string::npos ? 0 : std::stod(out_.substr(at + 7));
+  const auto figure = [&](const std::string& policy, const std::string& name) {
+    const std::string field = "\"" + name + "\": ";
+    const size_t at = out_.find(field, out_.find("\"name\": \"" + policy + "\""));
+    return at == std::string::npos ? 0 : std::stod(out_.substr(at + field.size()));
   };
-  EXPECT_GT(usd("goal"), 0);
-  EXPECT_LT(usd("goal"), usd("reactive")) << "no more machines than the goal needs";
+  // The server, at 0.192 USD/h, is there for longer.
+  const auto workers_usd = [&](const std::string& policy) {
+    return figure(policy, "usd") - 0.192 * figure(policy, "seconds") / 3600;
+  };
+  EXPECT_GT(workers_usd("goal"), 0);
+  EXPECT_LT(workers_usd("goal"), workers_usd("reactive")) << "no more machines than it needs";
 }
 
 TEST_F(GoalPolicyTest, WhatItNeedsIsSaid) {
