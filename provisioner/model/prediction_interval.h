@@ -4,6 +4,9 @@
 
 namespace ps::provisioner {
 
+/// No limit holds with more: as many of the errors that were measured tell nothing beyond.
+inline constexpr double kConfidenceMax = 0.999;
+
 // From a predicted value and the residual of its model to an interval. A residual is a typical
 // relative error; errors count as logarithms, since a speed is never negative and a factor of 1.1
 // either way is equally likely.

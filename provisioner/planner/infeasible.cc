@@ -16,6 +16,8 @@ namespace {
 // Nearest goals can be met, and are this close to the nearest.
 constexpr double kAccuracy = 1e-3;
 constexpr int kBisectionsMax = 20;
+constexpr double kStartLeast = 1e-9;
+constexpr int kStartHalvings = 60;
 constexpr double kStepsLeast = 1;  // of a job: with fewer there is nothing to do
 // A goal that can be met is enough where the last percent takes long.
 constexpr ExactEffort kEffort{
@@ -103,6 +105,12 @@ std::string OutOfReach(const PlanProblem& problem) {
 }
 
 std::string Met(const PlanProblem& problem, double start) {
+  if (problem.goal.loss_now > 0) {
+    return Text(
+        "loss %g is less than a step away from %.10g, where the run is",
+        problem.goal.loss,
+        problem.goal.loss_now);
+  }
   return Text(
       "loss %g is met before the first step: the fitted curve begins at %.4g",
       problem.goal.loss,
@@ -111,16 +119,19 @@ std::string Met(const PlanProblem& problem, double start) {
 
 /// The highest loss to which such a fleet needs a step.
 double StartOf(const PlanProblem& problem, const FleetTraits& fleet) {
-  double low = problem.loss->floor();
-  double high = problem.goal.loss;
-  if (problem.loss->StepsTo(high, fleet) >= kStepsLeast) {
-    return high;
+  if (problem.loss->StepsTo(problem.goal.loss, fleet) >= kStepsLeast) {
+    return problem.goal.loss;
   }
-  for (int i = 0; i < kBisectionsMax; ++i) {
-    const double middle = (low + high) / 2;
-    (problem.loss->StepsTo(middle, fleet) >= kStepsLeast ? low : high) = middle;
+  // Above the floor; by factors, since whoever asks may be many powers of ten above the curve.
+  double low = kStartLeast;
+  double high = problem.goal.loss - problem.loss->floor();
+  for (int i = 0; i < kStartHalvings && low < high; ++i) {
+    const double middle = std::sqrt(low) * std::sqrt(high);
+    const bool needs_steps =
+        problem.loss->StepsTo(problem.loss->floor() + middle, fleet) >= kStepsLeast;
+    (needs_steps ? low : high) = middle;
   }
-  return low;
+  return problem.loss->floor() + low;
 }
 
 }  // namespace

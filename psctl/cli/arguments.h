@@ -73,6 +73,14 @@ class Arguments final {
   /// JOB: the run that a command is about, which needs no name while it is the only one.
   void AddRun(std::string* job);
 
+  /// Refuses 0 where it is typed: the value is that when it is not. `wanted`: the error.
+  template <typename T>
+  void RefuseZero(const Argument& argument, const T* value, std::string wanted) {
+    checks_.push_back([=] {
+      return argument.is_given() && *value == T{} ? Status::InvalidArgument(wanted) : Status::Ok();
+    });
+  }
+
   /// What has to hold of all values together. Errors: as of AddText.
   void Check(std::function<Status()> check) { checks_.push_back(std::move(check)); }
 

@@ -4,6 +4,7 @@
 #include "psctl/runs/chosen_run.h"
 #include "psctl/traces/trace_arguments.h"
 #include "run/planning/plan_from_run.h"
+#include "run/planning/planned_exchange.h"
 
 namespace ps::psctl {
 namespace {
@@ -16,7 +17,9 @@ void AddPlanning(run::PlanningCommand* command, Arguments* arguments) {
       .Value("FILE");
   arguments->Add("--catalog", &command->catalog_path, "Catalog; configs/catalog/aws.json if absent")
       .Value("FILE");
-  arguments->Add("--loss", &command->loss, "Training loss to reach");
+  const Argument loss = arguments->Add("--loss", &command->loss, "Training loss to reach");
+  arguments->RefuseZero(
+      loss, &command->loss, "--loss wants the loss to reach, above 0, as in --loss 0.8");
   arguments->Add(
       "--market",
       &command->market,
@@ -29,10 +32,11 @@ void AddPlanning(run::PlanningCommand* command, Arguments* arguments) {
       "Percent by which spotdnn lengthens exchanges that contend; its paper uses 1 to 5");
   arguments->Add(
       "--confidence", &command->confidence, "At which limits hold and intervals are given; 0.9");
-  arguments->Add(
+  const Argument local_steps = arguments->Add(
       "--local-steps",
       &command->local_steps,
       "Minibatches that a worker makes by itself between two exchanges; the job's if absent");
+  arguments->RefuseZero(local_steps, &command->local_steps, run::LocalStepsWanted("--local-steps"));
   arguments->Add(
       "--push",
       &command->push,
@@ -40,12 +44,12 @@ void AddPlanning(run::PlanningCommand* command, Arguments* arguments) {
       "plan chooses among several, as in f32,int8");
   arguments->Add(
       "--pull", &command->pull, "What they are pulled as: f32, bf16, int8 or int4; likewise");
-  arguments
-      ->Add(
-          "--push-bytes-factor",
-          &command->push_factor,
-          "Bytes of a push, as a multiple of the profile's, for an encoding without a name")
-      .Excludes("--push");
+  Argument push_factor = arguments->Add(
+      "--push-bytes-factor",
+      &command->push_factor,
+      "Bytes of a push, as a multiple of the profile's, for an encoding without a name");
+  push_factor.Excludes("--push");
+  arguments->RefuseZero(push_factor, &command->push_factor, run::PushFactorWanted());
   arguments->Add(
       "--unseen",
       &command->has_unseen,
@@ -180,10 +184,12 @@ void AddPlan(run::PlanCommand* command, Arguments* arguments) {
       "--price-per-hour",
       &command->usd_per_hour,
       "Most to pay for an hour, USD; of deepvm and throughput-per-hour, which need no loss");
-  arguments->Add(
+  const Argument local_steps_max = arguments->Add(
       "--local-steps-max",
       &command->local_steps_max,
       "Choose train.local_steps too, up to so many; up to the job's own if absent");
+  arguments->RefuseZero(
+      local_steps_max, &command->local_steps_max, run::LocalStepsWanted("--local-steps-max"));
   const Argument effort = arguments->Add(
       "--effort", &command->effort, "Longest search, as in 30s; some ten seconds each if absent");
   arguments->Add("--explain", &command->explains, "Show every type's step and price as well")

@@ -40,13 +40,17 @@ constexpr double kNoticeS = 120;
 constexpr uint32_t kSeedsMax = 1000;
 constexpr size_t kSimulatedBytesMax = size_t{64} << 20;
 
+std::string WorkersWanted() {
+  return fmt::format("--workers wants a number from 1 to {}, as in --workers 20", kTraceNodesMax);
+}
+
 Status CheckSimulated(const SimulateCommand& command) {
   if (command.seeds < 1 || command.seeds > kSeedsMax) {
     return Status::InvalidArgument(
         fmt::format("--seeds wants a number from 1 to {}, as in --seeds 5", kSeedsMax));
   }
   if (command.workers > kTraceNodesMax) {
-    return Status::InvalidArgument(fmt::format("--workers: at most {}", kTraceNodesMax));
+    return Status::InvalidArgument(WorkersWanted());
   }
   const std::pair<const char*, double> numbers[] = {
       {"--samples", command.samples},
@@ -390,9 +394,7 @@ void AddArguments(SimulateCommand* command, Arguments* arguments) {
   AddTrace("--trace", {&command->trace_path, &command->unit, &command->gaps}, arguments)
       .Value("FILE")
       .Required();
-  arguments->Add("--from-hour", &command->part.from_hours, "Hour of the trace to begin at; 0");
-  arguments->Add("--hours", &command->part.hours, "Hours of the trace; all if absent");
-  arguments->Add("--nodes", &command->part.nodes_max, "Scale counts so that the largest is this");
+  AddTracePart(&command->part, arguments);
   arguments
       ->Add(
           "--policy",
@@ -406,8 +408,9 @@ void AddArguments(SimulateCommand* command, Arguments* arguments) {
       .Value("FILE");
   arguments->Add("--type", &command->type, "Of the workers, as in g4dn.4xlarge");
   arguments->Add("--ps", &command->servers, "Hosts of servers, as in m5.xlarge=1");
-  arguments->Add(
+  const Argument workers = arguments->Add(
       "--workers", &command->workers, "At most; the most machines of the trace if absent");
+  arguments->RefuseZero(workers, &command->workers, WorkersWanted());
   arguments->AddDurationOrZero(
       "--start-up",
       &command->start_s,
@@ -415,7 +418,9 @@ void AddArguments(SimulateCommand* command, Arguments* arguments) {
   arguments->AddDurationOrZero(
       "--detect", &command->detect_s, "Until another one has a revoked worker's seat; at once");
   arguments->Add("--notice", &command->has_notice, "Revocations are announced: no step is lost");
-  arguments->Add("--samples", &command->samples, "To train; to the trace's end if absent");
+  const Argument samples =
+      arguments->Add("--samples", &command->samples, "To train; to the trace's end if absent");
+  arguments->RefuseZero(samples, &command->samples, "--samples wants a number above 0");
   arguments->AddDuration("--within", &command->within_s, "Deadline of --samples, as in 6h");
   arguments->Add("--spot-usd", &command->spot_usd, "Price of an hour; the catalog's or job's");
   arguments->Add("--on-demand-usd", &command->on_demand_usd, "The same on demand");

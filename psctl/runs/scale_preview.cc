@@ -126,7 +126,7 @@ Status PreparePreview(
   common.local_steps = facts.scheme.local_steps;
   common.push = facts.scheme.push;
   common.pull = facts.scheme.pull;
-  common.confidence = config.goal.confidence;
+  common.confidence = run::ConfidenceOf(config.goal);
   const double loss = has_goal ? config.goal.loss : config.run.stop_at_loss;
   if (loss > 0 && facts.loss > loss) {
     common.loss = loss;

@@ -439,12 +439,7 @@ void AddArguments(ReplayCommand* command, Arguments* arguments) {
   arguments->AddSettings(&command->overrides, "Change a field of the job");
   arguments->Add(
       "--speedup", &command->scale.speedup, "Seconds of the trace in one of the clock; 60");
-  arguments->Add("--from-hour", &command->scale.from_hours, "Hour of the trace to begin at; 0");
-  arguments->Add("--hours", &command->scale.hours, "Hours of the trace; all of it if absent");
-  arguments->Add(
-      "--nodes",
-      &command->scale.nodes_max,
-      "Scale counts so that the largest is this; as they are if absent");
+  AddTracePart(&command->scale, arguments);
   arguments->AddText(
       "--notice",
       [command](const std::string& text) -> Status {

@@ -590,14 +590,26 @@ Result<std::vector<PriceLine>> CutPrices(
   return cut;
 }
 
+std::string NodesWanted() {
+  return fmt::format("--nodes wants a number from 1 to {}, as in --nodes 20", kTraceNodesMax);
+}
+
 Result<AvailabilityTrace> CutTrace(const AvailabilityTrace& trace, const ReplayScale& scale) {
   const double from_s = scale.from_hours * 3600;
   if (!(scale.speedup >= 1 && scale.speedup <= 1e6)) {
     return Status::InvalidArgument("--speedup wants a number from 1 to 1000000, as in 60");
   }
-  const double end_s =
-      scale.hours > 0 ? std::min(trace.end_s, from_s + scale.hours * 3600) : trace.end_s;
-  if (!(from_s >= 0 && from_s < end_s)) {
+  if (!(from_s >= 0 && std::isfinite(from_s))) {
+    return Status::InvalidArgument("--from-hour wants an hour of the trace, as in 2.5");
+  }
+  if (!(scale.hours > 0)) {
+    return Status::InvalidArgument("--hours wants hours of the trace, above 0, as in 2.5");
+  }
+  if (scale.nodes_max > kTraceNodesMax) {
+    return Status::InvalidArgument(NodesWanted());
+  }
+  const double end_s = std::min(trace.end_s, from_s + scale.hours * 3600);
+  if (!(from_s < end_s)) {
     return Status::InvalidArgument(fmt::format(
         "the trace is {:.2f} h long, and there is nothing of it after {:.2f} h",
         trace.end_s / 3600,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,11 +70,15 @@ Result<std::vector<PriceLine>> CutPrices(
 
 /// What of a trace is replayed, and how.
 struct ReplayScale {
-  double from_hours = 0;   // of the trace
-  double hours = 0;        // of the trace; 0: to its end
+  double from_hours = 0;  // of the trace
+  // How much of the trace; infinity: to its end.
+  double hours = std::numeric_limits<double>::infinity();
   double speedup = 60;     // seconds of the trace in one of the clock
   uint32_t nodes_max = 0;  // counts are scaled so that the largest is this; 0: they are as they are
 };
+
+/// What is said of nodes_max where it is none.
+std::string NodesWanted();
 
 /// The part of the trace that is replayed, in seconds of the clock. Errors: kInvalidArgument (it
 /// has nothing there, or numbers make no sense).

@@ -14,4 +14,14 @@ Argument AddTrace(
   return trace;
 }
 
+void AddTracePart(ReplayScale* part, Arguments* arguments) {
+  arguments->Add("--from-hour", &part->from_hours, "Hour of the trace to begin at; 0");
+  arguments->Add("--hours", &part->hours, "Hours of the trace; all of it if absent");
+  const Argument nodes = arguments->Add(
+      "--nodes",
+      &part->nodes_max,
+      "Scale counts so that the largest is this; as they are if absent");
+  arguments->RefuseZero(nodes, &part->nodes_max, NodesWanted());
+}
+
 }  // namespace ps::psctl

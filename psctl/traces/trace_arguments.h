@@ -3,6 +3,7 @@
 #include <string>
 
 #include "psctl/cli/arguments.h"
+#include "psctl/traces/replay_trace.h"
 
 namespace ps::psctl {
 
@@ -20,5 +21,8 @@ Argument AddTrace(
     Arguments* arguments,
     const std::string& help =
         "TIME,COUNT or TIME,add|remove,NODE lines, JSON, or Parcae's event lists");
+
+/// Which part of it: --from-hour, --hours and --nodes.
+void AddTracePart(ReplayScale* part, Arguments* arguments);
 
 }  // namespace ps::psctl

@@ -177,7 +177,7 @@ Result<provisioner::ReplanAnswer> AskPlanner(
   asked.types = GroupTypes(config);
   asked.servers = servers;
   asked.servers_run = !servers.empty();
-  asked.common.confidence = config.goal.confidence;
+  asked.common.confidence = ConfidenceOf(config.goal);
   asked.common.prices = prices;
   PS_ASSIGN(PlanCommand command, FillFromFacts(asked, facts, config));
   command.measured = MeasuredSteps(status, config);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "provisioner/model/prediction_interval.h"
 #include "provisioner/planner/memory_fit.h"
 #include "provisioner/planner/vcpu_quotas.h"
 #include "provisioner/planner/zone_choice.h"
@@ -118,8 +119,9 @@ Status Load(const PlanningCommand& command, Planning* planning) {
         "ask for more --confidence",
         Printable(command.speed_model)));
   }
-  if (!(command.confidence > 0 && command.confidence < 1)) {
-    return Status::InvalidArgument("--confidence has to lie between 0 and 1, as in 0.9");
+  if (!(command.confidence > 0 && command.confidence <= provisioner::kConfidenceMax)) {
+    return Status::InvalidArgument(fmt::format(
+        "--confidence has to be above 0 and at most {}, as in 0.9", provisioner::kConfidenceMax));
   }
   PS_ASSIGN(planning->catalog, LoadCatalog(command.catalog_path));
   TakeMarketPrices(command.prices, planning->today, &planning->catalog);

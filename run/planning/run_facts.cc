@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "provisioner/model/prediction_interval.h"
 #include "provisioner/profile/local_steps.h"
 #include "ps/base/text.h"
 #include "ps/json/json_value.h"
@@ -220,6 +221,10 @@ std::vector<std::string> UseMeasured(
     }
   }
   return changes;
+}
+
+double ConfidenceOf(const proto::GoalConfig& goal) {
+  return std::min<double>(goal.confidence, provisioner::kConfidenceMax);
 }
 
 std::string RunServers::Note() const {

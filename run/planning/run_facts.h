@@ -58,6 +58,9 @@ std::vector<MeasuredStep> MeasuredSteps(
 std::vector<std::string> UseMeasured(
     const std::vector<MeasuredStep>& measured, proto::JobProfile* profile);
 
+/// At which limits of the goal are planned to hold: no more than errors can tell.
+double ConfidenceOf(const proto::GoalConfig& goal);
+
 /// What plans take the machines of a run's servers for.
 struct RunServers {
   const proto::InstanceType* type = nullptr;  // of the catalog; null: no type may hold parameters

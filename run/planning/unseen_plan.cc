@@ -69,9 +69,8 @@ double Regret(
   problem.loss = models->loss.get();
   problem.effort_max = kEffort;
   problem.answers_max = 1;
-  problem.watch = nullptr;
   const auto answer = SolveProblem(command, planning, problem);
-  if (!answer.ok() || answer->best.empty()) {
+  if (!answer.ok() || answer->best.empty() || answer->is_stopped) {
     return 0;
   }
   const double best_usd = answer->best.front().usd;

@@ -17,14 +17,16 @@
 namespace ps::psctl {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 using PlanChoicesTest = PlanFixture;
 
 TEST_F(PlanChoicesTest, AGoalThatIsMetBeforeTheFirstStepIsNoPlan) {
-  for (const char* loss : {"1.6", "3", "100"}) {
+  for (const char* loss : {"1.6", "3", "100", "1e300"}) {
     for (const char* strategy : {"exact", "homogeneous", "ideal"}) {
       EXPECT_EQ(RunWith("plan", {"--loss", loss, "--strategy", strategy}), run::kExitFailed)
           << loss;
@@ -36,6 +38,29 @@ TEST_F(PlanChoicesTest, AGoalThatIsMetBeforeTheFirstStepIsNoPlan) {
   ASSERT_EQ(RunWith("plan", {"--loss", "1.49"}), run::kExitOk) << err_;
   EXPECT_EQ(out_.find("nan"), std::string::npos) << out_;
   EXPECT_EQ(out_.find("inf"), std::string::npos) << out_;
+}
+
+TEST_F(PlanChoicesTest, ARunThatIsAsGoodAsThereIsNotSaidToBeginThere) {
+  EXPECT_EQ(
+      RunWith("plan", {"--loss", "0.8", "--from-loss", "0.8000001", "--within", "1h"}),
+      run::kExitFailed);
+  EXPECT_THAT(
+      err_, HasSubstr("loss 0.8 is less than a step away from 0.8000001, where the run is"));
+  EXPECT_THAT(err_, Not(HasSubstr("before the first step")));
+}
+
+// Before, the search for a bound of so long a push did not end.
+TEST_F(PlanChoicesTest, BytesThatNobodyCanSendAreRefused) {
+  const std::string path = root_ / "profile.json";
+  std::string text = ReadAll(kProfilePath);
+  const std::string field = R"("push_bytes": )";
+  const size_t at = text.find(field) + field.size();
+  text.replace(at, text.find(',', at) - at, "1e300");
+  ASSERT_TRUE(WriteFileAtomically(path, text).ok());
+  EXPECT_EQ(
+      Run({"plan", "--profile", path, "--catalog", kCatalogPath, "--loss", "0.8"}),
+      run::kExitMisused);
+  EXPECT_THAT(err_, AllOf(HasSubstr("profile.json:"), HasSubstr("push_bytes")));
 }
 
 TEST_F(PlanChoicesTest, PredictPromisesNoTimeWhereTheCurveHasNone) {

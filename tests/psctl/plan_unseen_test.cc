@@ -10,6 +10,8 @@
 #include "ps/proto/files/plan.h"
 #include "ps/proto/files/profile.h"
 #include "psctl/plan/plan_command.h"
+#include "run/planning/planning.h"
+#include "run/planning/unseen_plan.h"
 #include "tests/psctl/plan_fixture.h"
 
 namespace ps::psctl {
@@ -126,6 +128,47 @@ TEST_F(PlanUnseenTest, ThePlanSaysWhichTypeToProfileNext) {
   ASSERT_EQ(Plan(kProfilePath, {"--within", "3h", "--unseen", "--types", "p3.2xlarge"}), 0) << err_;
   EXPECT_THAT(out_, Not(HasSubstr("was not measured")));
   EXPECT_THAT(out_, Not(HasSubstr(" next")));
+}
+
+/// Lets searches go on for so many questions.
+class CountingWatch final : public provisioner::SearchWatch {
+ public:
+  explicit CountingWatch(int questions) : left_(questions) {}
+
+  bool GoesOn(const provisioner::SearchProgress& /*progress*/) override {
+    ++asked_;
+    return left_-- > 0;
+  }
+
+  int asked() const { return asked_; }
+
+ private:
+  int left_;
+  int asked_ = 0;
+};
+
+TEST_F(PlanUnseenTest, WhatToProfileNextIsSearchedForAsLongAsSomebodyWaits) {
+  run::PlanCommand command;
+  command.common.profile_path = ProfileOfOne("p3.2xlarge", "p3.2xlarge");
+  command.common.catalog_path = "configs/catalog/aws.json";
+  command.common.loss = 0.8;
+  command.common.has_unseen = true;
+  command.within = "1h";
+  command.has_within = true;
+  run::Planning planning("2026-11-22");
+  Duration effort{};
+  ASSERT_TRUE(run::PreparePlan(command, &planning, &effort).ok());
+  const auto answer = run::SolvePlan(command, &planning);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  ASSERT_FALSE(answer->best.empty());
+  CountingWatch patient(1'000'000);
+  planning.problem.watch = &patient;
+  EXPECT_FALSE(run::NextToProfile(command, planning, answer->best.front()).instance_type.empty());
+  EXPECT_GT(patient.asked(), 10);
+  CountingWatch gone(0);
+  planning.problem.watch = &gone;
+  EXPECT_TRUE(run::NextToProfile(command, planning, answer->best.front()).instance_type.empty());
+  EXPECT_LT(gone.asked(), patient.asked() / 2) << "nothing is searched for nobody";
 }
 
 TEST_F(PlanUnseenTest, AWholeCatalogIsPlannedForAndOtherProfilesAreLearnedFrom) {

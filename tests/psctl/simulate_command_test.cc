@@ -416,6 +416,14 @@ TEST_F(SimulateCommandTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(error(good, {"--start-up", "-1s"}), HasSubstr("--start-up wants a time"));
   EXPECT_THAT(error(good, {"--seeds", "0"}), HasSubstr("--seeds wants"));
   EXPECT_THAT(error(good, {"--samples", "-1"}), HasSubstr("--samples wants"));
+  EXPECT_THAT(error(good, {"--samples", "0"}), HasSubstr("--samples wants"));
+  EXPECT_THAT(error(good, {"--workers", "0"}), HasSubstr("--workers wants"));
+  EXPECT_THAT(error(good, {"--nodes", "0"}), HasSubstr("--nodes wants"));
+  EXPECT_THAT(error(good, {"--nodes", "4294967295"}), HasSubstr("--nodes wants"));
+  for (const char* const hours : {"0", "-1", "nan"}) {
+    EXPECT_THAT(error(good, {"--hours", hours}), HasSubstr("--hours wants"));
+  }
+  EXPECT_THAT(error(good, {"--from-hour", "nan"}), HasSubstr("--from-hour wants"));
   EXPECT_THAT(error(good, {"--launch-failures", "1"}), HasSubstr("a share below 1"));
   EXPECT_THAT(error(good, {"--egress-usd-per-gb", "-1"}), HasSubstr("--egress-usd-per-gb wants"));
   EXPECT_THAT(
