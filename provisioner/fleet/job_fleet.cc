@@ -379,6 +379,9 @@ void JobFleet::LogNotStarted(const proto::LaunchRecord& launch, const std::strin
 
 void JobFleet::NotStarted(const proto::LaunchRecord& launch, const Status& why) {
   LogNotStarted(launch, std::string(why.message()));
+  if (options_.rented != nullptr && launch.kind == ProcessKind::kWorker) {
+    options_.rented->Drop({launch.kind, launch.index, launch.launch}, false);  // it is not to blame
+  }
   unreported_.push_back(
       {{launch.kind, launch.index, launch.launch, std::string(why.message()), true, ""}, launch});
 }

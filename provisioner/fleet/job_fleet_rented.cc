@@ -1,5 +1,8 @@
 // What a JobFleet does with workers whose machines are rented.
 
+#include <fmt/core.h>
+
+#include <string>
 #include <utility>
 
 #include "provisioner/fleet/job_fleet.h"
@@ -8,6 +11,21 @@
 namespace ps::provisioner {
 
 using proto::ProcessKind;
+
+namespace {
+
+/// The book takes a machine for ready that has either address.
+std::string NoAddressText(const Machine& machine, bool wants_private) {
+  return fmt::format(
+      "machine {} ({}) has no {}",
+      machine.id,
+      PoolText(machine.pool),
+      wants_private ? "private address; take launch.rent.private_address away"
+                    : "public address; set launch.rent.private_address if this machine is in the "
+                      "provider's network, or name subnets that give public ones");
+}
+
+}  // namespace
 
 void JobFleet::DropWaitingWorker(WorkerId seat) {
   const auto it = waiting_workers_.find(seat);
@@ -45,6 +63,16 @@ void JobFleet::OnMachine(const RentalEvent& event) {
     options_.rented->Drop(event.seat, false);
     return;
   }
+  const proto::RentConfig& rent = options_.launch.rent;
+  const std::string& address =
+      rent.private_address ? event.machine.private_address : event.machine.address;
+  if (address.empty()) {
+    options_.rented->Drop(event.seat, true);
+    RentalEvent useless = event;
+    useless.why = NoAddressText(event.machine, rent.private_address);
+    OnNoMachine(useless);
+    return;
+  }
   WaitingWorker worker = std::move(it->second);
   waiting_workers_.erase(it);
   Tell(
@@ -53,10 +81,8 @@ void JobFleet::OnMachine(const RentalEvent& event) {
        {"machine", event.machine.id},
        {"pool", PoolText(event.machine.pool)}});
   TellRentedStart(event);
-  const proto::RentConfig& rent = options_.launch.rent;
   RemoteProcess process;
-  process.host = rent.user + "@" +
-                 (rent.private_address ? event.machine.private_address : event.machine.address);
+  process.host = rent.user + "@" + address;
   process.zone = event.machine.pool.zone;
   process.cpus = worker.group.threads;
   process.machine_keys = options_.machine_keys;

@@ -15,6 +15,7 @@ namespace ps::provisioner {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::IsSupersetOf;
 
@@ -174,6 +175,56 @@ TEST_F(RentedWorkersTest, AHostThatNobodyGetsIntoGoesBackAtOnce) {
   End(1, 0, kNotStartedExit);
   fleet_->TakeEnds();
   EXPECT_THAT(hosts_.dropped, ElementsAre(std::pair(Seat(0, 1), true)));
+}
+
+/// It stayed with a seat that nobody had any more, and the next launch rented one more beside it.
+TEST_F(RentedWorkersTest, AMachineWhoseProcessCannotBeStartedHereIsFreeForTheNextOne) {
+  launcher_.fails = true;
+  StartWorker(WorkerId(0), {});
+  hosts_.Tell(RentalEvent::Kind::kReady, Seat(0, 1));
+  EXPECT_EQ(fleet_->TakeEnds().size(), 1U);
+  EXPECT_THAT(hosts_.dropped, ElementsAre(std::pair(Seat(0, 1), false)));
+
+  hosts_.dropped.clear();
+  launcher_.fails = false;
+  JobFleet::Options options = options_;
+  options.make_token_file = [](proto::ProcessKind, uint32_t) -> Result<std::string> {
+    return Status::Io("the disk is full");
+  };
+  Make(options);
+  StartWorker(WorkerId(0), {});
+  hosts_.Tell(RentalEvent::Kind::kReady, Seat(0, 2));
+  const std::vector<proto::ProcessEnd> ends = fleet_->TakeEnds();
+  ASSERT_EQ(ends.size(), 1U);
+  EXPECT_EQ(ends[0].description, "the disk is full");
+  EXPECT_THAT(hosts_.dropped, ElementsAre(std::pair(Seat(0, 2), false)));
+  EXPECT_THAT(launcher_.started, IsEmpty());
+}
+
+/// Its subnet gives none, for example: ssh would have been told to go to "me@".
+TEST_F(RentedWorkersTest, AMachineWithoutTheAddressThatTheJobUsesGoesBackWithTheReason) {
+  StartWorker(WorkerId(0), {});
+  hosts_.Tell(RentalEvent::Kind::kReady, Seat(0, 1));
+  hosts_.events.back().machine.address.clear();
+  const std::vector<proto::ProcessEnd> ends = fleet_->TakeEnds();
+  ASSERT_EQ(ends.size(), 1U);
+  EXPECT_EQ(ends[0].launch, LaunchId(1));
+  EXPECT_FALSE(ends[0].is_failure);
+  EXPECT_TRUE(ends[0].is_place) << "the subnet of another zone may give one";
+  EXPECT_THAT(ends[0].last_words, HasSubstr("machine i-1"));
+  EXPECT_THAT(ends[0].last_words, HasSubstr("has no public address"));
+  EXPECT_THAT(ends[0].last_words, HasSubstr("launch.rent.private_address"));
+  EXPECT_THAT(hosts_.dropped, ElementsAre(std::pair(Seat(0, 1), true)));
+  EXPECT_THAT(launcher_.started, IsEmpty());
+
+  JobFleet::Options options = options_;
+  options.launch.rent.private_address = true;
+  Make(options);
+  StartWorker(WorkerId(0), {});
+  hosts_.Tell(RentalEvent::Kind::kReady, Seat(0, 2));
+  hosts_.events.back().machine.private_address.clear();
+  EXPECT_THAT(fleet_->TakeEnds().at(0).last_words, HasSubstr("has no private address"));
+  EXPECT_THAT(launcher_.started, IsEmpty());
 }
 
 TEST_F(RentedWorkersTest, ASuccessorSaysWhichProcessesStillRun) {
