@@ -67,7 +67,8 @@ class RentedMachines {
   /// The same, waiting.
   void GiveBackNow();
 
-  size_t left() const { return desk_->is_over() ? 0 : desk_->summary().machines; }
+  /// Machines that may still cost, or whose disks may.
+  size_t left() const { return desk_->is_over() ? 0 : desk_->left_count(); }
 
  private:
   RentedMachines(proto::BudgetConfig budget, double own_usd_per_hour, std::string folder)

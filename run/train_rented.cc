@@ -79,7 +79,11 @@ void TrainRun::TellOfMachinesLeft() {
         (problem.empty() ? "the provider does not say that they are gone" : problem) +
         "; see psctl cloud list, and end them by psctl cloud sweep";
     host_.Tell(proto::EventCode::kMachinesLeft, {{"machines", left}, {"why", why}});
-    progress_.Say(fmt::format("{} may still cost: {}", Plural(left, "machine"), why));
+    progress_.Say(fmt::format(
+        "{} may still cost, or {}: {}",
+        Plural(left, "machine"),
+        left == 1 ? "its disk" : "their disks",
+        why));
   }
 }
 

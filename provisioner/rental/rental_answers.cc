@@ -219,7 +219,8 @@ void RentalBook::OnList(const RentalCall& call, const ListReply& reply, RentalTi
   for (const Machine& machine : reply.machines) {
     const auto it = rentals_.find(NumberOf(machine));
     const bool is_ours = it != rentals_.end() && it->second.machine.id == machine.id;
-    if (IsThere(machine.state) && !is_ours) {
+    // One that has stopped keeps its disk until it is released.
+    if (machine.state != MachineState::kGone && !is_ours) {
       strays_[machine.id] = time.now;
     }
   }
@@ -298,6 +299,12 @@ void RentalBook::See(uint64_t number, const Machine* machine, TimePoint asked, R
       if (machine != nullptr) {
         NoteOrigin(&rental, *machine, time);
         rental.machine.ended_us = machine->ended_us;
+        if (rental.is_from_before && machine->state == MachineState::kEnding) {
+          // It may have stopped by itself: then it stays, with its disk, until it is released.
+          rental.is_released = false;
+          rental.release_at = time.now;
+        }
+        rental.is_from_before = false;
       }
       if (is_missing || (machine != nullptr && machine->state == MachineState::kGone)) {
         CloseBill(&rental, "gone", time);

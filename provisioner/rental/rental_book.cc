@@ -47,7 +47,7 @@ Result<RentalBook> RentalBook::Open(RentalOptions options, RentalNotes* notes, R
     if (note.ended_us != 0) {
       rental.stage = Stage::kEnding;
       rental.machine.state = MachineState::kEnding;
-      rental.is_released = true;
+      rental.is_released = rental.is_from_before = true;
     } else {
       rental.stage = note.machine.empty() ? Stage::kSought : Stage::kBooting;
     }
@@ -334,7 +334,7 @@ std::vector<RentalCall> RentalBook::TakeCalls(RentalTime time) {
     call.begun = time.now;
     calls.push_back(std::move(call));
   }
-  const bool is_sure = money_.unsettled().empty();
+  const bool is_sure = !money_.is_settling();
   const bool is_last = HasNoMachine() && !is_sure && is_price_told_;
   if (!is_pricing_ && (is_last || (time.now >= price_at_ && !(is_ending_ && is_sure)))) {
     is_pricing_ = true;
@@ -392,7 +392,7 @@ bool RentalBook::HasNoMachine() const {
 }
 
 bool RentalBook::is_over() const {
-  return HasNoMachine() && is_tidy_ && money_.unsettled().empty();
+  return HasNoMachine() && is_tidy_ && !money_.is_settling();
 }
 
 size_t RentalBook::machine_count() const {
@@ -400,6 +400,11 @@ size_t RentalBook::machine_count() const {
     const RentalNote& note = entry.second.note;
     return !note.machine.empty() && note.ended_us == 0;
   }));
+}
+
+size_t RentalBook::left_count() const {
+  const auto is_sent = [](const auto& entry) { return entry.second.is_sent; };
+  return static_cast<size_t>(std::ranges::count_if(rentals_, is_sent)) + strays_.size();
 }
 
 size_t RentalBook::rented_count() const {

@@ -137,7 +137,10 @@ class RentalBook {
   /// provider tells.
   bool is_over() const;
   size_t machine_count() const;  // that cost now
-  size_t rented_count() const;   // ever
+  /// Machines that are there, or may be, as far as it is known: those as well that were told to end
+  /// and are told of all the same, and those of calls without an answer.
+  size_t left_count() const;
+  size_t rented_count() const;  // ever
   /// US dollars an hour: what is paid now, and for each machine that is being asked for the price
   /// of the dearest one that may come.
   double usd_per_hour(RentalTime time) const;
@@ -146,6 +149,9 @@ class RentalBook {
   /// The prices of now of the pools of RentalOptions, where the provider tells one.
   std::vector<PoolPrice> prices(RentalTime time) const;
   double usd(RentalTime time) const;  // of the whole run until now
+
+  /// Whether the provider has told all prices of what has ended.
+  bool is_cost_sure() const { return money_.unsettled().empty(); }
 
   /// The last fault that keeps it from renting anything, for people; empty: none.
   const std::string& problem() const { return problem_; }
@@ -182,6 +188,9 @@ class RentalBook {
     bool was_unclear = false;
     bool is_releasing = false;
     bool is_released = false;  // the provider has said so
+    // It had ended when the book was opened, and no list has told of it since: whether an earlier
+    // life has released it is not known.
+    bool is_from_before = false;
   };
 
   RentalBook(RentalOptions options, RentalNotes* notes)

@@ -55,6 +55,8 @@ class RentalDesk final : public RentedHosts {
 
   bool is_over() const { return book_.is_over(); }
 
+  size_t left_count() const { return book_.left_count(); }
+
   /// Until the provider has said something, or for `limit`.
   void AwaitAnswer(Duration limit);
 

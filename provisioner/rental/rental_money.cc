@@ -12,7 +12,7 @@ void RentalMoney::AddEnded(const RentalNote& note, int64_t unix_us) {
   constexpr int64_t kPricesKnownUs = 60 * 86'400'000'000;
   ended_usd_[note.number] = note.usd;
   if (note.usd == 0 || unix_us - note.started_us < kPricesKnownUs) {
-    unsettled_[note.number] = {note, TimePoint()};
+    unsettled_[note.number] = {note, TimePoint(), false};
   }
 }
 
@@ -20,26 +20,40 @@ void RentalMoney::OnPrices(const PriceReply& reply, TimePoint asked) {
   for (const PoolPrice& price : reply.prices) {
     prices_.Add(price);
   }
-  const bool is_told =
-      reply.end.fault != CallFault::kThrottled && reply.end.fault != CallFault::kUnclear;
-  has_prices_ = has_prices_ || is_told;
+  const bool is_refused = !reply.end.ok() && reply.end.fault != CallFault::kThrottled &&
+                          reply.end.fault != CallFault::kUnclear;
+  has_prices_ = has_prices_ || reply.end.ok() || is_refused;
   for (auto it = unsettled_.begin(); it != unsettled_.end();) {
-    auto& [note, since] = it->second;
-    const double usd = prices_.Cost(note.pool, note.started_us, note.ended_us);
+    Unsettled& ended = it->second;
+    RentalNote& note = ended.note;
+    const double usd = CostOf(note);
     if (usd != note.usd) {
       note.usd = ended_usd_[note.number] = usd;
       notes_->Write(note).Ignore("it is some cents");
     }
-    it = is_told && asked >= since ? unsettled_.erase(it) : std::next(it);
+    ended.is_refused = is_refused;
+    it = reply.end.ok() && asked >= ended.since ? unsettled_.erase(it) : std::next(it);
   }
+}
+
+/// Without any price the cost would be 0, and what an earlier life has noted would be lost.
+double RentalMoney::CostOf(const RentalNote& note) const {
+  return prices_.At(note.pool, note.started_us)
+             ? prices_.Cost(note.pool, note.started_us, note.ended_us)
+             : note.usd;
+}
+
+bool RentalMoney::is_settling() const {
+  return std::ranges::any_of(
+      unsettled_, [](const auto& entry) { return !entry.second.is_refused; });
 }
 
 void RentalMoney::Close(RentalNote* note, int64_t ended_us, const std::string& why, TimePoint now) {
   note->why = note->ended_us == 0 ? why : note->why;
   note->ended_us = ended_us;
-  note->usd = prices_.Cost(note->pool, note->started_us, note->ended_us);
+  note->usd = CostOf(*note);
   ended_usd_[note->number] = note->usd;
-  unsettled_[note->number] = {*note, now};
+  unsettled_[note->number] = {*note, now, false};
   notes_->Write(*note).Ignore("see the header");
 }
 

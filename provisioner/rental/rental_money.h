@@ -59,11 +59,17 @@ class RentalMoney {
   struct Unsettled {
     RentalNote note;
     TimePoint since{};
+    bool is_refused = false;  // the provider's last word on prices was that it tells none
   };
 
   const std::map<uint64_t, Unsettled>& unsettled() const { return unsettled_; }
 
+  /// Some of these may be settled by the next answer: it is worth waiting for.
+  bool is_settling() const;
+
  private:
+  double CostOf(const RentalNote& note) const;
+
   const Limits limits_;
   RentalNotes* notes_;
   PriceHistory prices_;

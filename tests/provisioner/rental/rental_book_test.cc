@@ -21,10 +21,41 @@ using ::testing::UnorderedElementsAre;
 
 const CallEnd kUnclear = {CallFault::kUnclear, "no answer", {}};
 
+/// Notes of an earlier life of the run, and what becomes of them.
+class KeptNotes final : public RentalNotes {
+ public:
+  explicit KeptNotes(const std::vector<RentalNote>& before) {
+    for (const RentalNote& note : before) {
+      notes[note.number] = note;
+    }
+  }
+
+  Status Write(const RentalNote& note) override {
+    notes[note.number] = note;
+    return Status::Ok();
+  }
+
+  Status Remove(uint64_t number) override {
+    notes.erase(number);
+    return Status::Ok();
+  }
+
+  Result<std::vector<RentalNote>> Load() const override {
+    std::vector<RentalNote> all;
+    for (const auto& [number, note] : notes) {
+      all.push_back(note);
+    }
+    return all;
+  }
+
+  std::map<uint64_t, RentalNote> notes;
+};
+
 /// A book with one worker, whose provider answers as the test says, second by second.
 class RentalBookTest : public testing::Test {
  protected:
-  RentalBookTest() : book_(*RentalBook::Open(Options(), &notes_, Now())) {}
+  explicit RentalBookTest(const std::vector<RentalNote>& before = {}, int64_t second = 0)
+      : second_(second), notes_(before), book_(*RentalBook::Open(Options(), &notes_, Now())) {}
 
   static RentalOptions Options() {
     RentalOptions options;
@@ -46,6 +77,7 @@ class RentalBookTest : public testing::Test {
         RentalAnswer answer;
         answer.list.machines = machines;
         answer.prices.prices = prices_;
+        answer.prices.end = prices_end_;
         answer.release = release;
         if (call.kind == RentalCall::Kind::kRelease) {
           released_.insert(released_.end(), call.ids.begin(), call.ids.end());
@@ -93,7 +125,8 @@ class RentalBookTest : public testing::Test {
 
   int64_t second_ = 0;
   std::vector<PoolPrice> prices_;
-  NoNotes notes_;
+  CallEnd prices_end_;
+  KeptNotes notes_;
   RentalBook book_;
   std::vector<std::string> released_;
   std::vector<RentalEvent> events_;
@@ -337,10 +370,41 @@ TEST_F(RentalBookTest, AReleaseOfAMachineThatNoListEverTellsOfIsBelievedAfterAWh
   EXPECT_EQ(book_.machine_count(), 0U);
 }
 
+/// The provider takes the call and does not end it: its bill is closed, and it is not gone.
+TEST_F(RentalBookTest, WhatIsToldToEndAndIsToldOfAllTheSameIsLeft) {
+  const Machine machine = Start();
+  Machine stray = machine;
+  stray.id = "m-2";
+  EXPECT_EQ(book_.left_count(), 1U);
+  book_.End(Now());
+  Pass(100, {machine, stray});
+  EXPECT_FALSE(book_.is_over());
+  EXPECT_EQ(book_.machine_count(), 0U);
+  EXPECT_EQ(book_.left_count(), 2U) << "the second one has no note";
+  Machine gone = machine;
+  gone.state = MachineState::kGone;
+  stray.state = MachineState::kGone;
+  Pass(30, {gone, stray});
+  EXPECT_EQ(book_.left_count(), 0U);
+  EXPECT_TRUE(book_.is_over());
+}
+
+/// Nobody asks any more, and a machine may have been made.
+TEST_F(RentalBookTest, ACallWithoutAnAnswerMayHaveLeftAMachine) {
+  book_.Ask(Seat(), Options().pools, Now());
+  EXPECT_EQ(book_.left_count(), 0U) << "nothing was asked for";
+  book_.TakeCalls(Now());
+  EXPECT_EQ(book_.left_count(), 1U);
+  book_.End(Now());
+  EXPECT_EQ(book_.machine_count(), 0U);
+  EXPECT_EQ(book_.left_count(), 1U);
+}
+
 /// A token that was used for another request is refused.
 TEST_F(RentalBookTest, TheTokenDiffersWithAllThatIsAskedFor) {
   const auto token_of = [&](const RentalOptions& options) {
-    RentalBook book = *RentalBook::Open(options, &notes_, Now());
+    NoNotes notes;
+    RentalBook book = *RentalBook::Open(options, &notes, Now());
     book.Ask(Seat(), options.pools, Now());
     for (const RentalCall& call : book.TakeCalls(Now())) {
       if (call.kind == RentalCall::Kind::kRent) {
@@ -431,6 +495,74 @@ TEST_F(RentalBookTest, OneThatWasOnItsWayForAnotherSeatComesWithoutThatTime) {
   ASSERT_THAT(events_, SizeIs(1));
   EXPECT_EQ(events_[0].kind, RentalEvent::Kind::kReady);
   EXPECT_EQ(events_[0].asked_at, std::nullopt);
+}
+
+class RentalSuccessorTest : public RentalBookTest {
+ protected:
+  RentalSuccessorTest() : RentalBookTest({Ended()}, 10'000) {}
+
+  /// Its bill is closed.
+  static RentalNote Ended() {
+    RentalNote note;
+    note.number = 1;
+    note.token = "r-1";
+    note.pools = Options().pools;
+    note.machine = "m-1";
+    note.pool = note.pools.front();
+    note.started_us = 1000 * 1'000'000LL;
+    note.ended_us = 4600 * 1'000'000LL;
+    note.usd = 0.5;
+    note.why = "stopped";
+    return note;
+  }
+
+  Machine Stopped() const {
+    Machine machine = Machine1();
+    machine.state = MachineState::kEnding;
+    machine.started_us = Ended().started_us;
+    machine.ended_us = Ended().ended_us;
+    return machine;
+  }
+};
+
+/// Its coordinator died after it had closed the bill and before it could release the machine. One
+/// that has stopped stays, and its disk costs.
+TEST_F(RentalSuccessorTest, AMachineThatStoppedAndWasNotReleasedIsReleasedByTheSuccessor) {
+  Pass(10, {Stopped()});
+  EXPECT_THAT(released_, ElementsAre("m-1")) << "once: one that ends needs no more";
+  Machine machine = Stopped();
+  machine.state = MachineState::kGone;
+  book_.End(Now());
+  Pass(60, {machine});
+  EXPECT_TRUE(book_.is_over());
+  EXPECT_THAT(released_, ElementsAre("m-1"));
+}
+
+TEST_F(RentalSuccessorTest, WhatIsGoneForLongIsNotReleasedAgain) {
+  Pass(10, {});
+  EXPECT_THAT(released_, IsEmpty());
+}
+
+/// No price was known, and the cost of that is 0: the budget of the run was whole again.
+TEST_F(RentalSuccessorTest, WhatAMachineHasCostStaysKnownWhenThePricesAreDenied) {
+  prices_end_ = {CallFault::kDenied, "the permission to look at prices is missing", {}};
+  Pass(10, {});
+  EXPECT_DOUBLE_EQ(book_.usd(Now()), 0.5);
+  EXPECT_DOUBLE_EQ(notes_.notes.at(1).usd, 0.5);
+  book_.End(Now());
+  Pass(120, {});
+  EXPECT_TRUE(book_.is_over()) << "nobody will tell the price";
+  EXPECT_DOUBLE_EQ(notes_.notes.at(1).usd, 0.5);
+}
+
+/// The provider tells it a second earlier than was thought.
+TEST_F(RentalSuccessorTest, AnEndThatIsToldBetterBeforeAnyPriceKeepsTheCost) {
+  prices_end_ = {CallFault::kDenied, "the permission to look at prices is missing", {}};
+  Machine machine = Stopped();
+  machine.ended_us -= 1'000'000;
+  Pass(10, {machine});
+  EXPECT_EQ(notes_.notes.at(1).ended_us, machine.ended_us);
+  EXPECT_DOUBLE_EQ(notes_.notes.at(1).usd, 0.5);
 }
 
 }  // namespace

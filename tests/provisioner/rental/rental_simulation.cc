@@ -54,7 +54,9 @@ class SimulatedNotes final : public RentalNotes {
     MayDie();
     const bool fails = !is_calm_ && chance_->Draw(0.01);
     if (!fails || chance_->Draw(0.5)) {
-      notes_[note.number] = note;
+      RentalNote& kept = notes_[note.number];
+      has_lost_cost_ = has_lost_cost_ || (kept.usd > 0 && note.usd == 0);
+      kept = note;
     }
     MayDie();
     return fails ? Status::Io("the disk is full") : Status::Ok();
@@ -79,6 +81,9 @@ class SimulatedNotes final : public RentalNotes {
 
   void Calm() { is_calm_ = true; }
 
+  /// The cost of a machine was noted, and then that it has cost nothing.
+  bool has_lost_cost() const { return has_lost_cost_; }
+
  private:
   void MayDie() {
     if (!is_calm_ && chance_->Draw(0.004)) {
@@ -89,6 +94,7 @@ class SimulatedNotes final : public RentalNotes {
   Chance* const chance_;
   const bool forgets_;
   bool is_calm_ = false;
+  bool has_lost_cost_ = false;
   std::map<uint64_t, RentalNote> notes_;
 };
 
@@ -97,7 +103,7 @@ class World {
   explicit World(const RentalScenario& scenario)
       : scenario_(scenario),
         chance_(scenario.seed * 2 + 1),
-        provider_(scenario.seed * 2),
+        provider_(scenario.seed * 2, scenario.has_later_faults),
         notes_(&chance_, scenario.sabotage == Sabotage::kNoNotes) {
     options_.run = "run-1";
     options_.pools = provider_.pools();
@@ -460,6 +466,9 @@ class World {
         provider_.has_fixed_prices() && rate > *options_.budget.usd_per_hour + kRounding) {
       Violate(fmt::format("${:.2f} an hour, of ${:.2f}", rate, *options_.budget.usd_per_hour));
     }
+    if (notes_.has_lost_cost()) {
+      Violate("what a machine has cost is forgotten");
+    }
     for (const auto& [index, seat] : seats_) {
       if (book_ && seat.is_asking && now_us_ - seat.asked_us > kAnswerUs) {
         Violate(fmt::format("worker {} waits for an answer for ever", index));
@@ -503,9 +512,13 @@ class World {
     if (provider_.alive() != 0) {
       Violate(fmt::format("{} machines are left", provider_.alive()));
     }
+    if (provider_.stopped() != 0) {
+      Violate(fmt::format("the disks of {} machines are left", provider_.stopped()));
+    }
     const double usd = provider_.usd(kEpochUs + now_us_);
     constexpr double kCent = 0.005;
-    if (provider_.honours_tokens() && book_ && std::abs(book_->usd(Time()) - usd) > kCent) {
+    const bool is_known = provider_.honours_tokens() && book_ && book_->is_cost_sure();
+    if (is_known && std::abs(book_->usd(Time()) - usd) > kCent) {
       Violate(fmt::format("${:.4f} is said to be spent, not ${:.4f}", book_->usd(Time()), usd));
     }
   }

@@ -28,7 +28,8 @@ std::string TextOf(const RentRequest& request) {
 
 }  // namespace
 
-SimulatedProvider::SimulatedProvider(uint64_t seed) : random_(seed) {
+SimulatedProvider::SimulatedProvider(uint64_t seed, bool has_later_faults)
+    : random_(seed), later_random_(~seed), has_later_faults_(has_later_faults) {
   const int64_t count = Between(1, 5);
   for (int64_t i = 0; i < count; i++) {
     Pool pool{fmt::format("type{}", i % 2), fmt::format("zone{}", i / 2), Draw(0.8)};
@@ -43,6 +44,7 @@ SimulatedProvider::SimulatedProvider(uint64_t seed) : random_(seed) {
   denies_ = Draw(0.2) ? 0.002 : 0;
   honours_tokens_ = Draw(0.85);
   price_moves_ = Draw(0.5) ? 0.001 : 0;
+  stops_ = has_later_faults && later_random_() % 2 == 0 ? 0.3 : 0;
 }
 
 bool SimulatedProvider::Draw(double probability) {
@@ -133,8 +135,13 @@ CallEnd SimulatedProvider::Release(const std::vector<std::string>& ids, int64_t 
   for (const std::string& id : ids) {
     const auto it = hosts_.find(id);
     // One that it does not know yet stays.
-    if (it != hosts_.end() && now_us >= it->second.told_us) {
-      End(&it->second, "released", now_us);
+    if (it == hosts_.end() || now_us < it->second.told_us) {
+      continue;
+    }
+    Host& host = it->second;
+    End(&host, "released", now_us);
+    if (std::exchange(host.is_stopped, false)) {
+      host.gone_us = now_us + 20 * kSimulatedSecondUs;
     }
   }
   return {};
@@ -143,6 +150,10 @@ CallEnd SimulatedProvider::Release(const std::vector<std::string>& ids, int64_t 
 PriceReply SimulatedProvider::Prices(
     const std::vector<Pool>& pools, int64_t since_us, int64_t now_us) const {
   PriceReply reply;
+  if (has_later_faults_ && now_us < denied_until_us_) {
+    reply.end = FaultOf(CallFault::kDenied, "the permission sim:Prices is missing");
+    return reply;
+  }
   for (const Pool& pool : pools) {
     const std::map<int64_t, double>& prices = pools_.at(pool).prices;
     auto price = std::prev(prices.upper_bound(std::min(since_us, now_us)));
@@ -163,6 +174,11 @@ void SimulatedProvider::End(Host* host, const std::string& why, int64_t now_us) 
     host->machine.ended_us = now_us;
     host->machine.why = why;
     host->gone_us = now_us + Between(1, 60) * kSimulatedSecondUs;
+    const double drawn = std::uniform_real_distribution<double>(0, 1)(later_random_);
+    if (why != "released" && drawn < stops_) {
+      host->is_stopped = true;
+      host->gone_us = 0;
+    }
   }
 }
 
@@ -186,7 +202,8 @@ void SimulatedProvider::Step(int64_t now_us) {
   for (auto& [id, host] : hosts_) {
     Machine& machine = host.machine;
     if (machine.ended_us != 0) {
-      machine.state = now_us >= host.gone_us ? MachineState::kGone : machine.state;
+      const bool is_gone = host.gone_us != 0 && now_us >= host.gone_us;
+      machine.state = is_gone ? MachineState::kGone : machine.state;
       continue;
     }
     if (Draw(pools_.at(machine.pool).reclaim)) {
@@ -215,6 +232,11 @@ bool SimulatedProvider::IsThere(const std::string& id) const {
 size_t SimulatedProvider::alive() const {
   return static_cast<size_t>(std::ranges::count_if(
       hosts_, [](const auto& entry) { return entry.second.machine.ended_us == 0; }));
+}
+
+size_t SimulatedProvider::stopped() const {
+  return static_cast<size_t>(
+      std::ranges::count_if(hosts_, [](const auto& entry) { return entry.second.is_stopped; }));
 }
 
 double SimulatedProvider::usd_per_hour(int64_t now_us) const {

@@ -18,13 +18,16 @@ class SimulatedProvider {
     Machine machine;
     std::string request;  // what its token stands for
     std::string token;
-    int64_t told_us = 0;     // lists tell of it from then on
-    int64_t running_us = 0;  // 0: never
-    int64_t gone_us = 0;     // kEnding until then
-    int64_t busy_us = 0;     // when it last had a process
+    int64_t told_us = 0;      // lists tell of it from then on
+    int64_t running_us = 0;   // 0: never
+    int64_t gone_us = 0;      // kEnding until then
+    int64_t busy_us = 0;      // when it last had a process
+    bool is_stopped = false;  // ended by itself, and stays with its disk until it is released
   };
 
-  explicit SimulatedProvider(uint64_t seed);
+  /// `has_later_faults`: some machines that end stop and stay, and prices are denied with the rest.
+  /// Without them a seed that was found before there were any means what it did.
+  explicit SimulatedProvider(uint64_t seed, bool has_later_faults = false);
 
   RentReply Rent(const RentRequest& request, int64_t now_us);
   ListReply List(const std::map<std::string, std::string>& tags, int64_t now_us) const;
@@ -43,6 +46,7 @@ class SimulatedProvider {
 
   bool IsThere(const std::string& id) const;
   size_t alive() const;
+  size_t stopped() const;
   double usd_per_hour(int64_t now_us) const;
   /// Of all machines that ever were. Each hour of one has the price that held when it began.
   double usd(int64_t now_us) const;
@@ -68,6 +72,7 @@ class SimulatedProvider {
   void End(Host* host, const std::string& why, int64_t now_us);
 
   std::mt19937_64 random_;
+  std::mt19937_64 later_random_;
   std::map<Pool, PoolState> pools_;
   std::map<std::string, Host> hosts_;
   std::map<std::string, std::string> by_token_;
@@ -77,6 +82,8 @@ class SimulatedProvider {
   double price_moves_ = 0;
   int64_t denied_until_us_ = 0;
   double denies_ = 0;
+  double stops_ = 0;
+  bool has_later_faults_ = false;
   bool is_calm_ = false;
   bool honours_tokens_ = true;
   uint64_t next_ = 1;
