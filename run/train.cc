@@ -332,6 +332,9 @@ int RunTrain(const TrainOrder& order, const Console& console, const RunRegistry&
   if (!job.ok()) {
     return Misuse(console, job.status());
   }
+  if (!job->note.empty()) {
+    console.err("psctl: " + job->note + "\n");
+  }
   TrainStart start;
   start.job = std::move(job).value();
   const std::optional<proto::Plan> plan = start.job.plan;

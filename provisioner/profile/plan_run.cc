@@ -53,10 +53,19 @@ void AddOnce(const std::string& text, std::vector<std::string>* list) {
   }
 }
 
+/// Whether a plan's zone is the region of the job's machines: providers' catalogs have prices of a
+/// region, which hold in each of its zones.
+bool IsRegion(const std::string& zone, const proto::RentConfig& rent) {
+  return zone == rent.region || std::ranges::any_of(rent.zones, [&](const std::string& known) {
+           return known.size() > zone.size() && known.starts_with(zone);
+         });
+}
+
 /// The machines themselves: types and zones of the plan, and all else of a worker as the job has it
 /// for that type, or for its first group. Servers stay where the job has them.
 Status RentPlan(const proto::Plan& plan, proto::JobConfig* config) {
   proto::RentConfig* const rent = &config->launch.rent;
+  const proto::RentConfig before = *rent;
   std::vector<proto::WorkerGroup> groups;
   for (const proto::PlanWorkers& planned : plan.workers) {
     if (planned.count <= 0) {
@@ -79,11 +88,18 @@ Status RentPlan(const proto::Plan& plan, proto::JobConfig* config) {
     group.count = static_cast<uint32_t>(planned.count);
     group.minibatch = static_cast<uint32_t>(std::max(planned.minibatch, 0));
     group.type = planned.instance_type;
-    if (!planned.zone.empty()) {
-      group.zones = {planned.zone};
-    }
     AddOnce(planned.instance_type, &rent->types);
-    AddOnce(planned.zone, &rent->zones);
+    if (!planned.zone.empty() && !IsRegion(planned.zone, before)) {
+      if (!planned.zone.starts_with(rent->region)) {
+        return Status::InvalidArgument(fmt::format(
+            "the plan has machines in {}, and launch.rent.region is {}; plan with a catalog of "
+            "that region, or change launch.rent",
+            Printable(planned.zone),
+            rent->region));
+      }
+      group.zones = {planned.zone};
+      AddOnce(planned.zone, &rent->zones);
+    }
     groups.push_back(std::move(group));
   }
   config->workers = std::move(groups);
@@ -163,6 +179,22 @@ Result<proto::JobConfig> ApplyPlan(
   }
   config.faults.clear();  // they name seats of another fleet
   return config;
+}
+
+std::string PlanNote(const proto::JobConfig& config, const proto::Plan& plan) {
+  const std::string& head = config.launch.rent.head.type;
+  const std::string& planned = plan.servers.instance_type;
+  const bool is_other = !head.empty() && !planned.empty() && head != planned;
+  if (!proto::IsRented(config.launch.launcher) || (plan.servers.count <= 1 && !is_other)) {
+    return "";
+  }
+  return fmt::format(
+      "the plan has its servers on {} of {}, and this run has them all on {}, whose network they "
+      "share: it may be slower than planned{}",
+      Plural(static_cast<size_t>(std::max(plan.servers.count, 1)), "machine"),
+      planned.empty() ? "a type that it does not name" : Printable(planned),
+      head.empty() ? "the machine of psctl" : "one " + head + " (launch.rent.head)",
+      plan.servers.count > 1 ? "; plan with one server host to compare" : "");
 }
 
 PlanOutcome CompareWithPlan(

@@ -24,6 +24,10 @@ float MbitPerS(double bytes_per_s);
 Result<proto::JobConfig> ApplyPlan(
     proto::JobConfig config, const proto::Plan& plan, const std::string& model_fingerprint);
 
+/// What a run of the job has otherwise than the plan, for people; empty: nothing that is known.
+/// A job that rents has all its servers on one machine: that of psctl, or its head.
+std::string PlanNote(const proto::JobConfig& config, const proto::Plan& plan);
+
 /// When a run's smoothed loss was first down to the plan's.
 struct LossReached {
   double seconds = 0;  // of training; 0: never

@@ -76,6 +76,9 @@ int RunCheck(const CheckCommand& command, const run::Console& console) {
   if (!job.ok()) {
     return run::Misuse(console, job.status());
   }
+  if (!job->note.empty()) {
+    console.err("psctl: " + job->note + "\n");
+  }
   if (const Status data = run::CheckData(job->config, command.job_path, command.overrides);
       !data.ok()) {
     return run::Misuse(console, data);

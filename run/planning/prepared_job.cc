@@ -34,6 +34,7 @@ Result<PreparedJob> PrepareJob(
         job.config,
         provisioner::ApplyPlan(
             job.config, *job.plan, provisioner::ModelFingerprint(job.parts.model.tensors)));
+    job.note = provisioner::PlanNote(job.config, *job.plan);
   }
   return job;
 }

@@ -16,6 +16,7 @@ struct PreparedJob {
   proto::JobConfig config;
   JobParts parts;
   std::optional<proto::Plan> plan;
+  std::string note;  // what the run has otherwise than the plan, for people
 };
 
 /// Reads everything that `config`, of `job_path` with the overrides, names. With a plan the fleet

@@ -84,6 +84,65 @@ TEST(PlanRunTest, AJobThatRentsGetsThePlansTypesAndZonesInsteadOfTheirSpeeds) {
   EXPECT_EQ(planned->servers.link_mbit_per_s, 0);
 }
 
+/// Catalogs of providers have prices of a region. It was taken for a zone, which has no machines.
+TEST(PlanRunTest, APriceOfTheRegionIsOfAllZonesThatTheJobNames) {
+  proto::JobConfig config = JobOf("job");
+  config.launch.launcher = proto::LauncherKind::kEc2;
+  config.launch.rent.region = "us-east-1";
+  config.launch.rent.types = {"fast"};
+  config.launch.rent.zones = {"us-east-1a", "us-east-1c"};
+  proto::Plan plan = MakePlan();
+  plan.workers.pop_back();
+  plan.workers[0].zone = "us-east-1";
+  const auto planned = ApplyPlan(config, plan, "0000abcd");
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  EXPECT_THAT(planned->workers.at(0).zones, testing::IsEmpty());
+  EXPECT_THAT(planned->launch.rent.zones, testing::ElementsAre("us-east-1a", "us-east-1c"));
+
+  config.launch.launcher = proto::LauncherKind::kGce;
+  config.launch.rent.region.clear();
+  config.launch.rent.zones = {"us-central1-a"};
+  plan.workers[0].zone = "us-central1";
+  const auto google = ApplyPlan(config, plan, "0000abcd");
+  ASSERT_TRUE(google.ok()) << google.status();
+  EXPECT_THAT(google->workers.at(0).zones, testing::IsEmpty());
+  EXPECT_THAT(google->launch.rent.zones, testing::ElementsAre("us-central1-a"));
+}
+
+TEST(PlanRunTest, APlanOfAnotherRegionIsRefused) {
+  proto::JobConfig config = JobOf("job");
+  config.launch.launcher = proto::LauncherKind::kEc2;
+  config.launch.rent.region = "us-east-1";
+  config.launch.rent.zones = {"us-east-1a"};
+  proto::Plan plan = MakePlan();
+  plan.workers.pop_back();
+  plan.workers[0].zone = "us-west-2";
+  EXPECT_THAT(
+      ApplyPlan(config, plan, "0000abcd").status().message(),
+      HasSubstr("the plan has machines in us-west-2, and launch.rent.region is us-east-1"));
+}
+
+/// They share one network, and have another one than was planned.
+TEST(PlanRunTest, AJobThatRentsSaysThatItsServersAreOnOneMachine) {
+  proto::JobConfig config = JobOf("job");
+  proto::Plan plan = MakePlan();
+  EXPECT_EQ(PlanNote(config, plan), "") << "it is emulated here";
+  config.launch.launcher = proto::LauncherKind::kEc2;
+  EXPECT_THAT(
+      PlanNote(config, plan),
+      HasSubstr("on 2 machines of host, and this run has them all on the machine of psctl"));
+  config.launch.rent.head.type = "host";
+  EXPECT_THAT(PlanNote(config, plan), HasSubstr("all on one host (launch.rent.head)"));
+  plan.servers.count = 1;
+  EXPECT_EQ(PlanNote(config, plan), "");
+  config.launch.rent.head.type = "smaller";
+  EXPECT_THAT(
+      PlanNote(config, plan),
+      HasSubstr("on 1 machine of host, and this run has them all on one smaller"));
+  config.launch.rent.head.type.clear();
+  EXPECT_EQ(PlanNote(config, plan), "") << "psctl's own machine may be one";
+}
+
 TEST(PlanRunTest, ARunCountsItsTrafficByThePlansPrices) {
   proto::JobConfig config = JobOf("job");
   config.launch.launcher = proto::LauncherKind::kEc2;
