@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "provisioner/fleet/machine_keys.h"
 #include "provisioner/rental/machine_script.h"
@@ -50,8 +51,8 @@ Result<std::unique_ptr<RentedMachines>> RentedMachines::Open(
   PS_ASSIGN(boot.keys, provisioner::MachineKeysIn(folder));
   PS_ASSIGN(std::string script, provisioner::MachineScript(boot));
   provisioner::RentalDesk::Options options;
-  options.rental =
-      provisioner::RentalOptionsOf(config, RentalRunName(directory.paths()), std::move(script));
+  PS_ASSIGN(const std::string run, RentalRunName(directory.paths()));
+  options.rental = provisioner::RentalOptionsOf(config, run, std::move(script));
   options.rent = launch.rent;
   PS_ASSIGN(
       const std::unique_ptr<provisioner::Provider> provider,
@@ -133,6 +134,37 @@ void RentedMachines::GiveBackNow() {
     desk_->TakeEvents();
     desk_->AwaitAnswer(kLook);
   }
+}
+
+Result<size_t> ReleaseMachinesOf(const RunPaths& run) {
+  std::error_code error;
+  // The notes of a run with a head are of that machine.
+  if (!std::filesystem::is_directory(run.rentals() + "/notes", error) ||
+      std::filesystem::exists(run.head(), error)) {
+    return size_t{0};
+  }
+  PS_ASSIGN(
+      const proto::JobConfig config,
+      proto::LoadJobConfig(run.config(), {}, proto::DataPlace::kElsewhere));
+  if (!proto::IsRented(config.launch.launcher)) {
+    return size_t{0};
+  }
+  PS_ASSIGN(const std::string name, RentalRunName(run));
+  PS_ASSIGN(
+      const std::unique_ptr<provisioner::Provider> provider,
+      provisioner::OpenProvider(config.launch, nullptr));
+  const provisioner::ListReply list = provider->List({{std::string(provisioner::kRunTag), name}});
+  if (!list.end.ok()) {
+    return Status::Unavailable(list.end.message);
+  }
+  std::vector<std::string> ids;
+  for (const provisioner::Machine& machine : list.machines) {
+    if (machine.state != provisioner::MachineState::kGone) {
+      ids.push_back(machine.id);
+    }
+  }
+  const provisioner::CallEnd end = ids.empty() ? provisioner::CallEnd() : provider->Release(ids);
+  return end.ok() ? Result<size_t>(ids.size()) : Status::Unavailable(end.message);
 }
 
 }  // namespace ps::run

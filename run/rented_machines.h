@@ -85,4 +85,9 @@ class RentedMachines {
   std::optional<TimePoint> ending_since_;
 };
 
+/// Ends the machines that a run has left whose coordinator will not come back; they would end
+/// themselves after launch.rent.watch_min. Returns how many were told to. Errors: kUnavailable (the
+/// provider), kInvalidArgument (no credentials), kCorruption, kIo (what the run left on disk).
+Result<size_t> ReleaseMachinesOf(const RunPaths& run);
+
 }  // namespace ps::run

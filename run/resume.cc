@@ -13,6 +13,7 @@
 #include "run/directory/borrowed_job.h"
 #include "run/directory/copies.h"
 #include "run/directory/resumable.h"
+#include "run/rented_machines.h"
 #include "run/report/tables.h"
 #include "run/resume_loss.h"
 #include "run/train.h"
@@ -231,6 +232,20 @@ Status CheckFits(const FoundCheckpoint& found, const PreparedJob& job) {
                              std::string(fits.message()));
 }
 
+/// The run that goes on rents under a name of its own, and knows nothing of these.
+void GiveBackMachines(const RunPaths& run, const Console& console) {
+  const Result<size_t> released = ReleaseMachinesOf(run);
+  if (!released.ok()) {
+    console.err(fmt::format(
+        "psctl: the machines that {} had may go on costing until they end themselves "
+        "(launch.rent.watch_min): {}; psctl cloud sweep ends them\n",
+        BaseName(run.root),
+        Printable(released.status().message())));
+  } else if (*released > 0) {
+    console.err(fmt::format("told {} that it had left to end\n", Plural(*released, "machine")));
+  }
+}
+
 /// Makes a run of its own ready, which goes on from the newest checkpoint that is whole. All is
 /// checked before anything is changed: the processes that were left, and the path. `told` is what
 /// was said of the checkpoint by an attempt before this one.
@@ -279,6 +294,9 @@ Attempt BeginFromCheckpoint(
   }
   if (const size_t killed = KillProcesses(left.processes); killed > 0) {
     console.err("ended what was left of it: " + std::to_string(killed) + " of its processes\n");
+  }
+  if (source.run) {
+    GiveBackMachines(*source.run, console);
   }
   if (Status noted = NoteSkipped(*found); !noted.ok()) {
     return Failed(std::move(noted));

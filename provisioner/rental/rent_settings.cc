@@ -1,12 +1,17 @@
 #include "provisioner/rental/rent_settings.h"
 
 #include <fmt/core.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <span>
+
+#include "ps/base/file.h"
+#include "ps/crypto/sha256.h"
 
 namespace ps::provisioner {
 namespace {
@@ -51,9 +56,35 @@ std::pair<std::string, std::string> OursTag() {
   return {"spotps", "machine"};
 }
 
+std::string OwnerNameOf(const OwnerFacts& facts) {
+  constexpr size_t kDigits = 8;
+  const std::string all = fmt::format(
+      "{}\n{}\n{}\n{}\n{}",
+      facts.host,
+      facts.machine_id,
+      facts.user,
+      facts.tmp_device,
+      facts.tmp_inode);
+  return TagText(facts.host.substr(0, kTagBytesMax - kDigits - 1)) + "-" +
+         crypto::HexOf(crypto::Sha256Of(std::as_bytes(std::span(all)))).substr(0, kDigits);
+}
+
 std::string OwnerName() {
+  constexpr size_t kIdBytesMax = 4096;
   std::array<char, 256> name = {};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? TagText(name.data()) : "unknown";
+  OwnerFacts facts;
+  facts.host = ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+  const Result<std::string> id = ReadSmallFile("/etc/machine-id", kIdBytesMax);
+  facts.machine_id = id.ok() ? *id : "";
+  facts.user = ::geteuid();
+
+  struct stat info {};
+
+  if (::stat("/tmp", &info) == 0) {
+    facts.tmp_device = info.st_dev;
+    facts.tmp_inode = info.st_ino;
+  }
+  return OwnerNameOf(facts);
 }
 
 std::string TagText(std::string_view text) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,8 +17,22 @@ namespace ps::provisioner {
 inline constexpr std::string_view kNameTag = "spotps-job";
 /// On every machine of every run.
 std::pair<std::string, std::string> OursTag();
-/// Names the machine whose psctl rents it: whether a run goes on is known there alone.
+/// Names who rents it: whether a run goes on is known there alone.
 inline constexpr std::string_view kOwnerTag = "spotps-owner";
+
+/// The runs that go on are registered in /tmp, for each user: so another user of this machine, and
+/// another container of the same host name, is another owner.
+struct OwnerFacts {
+  std::string host;
+  std::string machine_id;  // as systemd makes it; empty: there is none
+  uint32_t user = 0;
+  uint64_t tmp_device = 0;  // of /tmp, which each container has for itself
+  uint64_t tmp_inode = 0;
+};
+
+/// The host's name and, behind a "-", 8 digits of all of it.
+std::string OwnerNameOf(const OwnerFacts& facts);
+/// Of this process.
 std::string OwnerName();
 
 /// Types by zones, in the job's order of types.

@@ -3,8 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -19,19 +17,14 @@
 #include "provisioner/rental/rental_outlook.h"
 #include "ps/base/text.h"
 #include "ps/base/time.h"
-#include "ps/json/json_writer.h"
 #include "ps/proto/job/job_config.h"
 #include "psctl/cli/arguments.h"
-#include "run/directory/head_file.h"
-#include "run/directory/rental_name.h"
+#include "psctl/cloud/cloud_machines.h"
 #include "run/report/tables.h"
 
 namespace ps::psctl {
 namespace {
 
-using provisioner::CallEnd;
-using provisioner::CallFault;
-using provisioner::Machine;
 using provisioner::Provider;
 
 constexpr size_t kFindingWidthMax = 500;
@@ -71,145 +64,6 @@ Result<Cloud> OpenCloud(const CloudCommand& command) {
   }
   PS_ASSIGN(cloud.provider, provisioner::OpenProvider(cloud.config.launch, nullptr));
   return cloud;
-}
-
-Status StatusOf(const CallEnd& end) {
-  return end.ok() ? Status::Ok()
-                  : Status::Unavailable(
-                        end.message.empty() ? std::string(provisioner::CallFaultName(end.fault))
-                                            : end.message);
-}
-
-std::string TagOf(const Machine& machine, std::string_view tag) {
-  const auto it = machine.tags.find(std::string(tag));
-  return it == machine.tags.end() ? "" : it->second;
-}
-
-std::string_view StateText(provisioner::MachineState state) {
-  switch (state) {
-    case provisioner::MachineState::kStarting:
-      return "starting";
-    case provisioner::MachineState::kRunning:
-      return "running";
-    case provisioner::MachineState::kEnding:
-      return "ending";
-    case provisioner::MachineState::kGone:
-      break;
-  }
-  return "gone";
-}
-
-/// A machine that still costs, as it is shown.
-struct Row {
-  Machine machine;
-  std::string run;
-  std::string owner;      // the machine whose psctl rents it
-  bool is_owned = false;  // by a run that lives on this machine, or was begun here
-  bool is_kept = false;   // a head, which has what its run made, and whose run was not named
-  double hours = 0;
-  double usd_per_hour = 0;  // 0: not known
-};
-
-/// Those of all runs, or of one; the oldest first.
-Result<std::vector<Row>> FindMachines(
-    const CloudCommand& command, const Session& session, Cloud* cloud) {
-  std::map<std::string, std::string> tags = {provisioner::OursTag()};
-  if (!command.run.empty()) {
-    tags[std::string(provisioner::kRunTag)] = command.run;
-  }
-  const provisioner::ListReply list = cloud->provider->List(tags);
-  PS_TRY(StatusOf(list.end));
-  std::set<std::string> living;
-  for (const run::RunningJob& job : session.registry.Find()) {
-    living.insert(run::RentalRunName(job.paths));
-  }
-  for (const run::RunPaths& paths : session.registry.All()) {
-    if (command.run.empty() && run::IsElsewhere(paths)) {
-      living.insert(run::RentalRunName(paths));
-    }
-  }
-  std::vector<provisioner::Pool> pools;
-  std::vector<Row> rows;
-  const int64_t now_us = SystemTime().UnixMicros();
-  for (const Machine& machine : list.machines) {
-    if (machine.state == provisioner::MachineState::kGone) {
-      continue;
-    }
-    Row row;
-    row.machine = machine;
-    row.run = TagOf(machine, provisioner::kRunTag);
-    row.owner = TagOf(machine, provisioner::kOwnerTag);
-    row.is_owned = living.contains(row.run);
-    row.is_kept = command.run.empty() && machine.tags.contains(std::string(provisioner::kHeadTag));
-    row.hours =
-        machine.started_us == 0 ? 0 : static_cast<double>(now_us - machine.started_us) / 3.6e9;
-    pools.push_back(machine.pool);
-    rows.push_back(std::move(row));
-  }
-  // Without prices the machines are shown all the same.
-  for (const provisioner::PoolPrice& price : cloud->provider->Prices(pools, now_us).prices) {
-    for (Row& row : rows) {
-      if (row.machine.pool == price.pool) {
-        row.usd_per_hour = price.usd_per_hour;
-      }
-    }
-  }
-  std::ranges::sort(rows, [](const Row& a, const Row& b) { return a.hours > b.hours; });
-  return rows;
-}
-
-std::string RenderMachines(const std::vector<Row>& rows, size_t width) {
-  run::Table table(
-      {{"run", run::Align::kLeft},
-       {"machine", run::Align::kLeft},
-       {"pool", run::Align::kLeft, 1},
-       {"address", run::Align::kLeft, 3},
-       {"state", run::Align::kLeft},
-       {"hours"},
-       {"USD/h", run::Align::kRight, 2},
-       {"owner", run::Align::kLeft}},
-      64);
-  double rate = 0;
-  for (const Row& row : rows) {
-    rate += row.usd_per_hour;
-    table.AddRow(
-        {Printable(row.run),
-         row.machine.id,
-         PoolText(row.machine.pool),
-         row.machine.address.empty() ? row.machine.private_address : row.machine.address,
-         std::string(StateText(row.machine.state)),
-         fmt::format("{:.2f}", row.hours),
-         row.usd_per_hour > 0 ? FormatUsd(row.usd_per_hour) : "-",
-         row.is_owned                            ? "runs here"
-         : row.owner == provisioner::OwnerName() ? "no run here"
-                                                 : "psctl of " + Printable(row.owner)});
-  }
-  return table.Render(width) +
-         fmt::format("{}, {} USD an hour\n", Plural(rows.size(), "machine"), FormatUsd(rate));
-}
-
-std::string JsonOf(const std::vector<Row>& rows) {
-  JsonWriter json;
-  json.BeginObject();
-  json.BeginList("machines");
-  for (const Row& row : rows) {
-    json.BeginObject();
-    json.Field("run", row.run);
-    json.Field("machine", row.machine.id);
-    json.Field("type", row.machine.pool.type);
-    json.Field("zone", row.machine.pool.zone);
-    json.Field("is_spot", row.machine.pool.is_spot);
-    json.Field("address", row.machine.address);
-    json.Field("state", StateText(row.machine.state));
-    json.Field("hours", row.hours);
-    json.Field("usd_per_hour", row.usd_per_hour);
-    json.Field("owner", row.owner);
-    json.Field("runs_here", row.is_owned);
-    json.EndObject();
-  }
-  json.EndList();
-  json.EndObject();
-  return std::move(json).Take();
 }
 
 /// What is said of the machine for coordinator and servers, and not of the workers' as well.
@@ -300,14 +154,32 @@ int RunList(const CloudCommand& command, const Session& session) {
   if (!cloud.ok()) {
     return run::Misuse(session.console, cloud.status());
   }
-  const Result<std::vector<Row>> rows = FindMachines(command, session, &*cloud);
-  if (!rows.ok()) {
-    return run::Fail(session.console, rows.status());
+  const Result<FoundMachines> found =
+      FindMachines(command.run, session.registry, cloud->provider.get());
+  if (!found.ok()) {
+    return run::Fail(session.console, found.status());
   }
-  session.console.out(
-      command.is_json ? JsonOf(*rows)
-      : rows->empty() ? "no machine of any run\n"
-                      : RenderMachines(*rows, session.console.out_width));
+  const std::vector<CloudRow>& rows = found->rows;
+  if (!found->unknown.ok()) {
+    session.console.err(fmt::format(
+        "psctl: some of these may be of a run that goes on here: {}\n", found->unknown.message()));
+  }
+  if (command.is_json || !rows.empty()) {
+    session.console.out(
+        command.is_json ? JsonOf(rows)
+                        : RenderMachines(rows, cloud->config, session.console.out_width));
+    return run::kExitOk;
+  }
+  if (command.run.empty()) {
+    session.console.out("no machine of any run in " + PlaceText(cloud->config) + "\n");
+    return run::kExitOk;
+  }
+  const Result<std::string> others =
+      OtherRunsText(command.run, cloud->config, cloud->provider.get());
+  if (!others.ok()) {
+    return run::Fail(session.console, others.status());
+  }
+  session.console.out(*others);
   return run::kExitOk;
 }
 
@@ -335,24 +207,35 @@ int RunSweep(const CloudCommand& command, const Session& session) {
   if (!cloud.ok()) {
     return run::Misuse(console, cloud.status());
   }
-  Result<std::vector<Row>> rows = FindMachines(command, session, &*cloud);
-  if (!rows.ok()) {
-    return run::Fail(console, rows.status());
+  Result<FoundMachines> found = FindMachines(command.run, session.registry, cloud->provider.get());
+  if (!found.ok()) {
+    return run::Fail(console, found.status());
   }
-  const size_t owned = std::erase_if(*rows, [](const Row& row) { return row.is_owned; });
+  if (!found->unknown.ok()) {
+    return run::Fail(
+        console,
+        Status(
+            found->unknown.code(),
+            fmt::format(
+                "nothing is ended, since some machines may be of a run that goes on here: {}",
+                found->unknown.message())));
+  }
+  std::vector<CloudRow>* const rows = &found->rows;
+  const bool is_known = !rows->empty();
+  const size_t owned = std::erase_if(*rows, [](const CloudRow& row) { return row.is_owned; });
   if (owned > 0) {
     console.err(fmt::format(
         "{} of runs that go on here stay; psctl stop ends such a run, psctl attach gives back its "
         "head\n",
         Plural(owned, "machine")));
   }
-  const size_t kept = std::erase_if(*rows, [](const Row& row) { return row.is_kept; });
+  const size_t kept = std::erase_if(*rows, [](const CloudRow& row) { return row.is_kept; });
   if (kept > 0) {
     console.err(fmt::format(
         "{} with what a run made stay; psctl attach fetches that, --run RUN ends one with it\n",
         Plural(kept, "head machine")));
   }
-  const size_t elsewhere = std::erase_if(*rows, [&](const Row& row) {
+  const size_t elsewhere = std::erase_if(*rows, [&](const CloudRow& row) {
     return command.run.empty() && row.owner != provisioner::OwnerName();
   });
   if (elsewhere > 0) {
@@ -360,17 +243,25 @@ int RunSweep(const CloudCommand& command, const Session& session) {
         "{} of other machines' psctl stay; --run RUN ends those of a run that is over\n",
         Plural(elsewhere, "machine")));
   }
+  if (!is_known && !command.run.empty()) {
+    const Result<std::string> others =
+        OtherRunsText(command.run, cloud->config, cloud->provider.get());
+    if (!others.ok()) {
+      return run::Fail(console, others.status());
+    }
+    console.err(*others);
+  }
   if (rows->empty()) {
-    console.out("nothing to end\n");
+    console.out("nothing to end in " + PlaceText(cloud->config) + "\n");
     return run::kExitOk;
   }
-  console.out(RenderMachines(*rows, console.out_width));
+  console.out(RenderMachines(*rows, cloud->config, console.out_width));
   if (const Status confirmed = Confirm(command, console); !confirmed.ok()) {
     return run::Misuse(console, confirmed);
   }
   std::vector<std::string> ids;
   std::set<std::string> runs;
-  for (const Row& row : *rows) {
+  for (const CloudRow& row : *rows) {
     ids.push_back(row.machine.id);
     runs.insert(row.run);
   }
@@ -393,7 +284,7 @@ void AddJob(CloudCommand* command, Arguments* arguments) {
 
 void AddRun(CloudCommand* command, Arguments* arguments) {
   AddJob(command, arguments);
-  arguments->Add("--run", &command->run, "Only of this one, by its name in `psctl cloud list`")
+  arguments->Add("--run", &command->run, "Only of this one: its folder, or as `cloud list` has it")
       .Value("RUN");
 }
 

@@ -94,8 +94,9 @@ Status RemoteRun::MakeHead() {
   boot.keeps_disk = true;
   PS_ASSIGN(boot.keys, provisioner::MachineKeysIn(paths_.rentals()));
   PS_ASSIGN(std::string script, provisioner::MachineScript(boot));
+  PS_ASSIGN(const std::string run, run::RentalRunName(paths_));
   provisioner::HeadMachine::Options options =
-      provisioner::HeadOptionsOf(config_, run::RentalRunName(paths_), std::move(script));
+      provisioner::HeadOptionsOf(config_, run, std::move(script));
   options.wait = [this](Duration time) { return Wait(time); };
   options.say = [this](const std::string& text) { Say(text); };
   machine_.emplace(std::move(options), provider_.get(), &notes_);

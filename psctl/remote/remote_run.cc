@@ -9,7 +9,6 @@
 #include "provisioner/fleet/agent_process.h"
 #include "provisioner/rental/open_provider.h"
 #include "ps/base/text.h"
-#include "run/directory/rental_name.h"
 
 namespace ps::psctl {
 namespace {
@@ -184,7 +183,7 @@ Result<bool> RemoteRun::Follow() {
           Seconds(kLostMax) / 60,
           run::BaseName(paths_.root),
           paths_.config(),
-          run::RentalRunName(paths_)));
+          paths_.root));
     }
     if (!Wait(kLook)) {
       return false;

@@ -9,13 +9,16 @@
 
 namespace ps::run {
 
-std::string RentalRunName(const RunPaths& run) {
+Result<std::string> RentalRunName(const RunPaths& run) {
   constexpr size_t kNameMax = 40;
   constexpr size_t kDigits = 12;
   constexpr size_t kTokenBytesMax = 4096;
   const std::string name = std::filesystem::path(run.root).filename().string();
-  const Result<std::string> token = ReadSmallFile(run.token(), kTokenBytesMax);
-  const std::string secret = token.ok() ? *token : "";
+  PS_ASSIGN(const std::string secret, ReadSmallFile(run.token(), kTokenBytesMax));
+  if (secret.empty()) {
+    return Status::Corruption(
+        run.token() + " is empty, and names the machines of the run; see psctl cloud list");
+  }
   return provisioner::TagText(name.substr(0, kNameMax)) + "-" +
          crypto::HexOf(crypto::Sha256Of(std::as_bytes(std::span(secret)))).substr(0, kDigits);
 }

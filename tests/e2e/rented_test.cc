@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <string>
 
 #include "tests/e2e/support/elsewhere.h"
 #include "tests/e2e/support/rented_cloud.h"
@@ -81,6 +82,18 @@ class RentedTest : public ElsewhereTest {
          .directory = folder_.path(),
          .output_stem = folder_ / "cloud"},
         kRunPatience);
+  }
+
+  /// It is in the tag by which the run's machines are known.
+  void ExpectThatNothingIsSweptWithoutTheToken(const TrainRun& run) {
+    const std::string token = run.Root() + "/token";
+    std::filesystem::rename(token, token + ".away");
+    const Output swept = Cloud({"sweep", "--yes"});
+    std::filesystem::rename(token + ".away", token);
+    EXPECT_NE(swept.end.code, 0);
+    EXPECT_THAT(swept.err, testing::HasSubstr("nothing is ended"));
+    EXPECT_THAT(swept.err, testing::HasSubstr(token));
+    EXPECT_EQ(cloud_.Machines().size(), 2U);
   }
 
   void ExpectThatAllWentBack(const Json& summary) { ExpectThatAllWentBack(summary, &cloud_); }
@@ -185,10 +198,16 @@ TEST_F(RentedTest, WhatARunLeavesWhenItsMachineGoesIsListedAndSwept) {
   const Output living = Cloud({"list"});
   EXPECT_THAT(living.out, testing::HasSubstr("g4dn.xlarge spot in eu-test-1"));
   EXPECT_THAT(living.out, testing::HasSubstr("runs here"));
-  EXPECT_THAT(living.out, testing::HasSubstr("2 machines, "));
+  EXPECT_THAT(living.out, testing::HasSubstr("2 machines in region eu-test-1, "));
   const Output nothing = Cloud({"sweep", "--yes"});
   EXPECT_THAT(nothing.out, testing::HasSubstr("nothing to end")) << nothing.err;
   EXPECT_EQ(cloud_.Machines().size(), 2U);
+  // By its folder's name, too: the tag has some digits more.
+  const Output by_folder =
+      Cloud({"sweep", "--run", std::filesystem::path(run.Root()).filename().string(), "--yes"});
+  EXPECT_THAT(by_folder.err, testing::HasSubstr("2 machines of runs that go on here stay"));
+  EXPECT_EQ(cloud_.Machines().size(), 2U);
+  ExpectThatNothingIsSweptWithoutTheToken(run);
 
   run.KillCoordinator();
   // Another machine's psctl may have a run that goes on.
@@ -212,13 +231,56 @@ TEST_F(RentedTest, WhatARunLeavesWhenItsMachineGoesIsListedAndSwept) {
   EXPECT_EQ(swept.end, ProcessEnd{}) << swept.err;
   EXPECT_THAT(swept.out, testing::HasSubstr("1 machine told to end"));
   EXPECT_THAT(swept.err, testing::HasSubstr("1 machine of other machines' psctl"));
+  const Output unknown = Cloud({"sweep", "--run", "another-run", "--yes"});
+  EXPECT_THAT(unknown.out, testing::HasSubstr("nothing to end"));
   EXPECT_THAT(
-      Cloud({"sweep", "--run", "another-run", "--yes"}).out, testing::HasSubstr("nothing to end"));
+      unknown.err,
+      testing::HasSubstr(
+          "no machine of run another-run in region eu-test-1; there are machines of " +
+          first["tags"]["spotps-run"].text()));
   EXPECT_EQ(cloud_.Machines().size(), 1U);
   const Output named = Cloud({"sweep", "--run", first["tags"]["spotps-run"].text(), "--yes"});
   EXPECT_THAT(named.out, testing::HasSubstr("1 machine told to end")) << named.err;
   EXPECT_TRUE(cloud_.Machines().empty());
-  EXPECT_EQ(Cloud({"list"}).out, "no machine of any run\n");
+  EXPECT_EQ(Cloud({"list"}).out, "no machine of any run in region eu-test-1\n");
+}
+
+/// The run that goes on rents under another name, and those of before would cost until they end
+/// themselves.
+TEST_F(RentedTest, AResumeFromACheckpointEndsTheMachinesThatTheRunHadLeft) {
+  OpenEc2();
+  if (IsSkipped()) {
+    return;
+  }
+  job_.Set("checkpoint", R"({"every_s": 1})");
+  TrainRun run(job_, options_);
+  Boot();
+  AwaitWorker(&run);
+  ASSERT_TRUE(
+      run.WaitFor([](const proto::JobStatus& status) { return status.checkpoints.newest > 0; }));
+  const std::vector<Json> before = cloud_.Machines();
+  ASSERT_EQ(before.size(), 2U);
+  run.KillCoordinator();
+  for (const int64_t pid : run.Children()) {
+    ::kill(static_cast<pid_t>(pid), SIGKILL);
+  }
+  EXPECT_EQ(run.WaitForEnd(), (ProcessEnd{0, SIGKILL}));
+  cloud_.Order(R"({"stock": {"g4dn.xlarge spot in eu-test-1a": 0,)"
+               R"( "g4dn.xlarge spot in eu-test-1b": 0}})");
+  Process resumed(
+      {.program = "psctl",
+       .arguments = {"resume", run.Root()},
+       .directory = folder_.path(),
+       .output_stem = folder_ / "resume"});
+  EXPECT_TRUE(WaitUntil([&] { return cloud_.Machines().empty(); }, std::chrono::seconds(60)));
+  EXPECT_TRUE(WaitUntil(
+      [&] {
+        return resumed.Err().find("told 2 machines that it had left to end") != std::string::npos;
+      },
+      kRunPatience))
+      << resumed.Err();
+  resumed.SignalGroup(SIGINT);
+  EXPECT_TRUE(resumed.Wait(kRunPatience).has_value());
 }
 
 TEST_F(RentedTest, WithoutStockOrMoneyTheRunSaysWhyAndRentsWhatThereIs) {

@@ -49,10 +49,22 @@ TEST_F(RunDirectoryTest, TwoRunsOfOneNameRentUnderDifferentOnes) {
   const auto first = RunDirectory::Create(parent_ / "a", "mnist", kNoonMicros);
   const auto second = RunDirectory::Create(parent_ / "b", "mnist", kNoonMicros);
   ASSERT_TRUE(first.ok() && second.ok());
-  const std::string name = RentalRunName(first->paths());
+  const std::string name = *RentalRunName(first->paths());
   EXPECT_THAT(name, MatchesRegex("mnist-20240131-120000-[0-9a-f]+"));
-  EXPECT_NE(name, RentalRunName(second->paths()));
-  EXPECT_EQ(name, RentalRunName(first->paths())) << "a successor's";
+  EXPECT_NE(name, *RentalRunName(second->paths()));
+  EXPECT_EQ(name, *RentalRunName(first->paths())) << "a successor's";
+}
+
+/// Its machines have the name that it had: with another one they were taken for those of a run that
+/// is over.
+TEST_F(RunDirectoryTest, ARunWhoseTokenCannotBeReadHasNoNameToRentUnder) {
+  const auto run = RunDirectory::Create(parent_.path(), "mnist", kNoonMicros);
+  ASSERT_TRUE(run.ok());
+  const std::string token = run->paths().token();
+  std::filesystem::remove(token);
+  EXPECT_THAT(RentalRunName(run->paths()).status().message(), testing::HasSubstr(token));
+  std::ofstream(token) << "";
+  EXPECT_EQ(RentalRunName(run->paths()).status().code(), StatusCode::kCorruption);
 }
 
 TEST_F(RunDirectoryTest, TheTokenIsForTheOwnerAlone) {

@@ -208,6 +208,27 @@ TEST(PriceHistoryTest, WhatIsPaidNowIsThePriceOfTheHourUnderWay) {
 }
 
 TEST(RentSettingsTest, AGroupHasTheTypesAndZonesThatItNames) {
+/// The runs of the one are not seen by the other, who took their machines for left behind.
+TEST(RentSettingsTest, UsersAndContainersOfOneHostAreDifferentOwners) {
+  const OwnerFacts facts = {"Host.example", "id", 1000, 5, 6};
+  const std::string owner = OwnerNameOf(facts);
+  EXPECT_THAT(owner, testing::MatchesRegex("host-example-[0-9a-f]+"));
+  EXPECT_EQ(owner, OwnerNameOf(facts));
+  std::vector<OwnerFacts> others(5, facts);
+  others[0].host = "another";
+  others[1].machine_id = "another";
+  others[2].user = 1001;
+  others[3].tmp_device = 7;
+  others[4].tmp_inode = 7;
+  for (const OwnerFacts& other : others) {
+    EXPECT_NE(owner, OwnerNameOf(other));
+  }
+  EXPECT_EQ(OwnerName(), OwnerName());
+  OwnerFacts longest = facts;
+  longest.host = std::string(200, 'a');
+  EXPECT_EQ(OwnerNameOf(longest).size(), 63U) << "a tag's limit";
+}
+
   proto::RentConfig rent;
   rent.types = {"a", "b"};
   rent.zones = {"zone-1", "zone-2"};
