@@ -18,6 +18,7 @@ constexpr uint64_t kNumber = 1;  // a run has one head
 constexpr Duration kAskAgainMin = std::chrono::seconds(1);
 constexpr Duration kAskAgainMax = std::chrono::seconds(20);
 constexpr Duration kLook = std::chrono::seconds(3);
+constexpr Duration kPricesMax = std::chrono::seconds(30);
 
 std::string TextOf(const CallEnd& end) {
   return end.message.empty() ? std::string(CallFaultName(end.fault)) : end.message;
@@ -26,6 +27,11 @@ std::string TextOf(const CallEnd& end) {
 /// The provider may do better in a moment.
 bool IsPassing(CallFault fault) {
   return fault == CallFault::kThrottled || fault == CallFault::kUnclear;
+}
+
+/// A machine costs a minute at least: nothing is a price that nobody has told.
+std::optional<double> CostOf(const RentalNote& note) {
+  return note.usd > 0 ? std::optional(note.usd) : std::nullopt;
 }
 
 Status Cancelled() {
@@ -201,9 +207,21 @@ Result<std::optional<Machine>> HeadMachine::Look() {
   return machine && machine->state == MachineState::kGone ? std::nullopt : std::move(machine);
 }
 
-Result<double> HeadMachine::CloseBill(RentalNote* note, int64_t ended_us, const std::string& why) {
+PriceReply HeadMachine::AskPrices(const RentalNote& note) const {
+  const TimePoint give_up_at = options_.time->Now() + kPricesMax;
+  PriceReply told = provider_->Prices({note.pool}, note.started_us);
+  while (IsPassing(told.end.fault) && options_.time->Now() + kLook < give_up_at &&
+         options_.wait(kLook)) {
+    told = provider_->Prices({note.pool}, note.started_us);
+  }
+  return told;
+}
+
+Result<std::optional<double>> HeadMachine::CloseBill(
+    RentalNote* note, int64_t ended_us, const std::string& why) {
   PriceHistory prices;
-  const PriceReply told = provider_->Prices({note->pool}, note->started_us);
+  note->ended_us = ended_us != 0 ? ended_us : options_.time->UnixMicros();
+  const PriceReply told = AskPrices(*note);
   for (const PoolPrice& price : told.prices) {
     prices.Add(price);
   }
@@ -211,20 +229,19 @@ Result<double> HeadMachine::CloseBill(RentalNote* note, int64_t ended_us, const 
     prices.Add({note->pool, options_.usd_per_hour, note->started_us});
   }
   note->why = why;
-  note->ended_us = ended_us != 0 ? ended_us : options_.time->UnixMicros();
   note->usd = prices.Cost(note->pool, note->started_us, note->ended_us);
   PS_TRY(notes_->Write(*note));
   provider_->Tidy(RunTags());  // what stays costs nothing
-  return note->usd;
+  return CostOf(*note);
 }
 
-Result<double> HeadMachine::GiveBack() {
+Result<std::optional<double>> HeadMachine::GiveBack() {
   PS_ASSIGN(std::optional<RentalNote> note, Noted());
   if (!note) {
-    return 0.0;
+    return std::optional(0.0);
   }
   if (note->ended_us != 0) {
-    return note->usd;
+    return CostOf(*note);
   }
   const TimePoint begun = options_.time->Now();
   TimePoint told_at = begun;
@@ -253,7 +270,7 @@ Result<double> HeadMachine::GiveBack() {
     if (is_gone && !has_strays_) {
       if (note->machine.empty()) {
         PS_TRY(notes_->Remove(kNumber));
-        return 0.0;
+        return std::optional(0.0);
       }
       return CloseBill(&*note, ended_us, "given back");
     }

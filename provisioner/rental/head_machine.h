@@ -27,7 +27,7 @@ class HeadMachine {
     Duration unclear_max = std::chrono::minutes(3);
     /// A list need not tell of a new machine before, and a release may be lost.
     Duration visible_max = std::chrono::minutes(1);
-    double usd_per_hour = 0;  // where the provider tells no price
+    double usd_per_hour = 0;  // where the provider tells no price; 0: not known
     const TimeSource* time = &SystemTime();
     /// Lets so much time pass. False: somebody wants the call to end (kCancelled).
     std::function<bool(Duration)> wait;
@@ -49,9 +49,9 @@ class HeadMachine {
   /// Errors: kUnavailable, those of the notes.
   Result<std::optional<Machine>> Look();
 
-  /// Ends it for good. Returns what it has cost; 0 when it never was.
-  /// Errors: kCancelled, kUnavailable: it may be there, and go on costing.
-  Result<double> GiveBack();
+  /// Ends it for good. Returns what it has cost: 0 when it never was, nothing when nobody tells its
+  /// price. Errors: kCancelled, kUnavailable: it may be there, and go on costing.
+  Result<std::optional<double>> GiveBack();
 
  private:
   Result<std::optional<RentalNote>> Noted() const;
@@ -60,8 +60,11 @@ class HeadMachine {
   /// The newest list; a machine of the run that is not the noted one is released.
   Result<std::optional<Machine>> Find(RentalNote* note);
   Result<Machine> AwaitBoot(RentalNote* note);
-  /// `ended_us`: as the provider told it; 0: now.
-  Result<double> CloseBill(RentalNote* note, int64_t ended_us, const std::string& why);
+  /// `ended_us`: as the provider told it; 0: now. Returns what GiveBack does.
+  Result<std::optional<double>> CloseBill(
+      RentalNote* note, int64_t ended_us, const std::string& why);
+  /// Asked again for a while, where the provider may do better.
+  PriceReply AskPrices(const RentalNote& note) const;
   std::map<std::string, std::string> RunTags() const;
   void Say(const std::string& text) const;
 

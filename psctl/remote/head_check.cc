@@ -51,7 +51,7 @@ double HeadRate(provisioner::Provider* provider, const provisioner::HeadMachine:
   return provisioner::WorstRate({{head.request.pools, 1}}, prices.prices, head.usd_per_hour);
 }
 
-Status LookAtProvider(
+Result<double> LookAtProvider(
     const proto::JobConfig& config,
     provisioner::Provider* provider,
     const provisioner::HeadMachine::Options& head,
@@ -74,7 +74,14 @@ Status LookAtProvider(
     console.err(fmt::format("psctl: {}\n", warning));
   }
   const double usd = HeadRate(provider, head);
-  if (const auto cap = double{config.budget.usd_per_hour}; cap > 0 && usd >= cap) {
+  const auto cap = double{config.budget.usd_per_hour};
+  if (!(usd > 0) && (cap > 0 || config.budget.usd > 0)) {
+    return Status::InvalidArgument(fmt::format(
+        "the provider tells no price of a head {}, and budget is for it, too; try again, or say "
+        "what it costs by launch.rent.head.usd_per_hour",
+        config.launch.rent.head.type));
+  }
+  if (cap > 0 && usd >= cap) {
     return Status::InvalidArgument(fmt::format(
         "the head costs ${} an hour, and budget.usd_per_hour, ${}, is for head and workers",
         FormatUsd(usd),
@@ -93,7 +100,7 @@ Status LookAtProvider(
   for (const auto& [name, text] : provisioner::DescribeRent(there, prices.prices)) {
     console.err(fmt::format("{:<12}{}\n", name, text));
   }
-  return Status::Ok();
+  return usd;
 }
 
 }  // namespace ps::psctl

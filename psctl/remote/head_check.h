@@ -17,8 +17,9 @@ Status CheckHeadJob(const proto::JobConfig& config);
 double HeadRate(provisioner::Provider* provider, const provisioner::HeadMachine::Options& head);
 
 /// Whether head and workers can be rented, by what the provider says; tells what they will cost.
-/// `head`: without a token. Errors: those of provisioner::CheckRental.
-Status LookAtProvider(
+/// `head`: without a token. Returns HeadRate. Errors: those of provisioner::CheckRental;
+/// kInvalidArgument (more than the budget, or a budget and a head whose price nobody tells).
+Result<double> LookAtProvider(
     const proto::JobConfig& config,
     provisioner::Provider* provider,
     const provisioner::HeadMachine::Options& head,

@@ -64,11 +64,13 @@ Result<std::unique_ptr<RemoteRun>> RemoteRun::Create(
     }
     PS_TRY(remote->Load());
     PS_TRY(remote->MakeHead());
-    PS_TRY(LookAtProvider(
-        remote->config_,
-        remote->provider_.get(),
-        provisioner::HeadOptionsOf(remote->config_, "check", "#!/bin/sh\n"),
-        console));
+    PS_ASSIGN(
+        remote->head_.usd_per_hour,
+        LookAtProvider(
+            remote->config_,
+            remote->provider_.get(),
+            provisioner::HeadOptionsOf(remote->config_, "check", "#!/bin/sh\n"),
+            console));
     // From here on psctl attach finds the run, and may rent its head.
     remote->head_.from = beginning.from;
     remote->head_.changes = beginning.changes;
@@ -97,6 +99,9 @@ Status RemoteRun::MakeHead() {
   PS_ASSIGN(const std::string run, run::RentalRunName(paths_));
   provisioner::HeadMachine::Options options =
       provisioner::HeadOptionsOf(config_, run, std::move(script));
+  if (!(options.usd_per_hour > 0)) {
+    options.usd_per_hour = head_.usd_per_hour;
+  }
   options.wait = [this](Duration time) { return Wait(time); };
   options.say = [this](const std::string& text) { Say(text); };
   machine_.emplace(std::move(options), provider_.get(), &notes_);

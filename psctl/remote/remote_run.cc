@@ -244,11 +244,14 @@ Status RemoteRun::Collect() {
 }
 
 Status RemoteRun::GiveBack() {
-  PS_ASSIGN(head_.usd, machine_->GiveBack());
+  PS_ASSIGN(const std::optional<double> usd, machine_->GiveBack());
+  head_.usd = usd.value_or(0);
   head_.is_given_back = true;
   PS_TRY(run::WriteHeadFile(paths_, head_));
-  if (head_.usd > 0) {
-    Say(fmt::format("the head is given back; it has cost ${}", FormatUsd(head_.usd)));
+  if (!usd || *usd > 0) {
+    Say(usd ? fmt::format("the head is given back; it has cost ${}", FormatUsd(*usd))
+            : "the head is given back; what it has cost is not known, since the provider told no "
+              "price of it");
   }
   return Status::Ok();
 }

@@ -46,11 +46,15 @@ Result<HeadFile> HeadOf(const JsonValue& json, const std::string& path) {
   PS_ASSIGN(head.is_given_up, flag("is_given_up").Annotate(path));
   PS_ASSIGN(head.is_fetched, flag("is_fetched").Annotate(path));
   PS_ASSIGN(head.is_given_back, flag("is_given_back").Annotate(path));
-  const JsonValue* const usd = json.Find("usd");
-  head.usd = usd == nullptr ? 0 : std::strtod(usd->text.c_str(), nullptr);
-  if (!std::isfinite(head.usd) || head.usd < 0) {
-    return Status::Corruption(path + ": \"usd\" is no cost");
-  }
+  const auto cost = [&json](std::string_view name) -> Result<double> {
+    const JsonValue* const value = json.Find(name);
+    const double usd = value == nullptr ? 0 : std::strtod(value->text.c_str(), nullptr);
+    return std::isfinite(usd) && usd >= 0
+               ? Result<double>(usd)
+               : Status::Corruption("no cost is \"" + std::string(name) + "\"");
+  };
+  PS_ASSIGN(head.usd_per_hour, cost("usd_per_hour").Annotate(path));
+  PS_ASSIGN(head.usd, cost("usd").Annotate(path));
   return head;
 }
 
@@ -88,6 +92,7 @@ Status WriteHeadFile(const RunPaths& run, const HeadFile& head) {
   json.Field("is_given_up", head.is_given_up);
   json.Field("is_fetched", head.is_fetched);
   json.Field("is_given_back", head.is_given_back);
+  json.Field("usd_per_hour", head.usd_per_hour);
   json.Field("usd", head.usd);
   json.EndObject();
   return WriteFileAtomically(run.head(), std::move(json).Take() + "\n");

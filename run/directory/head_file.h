@@ -22,7 +22,8 @@ struct HeadFile {
   bool is_given_up = false;          // the machine is to go back: nothing of worth is on it
   bool is_fetched = false;           // what it left is here
   bool is_given_back = false;        // there is no machine any more
-  double usd = 0;                    // what the machine has cost, then
+  double usd_per_hour = 0;           // what it cost when it was rented; 0: not known
+  double usd = 0;                    // what the machine has cost, then; 0: not known
 
   friend bool operator==(const HeadFile&, const HeadFile&) = default;
 };

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -87,6 +88,13 @@ class CalledProvider final : public Provider, public TimeSource {
   }
 
   PriceReply Prices(const std::vector<Pool>& pools, int64_t since_us) override {
+    Pass(std::chrono::seconds(1));
+    PriceReply reply;
+    reply.end = price_fault;
+    if (price_faults > 0) {
+      price_faults--;
+      return reply;
+    }
     return cloud.Prices(pools, since_us, UnixMicros());
   }
 
@@ -112,6 +120,8 @@ class CalledProvider final : public Provider, public TimeSource {
   }
 
   SimulatedProvider cloud;
+  int price_faults = 0;  // the next calls for prices end with
+  CallEnd price_fault = {CallFault::kThrottled, "too many calls", {}};
 
  private:
   void MayDie() {
@@ -173,12 +183,12 @@ TEST(HeadMachineTest, OneIsRentedAndNoneStaysWhateverHappens) {
     }
     provider.Calm();
     HeadMachine head(HeadOptions(&provider), &provider, &notes);
-    const Result<double> usd = head.GiveBack();
+    const Result<std::optional<double>> usd = head.GiveBack();
     ASSERT_TRUE(usd.ok()) << usd.status();
     if (provider.cloud.honours_tokens()) {
       EXPECT_LE(provider.cloud.hosts().size(), 1U);
       EXPECT_EQ(provider.cloud.alive(), 0U);
-      EXPECT_NEAR(*usd, provider.cloud.usd(provider.UnixMicros()), 0.005);
+      EXPECT_NEAR(usd->value_or(-1), provider.cloud.usd(provider.UnixMicros()), 0.005);
     }
   }
   EXPECT_GT(rented, 500U);
@@ -223,6 +233,50 @@ TEST(HeadMachineTest, OneThatIsNotToldOfIsNotTakenForGone) {
   EXPECT_EQ(notes.Load()->front().ended_us, 0) << "its bill is open";
   EXPECT_TRUE(HeadMachine(HeadOptions(&provider), &provider, &notes).GiveBack().ok());
   EXPECT_EQ(provider.cloud.alive(), 0U);
+}
+
+class HeadPriceTest : public testing::Test {
+ protected:
+  HeadPriceTest() { provider_.Calm(); }
+
+  /// What a head of an hour has cost, by what is said at its end.
+  std::optional<double> Cost(double usd_per_hour) {
+    HeadMachine::Options options = HeadOptions(&provider_);
+    options.usd_per_hour = usd_per_hour;
+    HeadMachine head(options, &provider_, &notes_);
+    EXPECT_TRUE(head.Rent().ok());
+    provider_.Pass(std::chrono::hours(1));
+    const Result<std::optional<double>> usd = head.GiveBack();
+    EXPECT_TRUE(usd.ok()) << usd.status();
+    EXPECT_EQ(provider_.cloud.alive(), 0U);
+    const Result<std::optional<double>> again = head.GiveBack();
+    EXPECT_TRUE(again.ok() && *again == *usd) << "it stays known, or not";
+    return *usd;
+  }
+
+  CalledProvider provider_{4};
+  MemoryNotes notes_;
+};
+
+/// It was taken for 0, and said to have cost nothing.
+TEST_F(HeadPriceTest, APriceThatIsNotToldAtOnceIsAskedForAgain) {
+  provider_.price_faults = 3;
+  const std::optional<double> usd = Cost(0);
+  ASSERT_TRUE(usd.has_value());
+  EXPECT_NEAR(*usd, provider_.cloud.usd(provider_.UnixMicros()), 0.005);
+  EXPECT_EQ(provider_.price_faults, 0);
+}
+
+TEST_F(HeadPriceTest, APriceThatIsNotToldIsTheOneOfTheBegin) {
+  provider_.price_faults = 1000;
+  EXPECT_NEAR(Cost(36).value_or(0), 36, 1);
+  EXPECT_LT(provider_.price_faults, 1000 - 2);
+}
+
+TEST_F(HeadPriceTest, WithoutAnyPriceItsCostIsNotKnown) {
+  provider_.price_faults = 1;
+  provider_.price_fault = {CallFault::kDenied, "the permission sim:Prices is missing", {}};
+  EXPECT_EQ(Cost(0), std::nullopt);
 }
 
 /// It has the only copy of what the run made.
