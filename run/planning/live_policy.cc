@@ -234,6 +234,24 @@ bool LivePolicy::IsSpeedMissing() const {
   return settings_.policy == "deadline" && speeds_.empty() && !(settings_.speed_of_one > 0);
 }
 
+void LivePolicy::NotePrices(const std::vector<proto::MarketPrice>& prices) {
+  const bool is_of_type = std::ranges::count(prices, types_.spot, &proto::MarketPrice::type) > 0;
+  std::optional<double> spot;
+  std::optional<double> on_demand;
+  for (const proto::MarketPrice& price : prices) {
+    // A group with a name of its own has machines of any of these.
+    std::optional<double>* const least =
+        price.is_spot && (!is_of_type || price.type == types_.spot) ? &spot
+        : !price.is_spot && price.type == types_.on_demand          ? &on_demand
+                                                                    : nullptr;
+    if (least != nullptr) {
+      *least = std::min(least->value_or(price.usd_per_hour), price.usd_per_hour);
+    }
+  }
+  job_.spot_usd_per_hour = spot.value_or(settings_.spot_usd_per_hour);
+  job_.on_demand_usd_per_hour = on_demand.value_or(settings_.on_demand_usd_per_hour);
+}
+
 void LivePolicy::NoteSpeed(const PolicyFacts& facts) {
   const uint32_t present = facts.spot.present + facts.on_demand.present;
   if (present != whole_) {
@@ -319,6 +337,7 @@ proto::FleetDecision LivePolicy::Look(const proto::PolicyView& view) {
   PolicyFacts facts = PolicyFactsOf(view.status, types_);
   facts.available = view.available;
   job_.samples_wanted = facts.samples_total;
+  NotePrices(view.prices);
   proto::FleetDecision decision = Decision(facts);
   if (memory_ != view.memory || !decision.why.empty()) {
     decision.memory = memory_;

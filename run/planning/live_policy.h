@@ -116,6 +116,8 @@ class LivePolicy final : public proto::FleetPolicy {
   };
 
   bool IsSpeedMissing() const;
+  /// The prices of now, where somebody tells them, instead of the job's.
+  void NotePrices(const std::vector<proto::MarketPrice>& prices);
   void NoteSpeed(const PolicyFacts& facts);
   void NoteInterval(double now_s, uint32_t available);
   uint32_t Available(const PolicyFacts& facts);

@@ -37,12 +37,14 @@ class Fleet {
 
   PolicyFacts facts;
   proto::PolicyRecord memory;
+  std::vector<proto::MarketPrice> prices;
 
   /// What was said, or "".
   std::string Look(double now_s) {
     proto::PolicyView view;
     view.memory = memory;
     view.available = facts.available;
+    view.prices = prices;
     view.status.state = proto::RunState::kTraining;
     view.status.elapsed_s = now_s;
     view.status.samples_total = static_cast<uint64_t>(facts.samples_total);
@@ -251,6 +253,29 @@ TEST(LivePolicyTest, ADeadlineWaitsForASpeedAndSaysWhenItCannotBeMet) {
   late.facts.samples_per_s = 20;
   EXPECT_THAT(late.Look(10), HasSubstr("the fleet stays: the policy deadline can't promise"));
   EXPECT_EQ(late.Look(100), "") << "it is said once";
+}
+
+/// It went by those of the job, whatever the market said.
+TEST(LivePolicyTest, ThePricesOfNowTakeThePlaceOfTheJobs) {
+  LivePolicySettings settings = SettingsOf("deadline", 2);
+  settings.deadline_s = 7200;
+  settings.spot_usd_per_hour = 1;
+  settings.on_demand_usd_per_hour = 3;
+  Fleet fleet(settings);
+  fleet.facts.samples_total = 20 * 3600;
+  fleet.facts.samples_per_s = 20;
+  fleet.Scale(2);
+  fleet.prices = {
+      {"spot", "a", true, 0.75},
+      {"spot", "b", true, 0.5},
+      {"another", "a", true, 0.1},
+      {"sure", "a", false, 4}};
+  EXPECT_THAT(fleet.Look(0), HasSubstr("USD/h of 2 spot: 1, 2 on demand: 8"));
+  Fleet named(settings);
+  named.facts = fleet.facts;
+  named.prices = {{"another", "a", true, 0.1}};
+  EXPECT_THAT(named.Look(0), HasSubstr("USD/h of 2 spot: 0.2, 2 on demand: 6"))
+      << "machines of any type";
 }
 
 TEST(LivePolicyTest, ARunIsDecidedAboutAsASimulationIs) {
