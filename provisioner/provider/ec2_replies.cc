@@ -42,6 +42,9 @@ bool ReadUsd(std::string_view text, double* usd) {
          std::isfinite(*usd);
 }
 
+/// Of Linux; images with a price of their own for the hour cost it all the same.
+constexpr Duration kSpotFreeWithin = std::chrono::hours(1);
+
 /// The time in "User initiated (2026-11-28 20:15:16 GMT)"; 0: it says none.
 int64_t TransitionMicros(std::string_view reason) {
   constexpr size_t kTimeSize = 19;
@@ -81,6 +84,7 @@ Result<Machine> ReadInstance(const aws::XmlElement& item) {
   const std::string_view code = item.TextAt("stateReason/code");
   machine.is_revoked =
       code == "Server.SpotInstanceTermination" || code == "Server.SpotInstanceShutdown";
+  machine.free_within = machine.pool.is_spot ? kSpotFreeWithin : Duration();
   machine.why = Shown(item.TextAt("stateReason/message"));
   for (const aws::XmlElement& tag : item.ChildrenAt("tagSet")) {
     machine.tags[std::string(tag.TextAt("key"))] = tag.TextAt("value");

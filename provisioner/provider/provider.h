@@ -81,7 +81,9 @@ struct Machine {
   int64_t started_us = 0;   // since 1970, by the provider's clock: from when it costs; 0: ask List
   int64_t ended_us = 0;     // likewise, until when it cost; 0: not told, or it still does
   bool is_revoked = false;  // the provider takes, or took, it back
-  std::string why;          // it is ending or gone, in the provider's words
+  /// One that the provider takes back before it is so old costs nothing. 0: it costs.
+  Duration free_within{};
+  std::string why;  // it is ending or gone, in the provider's words
 };
 
 /// Why a call did not do what it should, in what differs for who asked.

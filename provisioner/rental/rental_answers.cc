@@ -281,6 +281,8 @@ void RentalBook::See(uint64_t number, const Machine* machine, TimePoint asked, R
       NoteOrigin(&rental, *machine, time);
       rental.machine.state = machine->state;
       rental.machine.ended_us = machine->ended_us;
+      rental.machine.is_revoked = machine->is_revoked;
+      rental.machine.free_within = machine->free_within;
       rental.machine.address = machine->address;
       rental.machine.private_address = machine->private_address;
       if (!IsThere(machine->state)) {
@@ -299,6 +301,8 @@ void RentalBook::See(uint64_t number, const Machine* machine, TimePoint asked, R
       if (machine != nullptr) {
         NoteOrigin(&rental, *machine, time);
         rental.machine.ended_us = machine->ended_us;
+        rental.machine.is_revoked = machine->is_revoked;
+        rental.machine.free_within = machine->free_within;
         if (rental.is_from_before && machine->state == MachineState::kEnding) {
           // It may have stopped by itself: then it stays, with its disk, until it is released.
           rental.is_released = false;

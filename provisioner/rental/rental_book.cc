@@ -371,10 +371,17 @@ std::vector<Pool> RentalBook::PricedPools() const {
 }
 
 void RentalBook::CloseBill(Rental* rental, const std::string& why, RentalTime time) {
-  const int64_t told_us = rental->machine.ended_us;
-  const int64_t closed_us = rental->note.ended_us;
-  if (closed_us == 0 || (told_us != 0 && told_us != closed_us)) {
-    money_.Close(&rental->note, told_us != 0 ? told_us : time.unix_us, why, time.now);
+  RentalNote& note = rental->note;
+  const Machine& machine = rental->machine;
+  const int64_t told_us = machine.ended_us;
+  const int64_t ended_us = told_us != 0         ? told_us
+                           : note.ended_us != 0 ? note.ended_us
+                                                : time.unix_us;
+  const Duration age = std::chrono::microseconds(ended_us - note.started_us);
+  const bool is_free = machine.is_revoked ? age < machine.free_within : note.is_free;
+  if (note.ended_us != ended_us || note.is_free != is_free) {
+    note.is_free = is_free;
+    money_.Close(&note, ended_us, why, time.now);
   }
 }
 

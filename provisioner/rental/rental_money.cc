@@ -38,6 +38,9 @@ void RentalMoney::OnPrices(const PriceReply& reply, TimePoint asked) {
 
 /// Without any price the cost would be 0, and what an earlier life has noted would be lost.
 double RentalMoney::CostOf(const RentalNote& note) const {
+  if (note.is_free) {
+    return 0;
+  }
   return prices_.At(note.pool, note.started_us)
              ? prices_.Cost(note.pool, note.started_us, note.ended_us)
              : note.usd;

@@ -44,6 +44,9 @@ std::string TextOf(const RentalNote& note) {
   json.Field("started_us", note.started_us);
   json.Field("ended_us", note.ended_us);
   json.Field("usd", note.usd);
+  if (note.is_free) {
+    json.Field("is_free", note.is_free);
+  }
   json.Field("why", note.why);
   if (note.seat) {
     json.BeginObject("seat");
@@ -130,6 +133,11 @@ Status ReadField(JsonReader* json, const std::string& name, RentalNote* note) {
   }
   if (name == "usd") {
     return ReadNumber(json, &note->usd);
+  }
+  if (name == "is_free") {
+    PS_ASSIGN(const std::string_view word, json->Word());
+    note->is_free = word == "true";
+    return Status::Ok();
   }
   if (name == "why") {
     return ReadText(json, &note->why);

@@ -32,6 +32,7 @@ struct RentalNote {
   int64_t started_us = 0;          // since 1970: from when it costs; 0: not known
   int64_t ended_us = 0;            // since 1970: until when it cost; 0: it does
   double usd = 0;                  // what it has cost, once it has ended
+  bool is_free = false;            // it was taken back so early that it cost nothing
   std::string why;                 // it has ended
   std::optional<RentalSeat> seat;  // that it was given to last
 

@@ -40,6 +40,8 @@ LEAST_S = 60  # that are paid
 
 
 class Cloud:
+    free_s = 0  # a spot machine that is taken back before it is so old costs nothing
+
     def __init__(self):
         self.lock = threading.RLock()
         self.reset()
@@ -168,6 +170,9 @@ class Cloud:
 
     def usd(self, machine):
         """By the second. Each of the machine's hours has the price that holds when it begins."""
+        if (machine["reason"] == "revoked" and machine["spot"]
+                and machine["ended"] - machine["started"] < self.free_s):
+            return 0.0
         begin = int(machine["started"])
         seconds = self.seconds(machine)
         history = self.price_history(machine["type"], machine["zone"], machine["spot"])

@@ -73,6 +73,7 @@ STATES = {"starting": (0, "pending"), "running": (16, "running"), "ending": (32,
           "gone": (48, "terminated")}
 
 cloud = clouds.Cloud()
+cloud.free_s = 3600
 templates = {}
 
 

@@ -392,6 +392,9 @@ TEST_P(RemoteProviderTest, ARevocationIsToldApartFromARelease) {
   const Machine machine = Listed().front();
   EXPECT_TRUE(machine.is_revoked);
   EXPECT_EQ(machine.state, MachineState::kEnding);
+  EXPECT_EQ(
+      machine.free_within,
+      provider_->name() == "ec2" ? Duration(std::chrono::hours(1)) : Duration());
 }
 
 TEST_P(ProviderTest, OnlyMachinesWithAllTagsAreListed) {

@@ -344,6 +344,41 @@ TEST_F(RentalBookTest, AMachineWhoseReleaseHasNoAnswerIsNotGoneBecauseListsLackI
   EXPECT_THAT(released_, IsEmpty());
 }
 
+/// EC2 bills nothing for a spot machine that it takes back in its first hour.
+TEST_F(RentalBookTest, AMachineThatIsTakenBackEarlyIsFreeWhereTheProviderSaysSo) {
+  prices_ = {{Options().pools.front(), 0.36, 0}};
+  Machine machine = Start();
+  Pass(600, {machine});
+  EXPECT_GT(book_.usd(Now()), 0.05) << "it may be kept for longer";
+  machine.state = MachineState::kGone;
+  machine.is_revoked = true;
+  machine.free_within = std::chrono::hours(1);
+  machine.ended_us = Now().unix_us;
+  Pass(60, {machine});
+  EXPECT_EQ(book_.usd(Now()), 0);
+  EXPECT_TRUE(notes_.notes.at(1).is_free);
+  RentalBook successor = *RentalBook::Open(Options(), &notes_, Now());
+  for (const RentalCall& call : successor.TakeCalls(Now())) {
+    RentalAnswer answer;
+    answer.prices.prices = prices_;
+    answer.list.machines = {machine};
+    successor.OnAnswer(call, answer, Now());
+  }
+  EXPECT_EQ(successor.usd(Now()), 0);
+}
+
+TEST_F(RentalBookTest, AMachineThatIsTakenBackLateCosts) {
+  prices_ = {{Options().pools.front(), 0.36, 0}};
+  Machine machine = Start();
+  machine.free_within = std::chrono::hours(1);
+  Pass(3700, {machine});
+  machine.state = MachineState::kGone;
+  machine.is_revoked = true;
+  machine.ended_us = Now().unix_us;
+  Pass(60, {machine});
+  EXPECT_NEAR(book_.usd(Now()), 0.37, 0.005);
+}
+
 /// The provider knows nothing of it yet, and a release of what it does not know is no error.
 TEST_F(RentalBookTest, AReleaseBeforeAnyListHasToldOfTheMachineIsNotBelieved) {
   book_.Ask(Seat(), Options().pools, Now());

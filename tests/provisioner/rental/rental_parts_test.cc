@@ -45,6 +45,7 @@ TEST(RentalFilesTest, NotesAreReadAsTheyWereWritten) {
   note.started_us = 1'700'000'000'000'000;
   note.ended_us = 1'700'000'001'000'000;
   note.usd = 0.1;
+  note.is_free = true;
   note.why = "taken";
   note.seat = RentalSeat{proto::ProcessKind::kWorker, 3, LaunchId(7)};
   RentalNote first;
@@ -207,7 +208,6 @@ TEST(PriceHistoryTest, WhatIsPaidNowIsThePriceOfTheHourUnderWay) {
   EXPECT_EQ(*history.PaidAt(kSpot, 900 * kSecond, 800 * kSecond), 1) << "clocks differ";
 }
 
-TEST(RentSettingsTest, AGroupHasTheTypesAndZonesThatItNames) {
 /// The runs of the one are not seen by the other, who took their machines for left behind.
 TEST(RentSettingsTest, UsersAndContainersOfOneHostAreDifferentOwners) {
   const OwnerFacts facts = {"Host.example", "id", 1000, 5, 6};
@@ -229,6 +229,7 @@ TEST(RentSettingsTest, UsersAndContainersOfOneHostAreDifferentOwners) {
   EXPECT_EQ(OwnerNameOf(longest).size(), 63U) << "a tag's limit";
 }
 
+TEST(RentSettingsTest, AGroupHasTheTypesAndZonesThatItNames) {
   proto::RentConfig rent;
   rent.types = {"a", "b"};
   rent.zones = {"zone-1", "zone-2"};

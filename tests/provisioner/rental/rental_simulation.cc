@@ -55,7 +55,7 @@ class SimulatedNotes final : public RentalNotes {
     const bool fails = !is_calm_ && chance_->Draw(0.01);
     if (!fails || chance_->Draw(0.5)) {
       RentalNote& kept = notes_[note.number];
-      has_lost_cost_ = has_lost_cost_ || (kept.usd > 0 && note.usd == 0);
+      has_lost_cost_ = has_lost_cost_ || (kept.usd > 0 && note.usd == 0 && !note.is_free);
       kept = note;
     }
     MayDie();

@@ -45,6 +45,9 @@ SimulatedProvider::SimulatedProvider(uint64_t seed, bool has_later_faults)
   honours_tokens_ = Draw(0.85);
   price_moves_ = Draw(0.5) ? 0.001 : 0;
   stops_ = has_later_faults && later_random_() % 2 == 0 ? 0.3 : 0;
+  if (has_later_faults && later_random_() % 2 == 0) {
+    free_within_ = std::chrono::minutes(10);
+  }
 }
 
 bool SimulatedProvider::Draw(double probability) {
@@ -98,6 +101,7 @@ RentReply SimulatedProvider::Rent(const RentRequest& request, int64_t now_us) {
     host.machine.token = host.token = request.token;
     host.machine.pool = pool;
     host.machine.tags = request.tags;
+    host.machine.free_within = free_within_;
     host.machine.started_us = host.busy_us = now_us;
     host.request = TextOf(request);
     host.told_us = now_us + (Draw(0.3) ? Between(0, 30) * kSimulatedSecondUs : 0);
@@ -253,6 +257,10 @@ double SimulatedProvider::usd(int64_t now_us) const {
   for (const auto& [id, host] : hosts_) {
     const int64_t begin_us = host.machine.started_us;
     const int64_t end_us = host.machine.ended_us != 0 ? host.machine.ended_us : now_us;
+    if (host.machine.is_revoked &&
+        std::chrono::microseconds(end_us - begin_us) < host.machine.free_within) {
+      continue;
+    }
     const int64_t us = std::max<int64_t>(end_us - begin_us, 60 * kSimulatedSecondUs);
     int64_t left_us = (us + kSimulatedSecondUs - 1) / kSimulatedSecondUs * kSimulatedSecondUs;
     for (int64_t hour = begin_us; left_us > 0; hour += kHourUs, left_us -= kHourUs) {

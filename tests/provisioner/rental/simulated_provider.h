@@ -25,7 +25,8 @@ class SimulatedProvider {
     bool is_stopped = false;  // ended by itself, and stays with its disk until it is released
   };
 
-  /// `has_later_faults`: some machines that end stop and stay, and prices are denied with the rest.
+  /// `has_later_faults`: some machines that end stop and stay, prices are denied with the rest, and
+  /// what is taken back early may be free.
   /// Without them a seed that was found before there were any means what it did.
   explicit SimulatedProvider(uint64_t seed, bool has_later_faults = false);
 
@@ -83,6 +84,7 @@ class SimulatedProvider {
   int64_t denied_until_us_ = 0;
   double denies_ = 0;
   double stops_ = 0;
+  Duration free_within_{};
   bool has_later_faults_ = false;
   bool is_calm_ = false;
   bool honours_tokens_ = true;
