@@ -42,7 +42,7 @@ bool ReadUsd(std::string_view text, double* usd) {
          std::isfinite(*usd);
 }
 
-/// Of Linux; images with a price of their own for the hour cost it all the same.
+/// Linux without a price of its own for the hour.
 constexpr Duration kSpotFreeWithin = std::chrono::hours(1);
 
 /// The time in "User initiated (2026-11-28 20:15:16 GMT)"; 0: it says none.

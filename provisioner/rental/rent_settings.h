@@ -32,7 +32,7 @@ struct OwnerFacts {
 
 /// The host's name and, behind a "-", 8 digits of all of it.
 std::string OwnerNameOf(const OwnerFacts& facts);
-/// Of this process.
+/// That of this process.
 std::string OwnerName();
 
 /// Types by zones, in the job's order of types.
