@@ -44,6 +44,7 @@ constexpr Duration kBeat = std::chrono::milliseconds(100);
 constexpr Duration kReap = std::chrono::milliseconds(50);
 /// How exactly the moment of a step is known to the profile.
 constexpr Duration kObserve = std::chrono::milliseconds(50);
+constexpr Duration kKeepProfile = std::chrono::seconds(15);
 /// Rows of a status that may be made at each of these.
 constexpr size_t kRowsPerTurn = 64;
 /// Children that do not leave by themselves when the job is over are killed after this.
@@ -303,6 +304,7 @@ int TrainRun::Run(SharedState* shared) {
   if (!is_recovered_) {
     Announce();
   } else {
+    TakeUpProfile();
     AnnounceAgain();
   }
   if (shared != nullptr) {
@@ -314,6 +316,7 @@ int TrainRun::Run(SharedState* shared) {
   loop.RunEvery(kRedraw, [this] { Redraw(); });
   loop.RunEvery(kObserve, [this] { Observe(); });
   loop.RunEvery(FromSeconds(config_.run.metrics_every_s), [this] { WriteMetrics(); });
+  loop.RunEvery(kKeepProfile, [this] { KeepProfile(); });
   if (page_ != nullptr) {
     page_->Show();
   }
@@ -529,20 +532,6 @@ provisioner::LossReached TrainRun::loss_reached() const {
   const double minibatches =
       provisioner::MinibatchesCounted(final_status_, config_.train.local_steps);
   return {limit->elapsed_s, static_cast<double>(limit->steps_counted) * minibatches / steps};
-}
-
-proto::JobProfile TrainRun::Profile() const {
-  proto::JobProfile profile = profiler_.Profile();
-  provisioner::LeaveOutOthersCurve(config_, goes_on_, &profile);
-  profile.training_fingerprint = provisioner::TrainingFingerprint(config_);
-  const bool is_overlapping = config_.train.overlap && config_.train.mode == proto::Mode::kAsync;
-  profile.overlap = is_overlapping ? 1 : 0;
-  profile.starts = starts_.Starts();
-  for (proto::FleetSample& fleet : profile.fleets) {
-    fleet.server_hosts = static_cast<int>(config_.servers.count);
-    fleet.server_bytes_per_s = double{config_.servers.link_mbit_per_s} * 1e6 / 8;
-  }
-  return profile;
 }
 
 void TrainRun::Redraw() {

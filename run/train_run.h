@@ -50,7 +50,7 @@ class TrainRun final {
   /// When the training loss was down to run.stop_at_loss; zeros when it was not.
   provisioner::LossReached loss_reached() const;
 
-  /// What the run told of the job.
+  /// What the run told of the job, to this coordinator and to those before it.
   proto::JobProfile Profile() const;
 
   /// Share of the training's time in which this machine's processors were busy, with whatever.
@@ -77,6 +77,9 @@ class TrainRun final {
   void Redraw();
   bool IsTurn(size_t* skipped) const;
   void WriteMetrics();
+  /// What an earlier coordinator of the run has measured counts, too.
+  void TakeUpProfile();
+  void KeepProfile();
 
   // Constant after construction.
   const proto::JobConfig& config_;
@@ -106,6 +109,7 @@ class TrainRun final {
   RunEvents events_;
   provisioner::RunProfiler profiler_;
   provisioner::StartMeter starts_;
+  std::optional<proto::JobProfile> earlier_profile_;  // of coordinators of the run before this one
   ProcessorTime training_from_;
   ProcessorTime training_to_;
   proto::JobStatus final_status_;
