@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -107,6 +108,110 @@ class DescribeTest(unittest.TestCase):
             with self.assertRaises(ValueError):
                 client.declare("weight", [3], array("f", [1, 2]))
             client.close()
+
+    def test_a_client_that_is_closed_says_so(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with environment(SPOTPS_DESCRIBE=folder + "/described", SPOTPS_WORKER=None):
+                client = spotps.Client.open()
+            client.close()
+            client.close()
+            self.assertFalse(client.is_leaving)
+            self.assertIsNone(_library.load()[0].job(None))
+            for call in (
+                client.finish,
+                client.next,
+                client.seat,
+                lambda: client.declare("weight", [1], array("f", [1])),
+                lambda: client.order(0, 0, 1),
+                lambda: client.set_samples(1),
+                lambda: client.values(0),
+                lambda: client.leave("why"),
+            ):
+                with self.assertRaisesRegex(spotps.Error, "closed, or was never opened"):
+                    call()
+
+
+# A worker whose loop has begun, though no coordinator answers.
+BEGUN = """
+import ctypes, os, signal, sys, time
+from array import array
+import spotps
+from spotps import _library as lib
+
+client = spotps.Client.open()
+client.declare("weight", [1], array("f", [0]))
+
+def look():
+    return lib.load()[0].next(client._handle, 200, ctypes.byref(lib.CTask()))
+
+def end_of(child, seconds):
+    for _ in range(int(seconds * 100)):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+"""
+
+
+class SignalTest(unittest.TestCase):
+    def run_begun(self, code):
+        with tempfile.TemporaryDirectory() as folder:
+            token = Path(folder, "token")
+            token.write_text("0123456789abcdef" * 2)
+            token.chmod(0o600)
+            words = f'["--coordinator=127.0.0.1:9", "--token-file={token}"]'
+            return subprocess.run(
+                [sys.executable, "-c", BEGUN + code],
+                env={**os.environ, "SPOTPS_WORKER": words},
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
+
+    def test_a_forked_child_is_ended_by_sigterm_which_is_no_notice_of_its_parent(self):
+        done = self.run_begun(
+            """
+assert look() == lib.WAIT
+child = os.fork()
+if child == 0:
+    time.sleep(20)
+    os._exit(7)
+os.kill(child, signal.SIGTERM)
+print(end_of(child, 10), look() == lib.WAIT, client.is_leaving)
+"""
+        )
+        self.assertEqual(done.stdout, f"{-signal.SIGTERM} True False\n", done.stderr)
+
+    def test_a_child_has_the_handler_that_the_program_had_before(self):
+        done = self.run_begun(
+            """
+signal.signal(signal.SIGTERM, lambda *_: os._exit(9))
+assert look() == lib.WAIT
+child = os.fork()
+if child == 0:
+    time.sleep(20)
+    os._exit(7)
+time.sleep(0.5)  # Python drops what comes at once in a child
+os.kill(child, signal.SIGTERM)
+print(end_of(child, 10))
+"""
+        )
+        self.assertEqual(done.stdout, "9\n", done.stderr)
+
+    def test_after_the_loop_sigterm_ends_the_process_again(self):
+        done = self.run_begun(
+            """
+assert look() == lib.WAIT
+os.kill(os.getpid(), signal.SIGTERM)
+while look() != lib.END:
+    pass
+print(client.end_reason, flush=True)
+os.kill(os.getpid(), signal.SIGTERM)
+time.sleep(20)
+"""
+        )
+        self.assertEqual(done.stdout, "SIGTERM\n", done.stderr)
+        self.assertEqual(done.returncode, -signal.SIGTERM)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
 
 #include "ps/proto/exchange.h"
 #include "ps/proto/limits.h"
+#include "worker/script/terminate_signal.h"
 
 namespace ps::worker {
 namespace {
@@ -39,8 +40,11 @@ ScriptWorker::~ScriptWorker() {
 
 void ScriptWorker::Start() {
   PS_CHECK(!thread_.joinable()) << "a worker that has started";
+  TerminateSignal::Keep();
+  Post([] { TerminateSignal::NoteHandler(); });
   thread_ = std::thread([this] {
     Status outcome = RunLoop();
+    TerminateSignal::Restore();
     const std::lock_guard lock(mutex_);
     is_over_ = true;
     outcome_ = std::move(outcome);

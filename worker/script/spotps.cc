@@ -52,15 +52,19 @@ namespace {
 static_assert(SPOTPS_BOOL == static_cast<int>(ps::checkpoint::ElementType::kBool));
 static_assert(SPOTPS_BOOL + 1 == ps::checkpoint::kElementTypes);
 
-thread_local std::string open_error;
+thread_local std::string open_error;  // and of calls with a null worker
 
 int32_t Fail(const spotps_worker* worker, std::string why) {
-  worker->error = std::move(why);
+  (worker == nullptr ? open_error : worker->error) = std::move(why);
   return SPOTPS_ERROR;
 }
 
 /// Whether the caller may use the worker; says why not.
 bool IsOwn(const spotps_worker* worker) {
+  if (worker == nullptr) {
+    Fail(worker, "the worker is null: it was closed, or was never opened");
+    return false;
+  }
   if (worker->pid == ::getpid()) {
     return true;
   }
@@ -421,6 +425,9 @@ const char* spotps_job_device(spotps_worker* worker) {
 }
 
 int32_t spotps_seat(spotps_worker* worker, uint32_t* seat, uint32_t* threads) {
+  if (!IsOwn(worker)) {
+    return SPOTPS_ERROR;
+  }
   if (spotps_job(worker) == nullptr) {
     return Fail(worker, "the worker has no seat yet; it gets one before its first task");
   }
@@ -456,7 +463,8 @@ int32_t spotps_log(spotps_worker* worker, const char* event, const char* text) {
 }
 
 int32_t spotps_notice(const spotps_worker* worker) {
-  return worker->worker != nullptr && worker->worker->is_leaving() ? 1 : 0;
+  const bool has_begun = worker != nullptr && worker->worker != nullptr;
+  return has_begun && worker->worker->is_leaving() ? 1 : 0;
 }
 
 int32_t spotps_leave(spotps_worker* worker, const char* why, int32_t timeout_ms) {

@@ -17,11 +17,14 @@
  *
  * Threads: each worker is used by one thread at a time; spotps_notice may be called by any. A child
  * of fork can't use its parent's worker: every call there returns SPOTPS_ERROR.
- * Signals: SIGTERM is taken as a notice, from the first spotps_next on. No other is touched.
+ * Signals: SIGTERM is taken as a notice, from the first spotps_next until the worker's job is over
+ * or it has left; afterwards, and in children of fork, it does what it did before. No other is
+ * touched.
  * Ownership: texts and pointers that are passed are copied, or read until the call returns, except
  * where it says so. What is returned lives as long as it says.
  * Errors: SPOTPS_ERROR, and spotps_error says in one sentence what, where, and what to do. Nothing
- * is thrown, and the process is not ended, but for misuse that the comments name as "requires".
+ * is thrown, and the process is not ended, but for misuse that the comments name as "requires". A
+ * call with a null worker is an error.
  * Units: a sample is one row of the data set; losses are sums over samples; times milliseconds.
  */
 #include <stddef.h>
@@ -102,7 +105,8 @@ SPOTPS_API int32_t spotps_abi(void);
  * (then *worker is null), SPOTPS_ERROR (then too; spotps_error(NULL)). */
 SPOTPS_API int32_t spotps_open(int32_t abi, spotps_worker** worker);
 
-/* The last error of this worker, or of this thread's last spotps_open when it is null; after
+/* The last error of this worker, or of this thread's last spotps_open or other call with null when
+ * it is null; after
  * SPOTPS_END why it ended, empty when the job was done. Lives until the next call. */
 SPOTPS_API const char* spotps_error(const spotps_worker* worker);
 
