@@ -61,6 +61,18 @@ TEST_F(ScriptTest, AProgramInPythonIsKilledAndEverySampleCountsOnce) {
   ExpectLearned(run);
 }
 
+/// Python's subprocess closes all files but the standard ones, as launchers written in it do.
+TEST_F(ScriptTest, AProgramMayBeStartedByAWrapperThatClosesFiles) {
+  const std::string wrapper = folder_ / "wrap.py";
+  WriteText(wrapper, "import subprocess, sys\nsys.exit(subprocess.call(sys.argv[1:]))\n");
+  SetProgram(R"("/usr/bin/python3", ")" + wrapper + R"(", ")" + PS_LINEAR + '"');
+  job_.Set("train", R"({"epochs": 10, "minibatch": 20})");
+  TrainRun run(job_);
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{}) << run.psctl().Err();
+  run.ExpectExactLedger();
+  ExpectLearned(run);
+}
+
 TEST_F(ScriptTest, AJobMayUseFewerSamplesThanAProgramHas) {
   SetC();
   job_.Set("data", R"({"train_samples": 1000, "test_samples": 50})")

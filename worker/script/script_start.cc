@@ -24,13 +24,14 @@ namespace fs = std::filesystem;
 /// Flags whose values are files: the program may start in another folder.
 constexpr std::array<std::string_view, 2> kFileFlags = {"log-file", "notice-file"};
 
-/// A file without a name that stays open in the program; its path there. Errors: kIo.
+/// A file without a name that stays open in the program; its path, also for what the program starts
+/// in its place without open files, as Python's subprocess does. Errors: kIo.
 Result<std::string> HandOver(const std::string& text) {
   const int fd = ::memfd_create("spotps-token", 0);
   if (fd < 0 || ::write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
     return Status::Io(fmt::format("cannot hand the token over: {}", std::strerror(errno)));
   }
-  return fmt::format("/proc/self/fd/{}", fd);
+  return fmt::format("/proc/{}/fd/{}", ::getpid(), fd);
 }
 
 std::vector<std::string> WordsOf(const Flags& flags, const std::string& token_path) {
