@@ -7,20 +7,29 @@ import torch
 from spotps._client import Client
 from spotps._early import EarlyGradients
 from spotps._model import ModelTensor
+from spotps._places import Places
+from spotps._written import Written
 
 
 class Exchange:
     """Copies between the model's tensors and the memory of the client's task in hand."""
 
     def __init__(
-        self, client: Client, tensors: List[ModelTensor], early: Optional[EarlyGradients]
+        self,
+        client: Client,
+        model: torch.nn.Module,
+        tensors: List[ModelTensor],
+        early: Optional[EarlyGradients],
     ) -> None:
         self._client = client
         self._tensors = tensors
+        self._places = Places(model, tensors)
+        self._written = Written(tensors)
         self._early = early
 
     def declare(self, frozen: List[ModelTensor]) -> None:
         """The tensors, and `frozen` ones besides, with their first values."""
+        self._places.update()
         first = []  # lives until the first next()
         for item in self._tensors + frozen:
             shape = list(item.tensor.shape)
@@ -52,11 +61,19 @@ class Exchange:
 
     @torch.no_grad()
     def take_values(self) -> None:
+        self._places.update()
         for number, item in enumerate(self._tensors):
             item.tensor.copy_(self._values(number))
+        self._written.note()
+
+    @torch.no_grad()
+    def check_written(self) -> None:
+        """Raises Error if trained values are others than take_values has made them."""
+        self._written.check(self._values)
 
     def push_gradients(self, factor: float = 1.0) -> None:
         """`factor`: of the gradients; 0: zeros, whatever they are."""
+        self._places.update()
         for number in range(len(self._tensors)):
             if self._early is None or not self._early.has_sent(number):
                 self.push_gradient(number, factor)
@@ -81,6 +98,7 @@ class Exchange:
     @torch.no_grad()
     def push_difference(self, batches: int) -> None:
         """What local steps have changed, in so many forward passes."""
+        self._places.update()
         for number, item in enumerate(self._tensors):
             if item.rate > 0:
                 self._observe(number, 1 - (1 - item.rate) ** batches)

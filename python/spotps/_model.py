@@ -75,7 +75,7 @@ def kept_of(tensors: List[ModelTensor]) -> List[Tuple[ModelTensor, int]]:
 
 def tell_changed(model: torch.nn.Module, kept: List[Tuple[ModelTensor, int]]) -> None:
     """Says which buffers the model file has as they were, and this worker otherwise."""
-    now = {_plain(name): buffer for name, buffer in model.named_buffers()}
+    now = {plain_name(name): buffer for name, buffer in model.named_buffers()}
     changed = [
         item.name
         for item, version in kept
@@ -92,7 +92,7 @@ def tell_changed(model: torch.nn.Module, kept: List[Tuple[ModelTensor, int]]) ->
         )
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
     return name.replace("_orig_mod.", "")  # of torch.compile
 
 
@@ -115,12 +115,12 @@ def tensors_of(
     tensors: List[ModelTensor] = []
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad or id(parameter) not in trained:
-            item = ModelTensor(_plain(name), parameter, 0.0, False, is_frozen=True)
+            item = ModelTensor(plain_name(name), parameter, 0.0, False, is_frozen=True)
             if parameter.dtype != torch.float32 and parameter.dtype in _ELEMENTS:
                 _keep(item)
             tensors.append(item)
         else:
-            tensors.append(ModelTensor(_plain(name), parameter, 0.0, trained[id(parameter)]))
+            tensors.append(ModelTensor(plain_name(name), parameter, 0.0, trained[id(parameter)]))
     known = {id(item.tensor) for item in tensors}
     if any(key not in known for key in trained):
         raise Error(
@@ -134,16 +134,16 @@ def tensors_of(
                 momenta[id(buffer)] = 0.1 if module.momentum is None else float(module.momentum)
     named: Dict[str, torch.Tensor] = dict(model.named_parameters(remove_duplicate=False))
     named.update(model.named_buffers(remove_duplicate=False))
-    state = {_plain(name): named[name] for name in model.state_dict() if name in named}
+    state = {plain_name(name): named[name] for name in model.state_dict() if name in named}
     found = {id(item.tensor) for item in tensors}
     for name, buffer in model.named_buffers(remove_duplicate=False):
-        name = _plain(name)
+        name = plain_name(name)
         if name in state and id(buffer) not in found:
             found.add(id(buffer))
             tensors += _of_buffer(name, buffer, momenta.get(id(buffer), 1.0), accumulate)
     _name(tensors, state)
     for item in tensors:
-        _check(item)
+        check_tensor(item)
     _check_memory([item for item in tensors if item.kept_as is None])
     return tensors
 
@@ -156,7 +156,7 @@ def _of_buffer(
     shared = [ModelTensor(name, buffer, rate, False, is_frozen=rate == 0)]
     is_f32 = buffer.dtype == torch.float32
     if is_f32 and not _is_dense(buffer):
-        return shared  # for _check to refuse
+        return shared  # for check_tensor to refuse
     if is_f32 and buffer.numel() > 0 and torch.isfinite(buffer).all():
         return shared
     item = ModelTensor(name, buffer, 0.0, False, is_frozen=True)
@@ -238,7 +238,7 @@ class Untrained:
                 )
 
     def _refuse(self, now: List[int]) -> None:
-        names = {id(parameter): _plain(name) for name, parameter in self._model.named_parameters()}
+        names = {id(value): plain_name(name) for name, value in self._model.named_parameters()}
         odd = next(iter(set(now) ^ set(self._trained)), None)
         name = "their order" if odd is None else names.get(odd, "one that the model doesn't have")
         raise Error(
@@ -251,7 +251,7 @@ def _is_dense(tensor: torch.Tensor) -> bool:
     return tensor.layout == torch.strided and tensor.device.type in ("cpu", "cuda")
 
 
-def _check(item: ModelTensor) -> None:
+def check_tensor(item: ModelTensor) -> None:
     tensor = item.tensor
     if type(tensor).__name__ == "DTensor" or hasattr(tensor, "placements"):
         raise Error(

@@ -95,7 +95,7 @@ class Worker:
             self._early = EarlyGradients(self._tensors, self._may_send_early, self._send_early)
         self._exchange: Optional[Exchange] = None
         if self._client is not None:
-            self._exchange = Exchange(self._client, self._tensors, self._early)
+            self._exchange = Exchange(self._client, model, self._tensors, self._early)
             atexit.register(self._at_exit)
 
     @classmethod
@@ -341,7 +341,17 @@ class Worker:
         self._untrained.check(self._optimizer)
         if task.is_local:
             self._exchanged().push_difference(self._batches_given)
-        elif self._steps_made == 0:
+        else:
+            self._finish_step()
+        if not self._loss.has_any and not self._misses_loss:
+            self._refuse_without_loss()
+        done = self._samples_given if task.is_local else task.samples
+        correct = round(self._right.sum_over(done))
+        client.finish(self._loss.sum_over(done), correct, done if task.is_local else 0)
+
+    def _finish_step(self) -> None:
+        self._exchanged().check_written()
+        if self._steps_made == 0:
             # A GradScaler has left the step out, or the script has: its samples count all the same.
             if self._early is not None and self._early.is_any_sent:
                 raise Error(
@@ -349,11 +359,6 @@ class Worker:
                     "leave overlap_backward out of spotps.Worker where steps are left out"
                 )
             self._exchanged().push_gradients(factor=0)
-        if not self._loss.has_any and not self._misses_loss:
-            self._refuse_without_loss()
-        done = self._samples_given if task.is_local else task.samples
-        correct = round(self._right.sum_over(done))
-        client.finish(self._loss.sum_over(done), correct, done if task.is_local else 0)
 
     def _refuse_without_loss(self) -> None:
         self._misses_loss = True  # once

@@ -1,0 +1,180 @@
+"""What a script does to its model in the loop. Exit 77: there is no PyTorch, or one before 2.0."""
+
+import contextlib
+import io
+import sys
+import unittest
+
+import spotps
+
+try:
+    import torch
+    from torch import nn
+    from torch.utils.data import TensorDataset
+except ImportError:
+    print(f"SKIP: {sys.executable} has no PyTorch (SPOTPS_TORCH_PYTHON names one that has)")
+    sys.exit(77)
+if int(torch.__version__.split(".")[0]) < 2:
+    print(f"SKIP: PyTorch {torch.__version__} has no hooks of optimizers; 2.0 has")
+    sys.exit(77)
+
+from memory_job import MemoryJob, worker_of
+
+
+def train(model, *, data=None, each=None, before=None, job=None, **arguments):
+    """One loop. `before`: with the worker made; `each`: after each step. Returns the job and what
+    was printed."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    job = job or MemoryJob(minibatch=4, lr=0.5)
+    worker = worker_of(job, model, optimizer, **arguments)
+    if before is not None:
+        before(model)
+    data = torch.ones(32, 2) if data is None else data
+    with contextlib.redirect_stderr(io.StringIO()) as told:
+        for (x,) in worker.loader(TensorDataset(data)):
+            model(x).mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            if each is not None:
+                each(model)
+            worker.log(loss=1)
+    return job, told.getvalue()
+
+
+class AssignedBufferTest(unittest.TestCase):
+    class Average(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(2, 1)
+            self.register_buffer("mean", torch.zeros(1))
+
+        def forward(self, x):
+            self.mean = 0.5 * self.mean + 0.5 * x.mean()
+            return self.layer(x)
+
+    def test_a_buffer_that_the_script_assigns_is_exchanged(self):
+        for steps in (1, 4):
+            model = self.Average()
+            job, _ = train(model, job=MemoryJob(minibatch=4, lr=0.5, local_steps=steps))
+            self.assertEqual(job.value("mean"), 1 - 0.5**8)
+            self.assertEqual(model.mean, 1 - 0.5**8)
+
+    def test_buffers_that_a_model_gets_anew_are_exchanged(self):
+        model = nn.Sequential(nn.BatchNorm1d(2, momentum=0.5), nn.Linear(2, 1))
+        job, _ = train(model, before=lambda model: model.double().float())
+        self.assertTrue(torch.equal(job.value("0.running_mean"), torch.full((2,), 1 - 0.5**8)))
+
+    def test_a_buffer_of_another_shape_or_type_is_refused(self):
+        for other, what in ((torch.zeros(3), r"\[3\]"), (torch.zeros(1).double(), "float64")):
+
+            def change(model, other=other):
+                model.mean = other
+
+            with self.assertRaisesRegex(spotps.Error, f"buffer mean was.*{what}"):
+                train(self.Average(), each=change)
+
+        def remove(model):
+            model.mean = None
+
+        with self.assertRaisesRegex(spotps.Error, "buffer mean is no longer in the model"):
+            train(self.Average(), each=remove)
+
+    def test_a_parameter_that_is_replaced_is_refused(self):
+        def replace_layer(model):
+            model[1] = nn.Linear(2, 1)
+
+        def replace_weight(model):
+            model[1].weight = nn.Parameter(torch.ones(1, 2))
+
+        for change in (replace_layer, replace_weight):
+            for when in ("before", "each"):
+                model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+                with self.assertRaisesRegex(spotps.Error, "1.weight is no longer in the model"):
+                    train(model, **{when: change})
+
+    def test_a_parameter_that_has_moved_is_still_trained(self):
+        def move(model):
+            weight = model[1].weight
+            del model[1].weight
+            model[1].register_parameter("weight_orig", weight)
+            model[1].weight = weight * 1
+
+        model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+        job, _ = train(model, before=move, data=torch.ones(4, 2))
+        self.assertIn("1.weight", job.pushed[0])
+
+
+class WrittenTest(unittest.TestCase):
+    """Without local steps the servers have the values, and the next ones overwrite the script's."""
+
+    refused = "the script changes weight itself.*use local steps"
+
+    @staticmethod
+    def clamp(model):
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.clamp_(-0.01, 0.01)
+
+    def test_a_clamp_after_the_step_is_refused(self):
+        with self.assertRaisesRegex(spotps.Error, self.refused):
+            train(nn.Linear(2, 1), each=self.clamp)
+
+    def test_a_change_that_has_no_version_is_refused(self):
+        def clamp(model):
+            model.weight.data = model.weight.data.clamp(-0.01, 0.01)
+
+        with self.assertRaisesRegex(spotps.Error, self.refused):
+            train(nn.Linear(2, 1), each=clamp)
+
+    def test_a_change_that_begins_late_is_refused(self):
+        steps = []
+
+        def clamp(model):
+            steps.append(1)
+            if len(steps) > 6:
+                self.clamp(model)
+
+        with self.assertRaisesRegex(spotps.Error, self.refused):
+            train(nn.Linear(2, 1), each=clamp)
+        self.assertEqual(len(steps), 7)
+
+    def test_a_second_optimizer_of_the_same_parameters_is_refused(self):
+        model = nn.Linear(2, 1)
+        other = torch.optim.SGD(model.parameters(), lr=0.5)
+
+        def step(model):
+            model(torch.ones(1, 2)).mean().backward()
+            other.step()
+            other.zero_grad()
+
+        with self.assertRaisesRegex(spotps.Error, self.refused):
+            train(model, each=step)
+
+    def test_an_embedding_that_scales_its_rows_is_refused(self):
+        model = nn.Sequential(nn.Embedding(4, 2, max_norm=0.1), nn.Linear(2, 1))
+        with self.assertRaisesRegex(spotps.Error, "changes 0.weight itself.*max_norm"):
+            train(model, data=torch.randint(0, 4, (32, 1)))
+
+    def test_values_that_are_put_back_are_no_change(self):
+        def perturb(model):
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    there = torch.full_like(parameter, 0.05)
+                    parameter.add_(there)
+                    parameter.sub_(there)
+
+        model = nn.Linear(2, 1)
+        with torch.no_grad():
+            model.bias.fill_(1e-6)  # of which the addition leaves little
+        job, _ = train(model, each=perturb)
+        self.assertEqual(len(job.pushed), 8)
+
+    def test_with_local_steps_what_it_has_become_is_handed_over(self):
+        job, _ = train(
+            nn.Linear(2, 1), each=self.clamp, job=MemoryJob(minibatch=4, lr=0.5, local_steps=4)
+        )
+        self.assertLessEqual(job.value("weight").abs().max(), 0.01 + 1e-6)
+
+
+if __name__ == "__main__":
+    unittest.main()
