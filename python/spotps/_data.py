@@ -31,7 +31,7 @@ class Range:
 
 def collated(dataset: Any, samples: List[int], collate: Collate) -> Any:
     """The batch of these samples."""
-    if collate is None and isinstance(dataset, TensorDataset):
+    if collate is None and type(dataset) is TensorDataset:  # a subclass may have its own []
         return [tensor[torch.as_tensor(samples)] for tensor in dataset.tensors]
     if hasattr(dataset, "__getitems__"):
         items = dataset.__getitems__(samples)

@@ -13,6 +13,7 @@ from spotps._data import Collate, Data, Key, Range, keys_after, parts_of
 from spotps._early import EarlyGradients
 from spotps._evaluation import Evaluation
 from spotps._exchange import Exchange
+from spotps._left_out import check_left_out
 from spotps._model import Untrained, kept_of, tell_changed, tensors_of
 from spotps._optimizer import Settings, optimizer_of, scaled_by
 from spotps._state import load_state, state_of
@@ -353,6 +354,7 @@ class Worker:
         self._exchanged().check_written()
         if self._steps_made == 0:
             # A GradScaler has left the step out, or the script has: its samples count all the same.
+            check_left_out(self._tensors)
             if self._early is not None and self._early.is_any_sent:
                 raise Error(
                     "a batch without optimizer.step(), and the servers have its gradients already; "

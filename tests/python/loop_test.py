@@ -176,5 +176,76 @@ class WrittenTest(unittest.TestCase):
         self.assertLessEqual(job.value("weight").abs().max(), 0.01 + 1e-6)
 
 
+class LeftOutTest(unittest.TestCase):
+    @staticmethod
+    def loop(does, job=None, **arguments):
+        model = nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        job = job or MemoryJob(minibatch=4)
+        worker = worker_of(job, model, optimizer, **arguments)
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            for number, (x,) in enumerate(worker.loader(TensorDataset(torch.ones(32, 2)))):
+                does(number, model(x).mean(), optimizer)
+                worker.log(loss=1)
+        return job, told.getvalue()
+
+    @staticmethod
+    def add_up(number, loss, optimizer):
+        loss.backward()
+        if number % 4 == 3:
+            optimizer.step()
+            optimizer.zero_grad()
+
+    def test_gradients_that_the_script_adds_up_itself_are_refused_with_the_remedy(self):
+        with self.assertRaisesRegex(spotps.Error, "without optimizer.step.*accumulate=4"):
+            self.loop(self.add_up)
+        job, told = self.loop(self.add_up, accumulate=4)
+        self.assertEqual((len(job.pushed), told), (8, ""))
+        job, told = self.loop(self.add_up, job=MemoryJob(minibatch=4, local_steps=4))
+        self.assertEqual((len(job.pushed), told), (2, ""))
+
+    def test_a_batch_that_the_script_gives_up_counts(self):
+        def skip(number, loss, optimizer):
+            if number % 2 == 1:
+                loss.backward()
+                optimizer.step()
+            optimizer.zero_grad(set_to_none=False)
+
+        job, told = self.loop(skip)
+        self.assertEqual((len(job.pushed), told), (8, ""))
+        self.assertEqual([bool(p["weight"].any()) for p in job.pushed], [False, True] * 4)
+
+    def test_a_step_whose_gradients_are_not_finite_may_be_left_out(self):
+        def scale(number, loss, optimizer):
+            optimizer.zero_grad()
+            (loss * (float("inf") if number == 2 else 1)).backward()
+            if number != 2:
+                optimizer.step()
+
+        job, told = self.loop(scale)
+        self.assertEqual((len(job.pushed), told), (8, ""))
+        self.assertFalse(job.pushed[2]["weight"].any())
+
+
+class DataSetTest(unittest.TestCase):
+    def test_a_data_set_of_tensors_may_have_its_own_rows(self):
+        class Augmented(TensorDataset):
+            def __getitem__(self, number):
+                return tuple(tensor + 100 for tensor in super().__getitem__(number))
+
+        model = nn.Linear(2, 1)
+        seen = []
+        job = MemoryJob(minibatch=4, tests=3)
+        worker = worker_of(job, model, torch.optim.SGD(model.parameters(), lr=0.1))
+        data = Augmented(torch.zeros(8, 2))
+        worker.evaluate(lambda x: (x.min(), 0), data, 3)
+        with contextlib.redirect_stderr(io.StringIO()):
+            for (x,) in worker.loader(data):
+                seen.append(float(x.min()))
+                worker.log(loss=1)
+        self.assertEqual(seen, [100, 100])
+        self.assertEqual(job.evaluated, [(100, 0)] * 2)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -503,6 +503,7 @@ class BufferTest(unittest.TestCase):
         with contextlib.redirect_stderr(io.StringIO()) as told:
             for x, in worker.loader(TensorDataset(torch.randn(32, 2))):
                 model(x).mean().backward()
+                optimizer.step()
                 worker.log(loss=1)
         return job, told.getvalue()
 
@@ -870,6 +871,7 @@ class TrainedElsewhereTest(unittest.TestCase):
         worker = worker_of(job, model, torch.optim.SGD(model["adapter"].parameters(), lr=0.1))
         for x, in worker.loader(TensorDataset(torch.randn(4, 2))):
             model["adapter"](x).mean().backward()
+            worker._optimizer.step()
             worker.log(loss=1)
         self.assertEqual(job.kept["scale"], ("I8", [], False), "it is no counter")
         self.assertEqual(
@@ -883,6 +885,7 @@ class TrainedElsewhereTest(unittest.TestCase):
         worker = worker_of(MemoryJob(), model, torch.optim.SGD(model[1].parameters(), lr=0.1))
         for x, in worker.loader(TensorDataset(torch.randint(0, 4, (8, 1)))):
             model(x).mean().backward()
+            worker._optimizer.step()
             worker.log(loss=1)
 
     def test_statistics_that_do_not_move_may_be_written(self):
