@@ -72,6 +72,16 @@ class Settings:
         return None
 
 
+def tell_dropped_state(optimizer: torch.optim.Optimizer) -> None:
+    """Where the servers step: says that the moments which the script has loaded are not used."""
+    if any(optimizer.state.values()):
+        print(
+            "spotps: the optimizer's state (optimizer.load_state_dict, or steps before the loop) is "
+            "not used: without local steps the servers step, and their moments begin at 0",
+            file=sys.stderr,
+        )
+
+
 def scaled_by(optimizer: torch.optim.Optimizer) -> float:
     """What the gradients of this step have to be multiplied by, 0 where it is to be left out: a
     GradScaler leaves both to optimizers that are fused."""
@@ -92,6 +102,8 @@ def optimizer_of(optimizer: torch.optim.Optimizer) -> Optional[Dict[str, Any]]:
         return None
     decay = max(decays, default=0.0)
     kind = type(optimizer).__name__.lower()
+    if not type(optimizer).__module__.startswith("torch.optim"):
+        return None  # somebody else's of the same name may step otherwise
     if group.get("amsgrad") or group.get("maximize") or group.get("centered"):
         return None
     if has_scheduler(optimizer):
@@ -105,7 +117,7 @@ def optimizer_of(optimizer: torch.optim.Optimizer) -> Optional[Dict[str, Any]]:
         out.update(momentum=group["momentum"], nesterov=group["nesterov"], weight_decay=decay)
     elif kind in ("adam", "adamw"):
         beta1, beta2 = group["betas"]
-        out.update(beta1=beta1, beta2=beta2, epsilon=group["eps"], weight_decay=decay)
+        out.update(beta1=float(beta1), beta2=float(beta2), epsilon=group["eps"], weight_decay=decay)
     elif kind == "rmsprop":
         out.update(
             alpha=group["alpha"],

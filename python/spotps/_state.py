@@ -17,13 +17,19 @@ def state_of(optimizer: torch.optim.Optimizer) -> Dict[str, Any]:
 
 
 def load_state(optimizer: torch.optim.Optimizer, state: Dict[str, Any]) -> None:
-    """Of an optimizer with the same parameters; generators of packages that are not there, and of
-    devices, are passed over. Raises Error: it is no such state."""
+    """Of an optimizer with the same parameters, whose rate and other settings stay. Generators of
+    packages that are not there, and of devices, are passed over. Raises Error: it is no such
+    state."""
     missing = [part for part in _PARTS if part not in state]
     if missing:
         raise Error(f"the state has no {missing[0]!r}; give what worker.state_dict() has made")
+    saved, own = state["optimizer"], optimizer.state_dict()
+    parameters = [[group["params"] for group in of["param_groups"]] for of in (saved, own)]
+    if parameters[0] != parameters[1]:
+        raise Error("the state is of another optimizer: its groups have other parameters")
     try:
-        optimizer.load_state_dict(state["optimizer"])
+        # Rates and the like are the script's, which may have changed since.
+        optimizer.load_state_dict({**saved, "param_groups": own["param_groups"]})
     except (KeyError, ValueError) as error:
         raise Error(f"the state is of another optimizer: {error}") from error
     try:
@@ -46,8 +52,8 @@ def _random() -> Dict[str, Any]:
 def _set_random(found: Dict[str, Any]) -> None:
     version, words, gauss = found["python"]
     random.setstate((version, tuple(words), gauss))
-    torch.set_rng_state(found["torch"])
-    cuda = found.get("cuda", [])
+    torch.set_rng_state(found["torch"].cpu())  # torch.load may have put it on a device
+    cuda = [state.cpu() for state in found.get("cuda", [])]
     if len(cuda) > 0 and torch.cuda.is_available() and len(cuda) == torch.cuda.device_count():
         torch.cuda.set_rng_state_all(cuda)
     numpy = sys.modules.get("numpy")

@@ -15,7 +15,7 @@ from spotps._evaluation import Evaluation
 from spotps._exchange import Exchange
 from spotps._left_out import check_left_out
 from spotps._model import Untrained, kept_of, tell_changed, tensors_of
-from spotps._optimizer import Settings, optimizer_of, scaled_by
+from spotps._optimizer import Settings, optimizer_of, scaled_by, tell_dropped_state
 from spotps._state import load_state, state_of
 from spotps._told import Told, number_of
 
@@ -304,6 +304,8 @@ class Worker:
         self._has_schedule = schedule["kind"] != "constant" or schedule["warmup"] > 0
         seat, threads = client.seat()
         torch.set_num_threads(threads)
+        if self._job["train"]["local_steps"] <= 1:
+            tell_dropped_state(self._optimizer)
         if self._accumulate > 1 and self._job["train"]["local_steps"] > 1:
             raise Error(
                 "spotps.Worker has accumulate above 1 in a job with train.local_steps; use one of "

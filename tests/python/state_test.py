@@ -87,6 +87,36 @@ class StateTest(unittest.TestCase):
         train(worker, model, optimizer, 16)
         self.assertEqual(worker.state_dict()["optimizer"]["state"], {})
 
+    def test_rates_are_those_that_the_script_has_now(self):
+        model = nn.Linear(3, 1)
+        old = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
+        worker = worker_of(MemoryJob(minibatch=4, local_steps=4), model, old)
+        train(worker, model, old, 16)
+        state = through_a_file(worker.state_dict())
+        for steps in (1, 4):
+            new = torch.optim.SGD(model.parameters(), lr=0.25, momentum=0.8)
+            worker = worker_of(MemoryJob(minibatch=4, local_steps=steps), model, new)
+            train(worker, model, new, 16, state)
+            group = new.param_groups[0]
+            self.assertEqual((group["lr"], group["momentum"]), (0.25, 0.8))
+            self.assertEqual(len(new.state), 2)
+
+    def test_generators_that_torch_load_has_put_on_a_device_are_fetched(self):
+        class OnDevice:
+            def __init__(self, state):
+                self.state = state
+
+            def cpu(self):
+                return self.state
+
+        model = nn.Linear(3, 1)
+        worker = worker_of(None, model, adam(model))
+        state = worker.state_dict()
+        expected = float(torch.rand(()))
+        state["random"]["torch"] = OnDevice(state["random"]["torch"])
+        worker.load_state_dict(state)
+        self.assertEqual(float(torch.rand(())), expected)
+
     def test_what_is_no_such_state_is_refused(self):
         model = nn.Linear(3, 1)
         optimizer = adam(model)
@@ -95,7 +125,7 @@ class StateTest(unittest.TestCase):
         with self.assertRaisesRegex(spotps.Error, "no 'random'; give what worker.state_dict"):
             worker.load_state_dict({"optimizer": state["optimizer"]})
         other = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 1))
-        with self.assertRaisesRegex(spotps.Error, "of another optimizer: .*size"):
+        with self.assertRaisesRegex(spotps.Error, "of another optimizer: .*other parameters"):
             worker_of(MemoryJob(), other, adam(other)).load_state_dict(state)
         train(worker, model, optimizer, 16)
         with self.assertRaisesRegex(spotps.Error, "before the first optimizer.step"):

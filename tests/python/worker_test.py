@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import sys
 import threading
 import unittest
@@ -228,6 +229,44 @@ class OptimizerTest(unittest.TestCase):
             (o.Adagrad, {}, {"lr_decay": 0.5}),
         ):
             self.assertIsNone(self.of_groups(kind, first, second, lr=0.5), (kind, second))
+
+    def test_an_optimizer_of_somebody_else_is_none_whatever_its_name(self):
+        class SGD(torch.optim.Optimizer):
+            def __init__(self, params, lr):
+                super().__init__(params, {"lr": lr})
+
+        class Adam(torch.optim.Adam):
+            def step(self, closure=None):
+                raise AssertionError
+
+        for kind in (SGD, Adam):
+            self.assertIsNone(self.job(lambda p, kind=kind: kind(p, lr=1)))
+
+    def test_settings_may_be_tensors(self):
+        beta, told = torch.tensor(0.5), None
+        try:
+            told = self.job(
+                lambda p: torch.optim.Adam(
+                    p, lr=torch.tensor(0.25), betas=(beta, beta), capturable=True, foreach=False
+                )
+            )
+        except (TypeError, ValueError):
+            self.skipTest(f"PyTorch {torch.__version__} takes none; 2.7 does")
+        self.assertEqual(json.loads(json.dumps(told))["beta1"], 0.5)
+
+    def test_a_state_that_was_loaded_is_told_to_be_of_no_use_without_local_steps(self):
+        model = nn.Linear(2, 1)
+        for steps, times in ((1, 1), (2, 0)):
+            optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+            model(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+            worker = worker_of(MemoryJob(local_steps=steps), model, optimizer)
+            with contextlib.redirect_stderr(io.StringIO()) as told:
+                for x, in worker.loader(TensorDataset(torch.ones(8, 2))):
+                    model(x).mean().backward()
+                    optimizer.step()
+                    worker.log(loss=1)
+            self.assertEqual(told.getvalue().count("the optimizer's state"), times)
 
     def test_groups_may_have_names(self):
         told = self.of_groups(torch.optim.SGD, {"name": "trunk"}, {"name": "head"}, lr=0.5)
