@@ -6,6 +6,7 @@ from typing import Any, Callable, Iterator, Tuple
 
 import torch
 
+from spotps._client import Error
 from spotps._data import Collate, collated
 
 
@@ -22,6 +23,17 @@ def _eval_mode(model: torch.nn.Module) -> Iterator[None]:
         model.train(was_training)
         for module, is_training in modes:
             module.training = is_training
+
+
+def _results_of(given: Any) -> Tuple[float, int]:
+    try:
+        loss, right = given
+        return float(loss), int(right)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise Error(
+            "the function of worker.evaluate has to give two numbers, the sum of the losses of its "
+            f"samples and how many of them were right, and gives a {type(given).__name__}: {error}"
+        ) from error
 
 
 class Evaluation:
@@ -52,10 +64,14 @@ class Evaluation:
                 samples = list(range(at, min(at + self._batch_size, end)))
                 batch = collated(self._dataset, samples, self._collate)
                 parts = batch if isinstance(batch, (list, tuple)) else (batch,)
-                loss, right = self._function(*parts)
-                loss_sum += float(loss)
-                correct += int(right)
+                loss, right = _results_of(self._function(*parts))
+                loss_sum += loss
+                correct += right
         return loss_sum, correct
+
+    def try_out(self) -> None:
+        """On the first two samples, so that what is wrong with it is known before the job."""
+        self.run(0, min(2, len(self)))
 
     def print_epoch(self, epoch: int) -> None:
         """Tells people what a script that trains by itself has come to."""

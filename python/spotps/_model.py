@@ -108,6 +108,12 @@ def tensors_of(
                 f"the model is wrapped in {name}, which spreads it over processes by itself; give "
                 "spotps.Worker the plain model, one a process"
             )
+    for name, value in (*model.named_parameters(), *model.named_buffers()):
+        if torch.nn.parameter.is_lazy(value):
+            raise Error(
+                f"{plain_name(name)} has no shape yet (a lazy module); give the model one batch "
+                "before the optimizer and spotps.Worker are made"
+            )
     trained: Dict[int, bool] = {}
     for group in optimizer.param_groups:
         for parameter in group["params"]:
@@ -129,12 +135,24 @@ def tensors_of(
     momenta: Dict[int, float] = {}
     for module in model.modules():
         if isinstance(module, _BATCH_NORMS):
+            if module.momentum is None and module.running_mean is not None:
+                raise Error(
+                    f"a {type(module).__name__} has momentum None: its statistics are means over all "
+                    "batches, which no successor of a worker could go on with; give it a momentum, "
+                    "such as 0.1"
+                )
             for buffer in module.buffers(recurse=False):
-                # Without a momentum it is a mean over all batches; at 0 it stays as it is.
-                momenta[id(buffer)] = 0.1 if module.momentum is None else float(module.momentum)
+                momenta[id(buffer)] = float(module.momentum or 0)  # at 0 it stays as it is
     named: Dict[str, torch.Tensor] = dict(model.named_parameters(remove_duplicate=False))
     named.update(model.named_buffers(remove_duplicate=False))
-    state = {plain_name(name): named[name] for name in model.state_dict() if name in named}
+    names = list(model.state_dict())
+    state = {plain_name(name): named[name] for name in names if name in named}
+    if any(name.endswith("_extra_state") for name in names):
+        print(
+            "spotps: what get_extra_state gives is no tensor; it stays on each worker, and is not in "
+            "the model file",
+            file=sys.stderr,
+        )
     found = {id(item.tensor) for item in tensors}
     for name, buffer in model.named_buffers(remove_duplicate=False):
         name = plain_name(name)

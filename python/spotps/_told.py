@@ -1,10 +1,11 @@
 """What the script tells of its batches, as the job's servers want it: sums over samples."""
 
-from typing import Any, List, Tuple
+import sys
+from typing import Any, Dict, List, Tuple
 
 import torch
 
-from spotps._client import Error
+from spotps._client import Client, Error
 
 
 class Told:
@@ -42,3 +43,42 @@ def number_of(loss: Any) -> Any:
             )
         return loss.detach()
     return float(loss)
+
+
+def tell_without_loss(job: Dict[str, Any]) -> None:
+    """After a first step that told no loss. Raises Error: the job waits for one."""
+    if job["run"]["stop_at_loss"] > 0 or job["goal"]["loss"] > 0:
+        raise Error(
+            "the job waits for a loss (run.stop_at_loss or goal.loss), and the script doesn't tell "
+            "any for its first batch; add worker.log(loss=loss) to its loop, where the first batch "
+            "comes by as well"
+        )
+    print(
+        "spotps: no worker.log(loss=...) for the first batch: psctl shows loss 0 until there is one, "
+        "and nobody notices when training diverges",
+        file=sys.stderr,
+    )
+
+
+class Figures:
+    """Numbers go to psctl, what is none to the worker's log. None ends the training."""
+
+    def __init__(self) -> None:
+        self._has_told = False
+
+    def tell(self, client: Client, figures: Dict[str, Any]) -> None:
+        texts = []
+        for key, value in figures.items():
+            try:
+                client.figure(key, float(value))
+            except (TypeError, ValueError):
+                texts.append(f"{key}={value}")
+            except Error as error:  # a name too many, or too long
+                self._tell_once(error)
+        if texts:
+            client.log("script_figures", " ".join(texts))
+
+    def _tell_once(self, error: Error) -> None:
+        if not self._has_told:
+            self._has_told = True
+            print(f"spotps: worker.log passes over a figure: {error}", file=sys.stderr)

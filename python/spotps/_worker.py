@@ -4,7 +4,7 @@ import atexit
 import sys
 from functools import partial
 from itertools import islice
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 import torch
 
@@ -13,13 +13,18 @@ from spotps._data import Collate, Data, Key, Range, keys_after, parts_of
 from spotps._early import EarlyGradients
 from spotps._evaluation import Evaluation
 from spotps._exchange import Exchange
-from spotps._left_out import check_left_out
+from spotps._loader import Loader
 from spotps._model import Untrained, kept_of, tell_changed, tensors_of
-from spotps._optimizer import Settings, optimizer_of, scaled_by, tell_dropped_state
+from spotps._optimizer import optimizer_of, tell_dropped_state
 from spotps._state import load_state, state_of
-from spotps._told import Told, number_of
+from spotps._steps import Steps
+from spotps._told import Figures, Told, number_of, tell_without_loss
 
 _DEFAULT_BATCH = 64
+_TWO_WAYS = (
+    "spotps.Worker has accumulate above 1 and local steps; use one of the two: a local step of more "
+    "samples is train.minibatch"
+)
 
 
 class Worker:
@@ -62,6 +67,8 @@ class Worker:
             raise Error(f"accumulate is {accumulate}; allowed: 1 or more")
         if local_steps is not None and local_steps < 1:
             raise Error(f"local_steps is {local_steps}; allowed: 1 or more")
+        if local_steps is not None and local_steps > 1 and accumulate > 1:
+            raise Error(_TWO_WAYS)
         self._model = model
         self._optimizer = optimizer
         self._accumulate = accumulate
@@ -69,34 +76,34 @@ class Worker:
         tensors = tensors_of(model, optimizer, accumulate)
         self._tensors = [item for item in tensors if not item.is_frozen]
         self._frozen = [item for item in tensors if item.is_frozen]
-        self._settings = Settings(optimizer)  # once more when they are told
         self._untrained = Untrained(model, optimizer, [])  # what is frozen is looked at later
         self._client = self._open()
         self._task: Optional[Task] = None
-        self._stashed: List[Tuple[torch.Tensor, torch.Tensor]] = []
         self._is_in_hand = False  # the task, until all of it is done
-        self._steps_made = 0  # of the task in hand
-        self._has_stepped = False
         self._samples_given = 0
         self._batches_given = 0  # of the task in hand, with the one that the script has now
-        self._batches_left = 0  # of the step
         self._loss = Told()
         self._right = Told()  # share of the samples
+        self._figures = Figures()
         self._batch_samples = 0
         self._next: Iterator[Key] = iter(())
         self._misses_loss = False
         self._evaluation: Optional[Evaluation] = None
         self._job: Dict[str, Any] = {}
-        self._has_schedule = False  # of the job
         self._is_over = False
-        optimizer.register_step_pre_hook(self._before_step)
-        optimizer.register_step_post_hook(self._after_step)
-        self._early: Optional[EarlyGradients] = None
+        self._has_told_over = False
+        self._steps = Steps(optimizer, self._tensors, accumulate)
+        early: Optional[EarlyGradients] = None
         if overlap_backward:
-            self._early = EarlyGradients(self._tensors, self._may_send_early, self._send_early)
+            early = EarlyGradients(
+                self._tensors,
+                self._steps.may_send_early,
+                lambda number: self._exchanged().push_gradient(number),
+            )
         self._exchange: Optional[Exchange] = None
         if self._client is not None:
-            self._exchange = Exchange(self._client, model, self._tensors, self._early)
+            self._exchange = Exchange(self._client, model, self._tensors, early)
+            self._steps.join(self._exchange, early)
             atexit.register(self._at_exit)
 
     @classmethod
@@ -156,16 +163,8 @@ class Worker:
             self._loss.add(number_of(loss), self._batch_samples)
         if correct is not None:
             self._right.add(int(correct) / max(self._batch_samples, 1), self._batch_samples)
-        if self._client is None:
-            return
-        texts = []
-        for key, value in figures.items():
-            try:
-                self._client.figure(key, float(value))
-            except (TypeError, ValueError):
-                texts.append(f"{key}={value}")
-        if texts:
-            self._client.log("script_figures", " ".join(texts))
+        if self._client is not None:
+            self._figures.tell(self._client, figures)
 
     def state_dict(self) -> Dict[str, Any]:
         """What this process alone has: the state of its optimizer (with local steps the moments, else
@@ -176,7 +175,7 @@ class Worker:
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """What `state_dict` has made, on this worker or on one whose place it takes: before the first
         optimizer.step(), so that the first batch may ask for `seat`."""
-        if self._has_stepped:
+        if self._steps.has_made_any:
             raise Error("worker.load_state_dict comes before the first optimizer.step()")
         load_state(self._optimizer, state)
 
@@ -206,18 +205,23 @@ class Worker:
         num_workers: int = 0,
         collate_fn: Collate = None,
         epochs: int = 1,
-    ) -> Iterator[Any]:
+    ) -> Loader:
         """Batches of `dataset`, which is map-style (len and []), until the job is over: all of its
         epochs. What a batch has is for the job to say; a sample counts once its gradient has
         reached the servers.
 
         batch_size   samples; of a job it has to be its minibatch, or None
-        num_workers  threads that fetch the next batches; 0: none
+        num_workers  threads that fetch the next batches, all from this one data set, whose [] may
+                     be called by several at a time (os.pread, and not seek and read); 0: none
         collate_fn   as a DataLoader's
         epochs       without a job: passes over the data
         """
         data = Data(dataset, collate_fn, num_workers)
-        return self._batches(data, self.ranges(len(data), batch_size, epochs=epochs))
+
+        def batches() -> Iterator[Any]:
+            return self._batches(data, self.ranges(len(data), batch_size, epochs=epochs))
+
+        return Loader(batches, lambda: self._length(len(data), batch_size))
 
     def ranges(
         self, samples: int, batch_size: Optional[int] = None, *, epochs: int = 1
@@ -237,6 +241,21 @@ class Worker:
 
     # -- the loop --------------------------------------------------------------------------------
 
+    def _length(self, samples: int, batch_size: Optional[int]) -> int:
+        accumulate = self._accumulate
+        if self._client is None:
+            size, accumulate = batch_size or _DEFAULT_BATCH, 1
+        elif self._job and self._task is not None and self._task.minibatch > 0:
+            size, samples = self._task.minibatch, self._job["data"]["train_samples"]
+        elif batch_size is not None:
+            size = batch_size * accumulate
+        else:
+            raise TypeError(
+                "a loader without batch_size has no len before the first batch, since the job says "
+                "what a batch has; for a schedule take worker.progress"
+            )
+        return -(-samples // size) * accumulate
+
     def _batches(self, data: Data, ranges: Iterator[Range]) -> Iterator[Any]:
         for current in ranges:
             batch = data.fetch(current)
@@ -250,22 +269,25 @@ class Worker:
         assert client is not None
         if self._is_in_hand:
             raise Error(
-                "an earlier loop of this worker was left in the middle of a step (break, or a second "
-                "loader at the same time); have one loop, which ends with the job: end the job by "
-                "train.epochs, run.stop_at_loss or psctl stop"
+                "an earlier loop of this worker was left in the middle of a step (break, "
+                "next(iter(loader)), or a second loader at the same time); have one loop, which ends "
+                "with the job: end the job by train.epochs, run.stop_at_loss or psctl stop"
             )
-        if not self._is_over and self._task is None:
+        if self._is_over:
+            self._tell_over()
+        elif self._task is None:
             self._declare(client, samples)
         kept = kept_of(self._frozen)
         while not self._is_over:
             task = client.next()
             if task is None:
-                self._is_over = True
+                self._is_over = self._steps.is_over = True
                 tell_changed(self._model, kept)
                 break
             if not self._job:
                 self._begin(client)
             self._task = task
+            self._steps.begin(task)
             self._is_in_hand = True
             self._exchanged().take_values()
             if task.is_evaluation:
@@ -276,11 +298,22 @@ class Worker:
                 yield from self._run_task(client, task)
             self._is_in_hand = False
 
+    def _tell_over(self) -> None:
+        if not self._has_told_over:
+            self._has_told_over = True
+            print(
+                "spotps: the job is over, and this loop has no batches: the first one had those of "
+                "all epochs (train.epochs)",
+                file=sys.stderr,
+            )
+
     def _declare(self, client: Client, samples: int) -> None:
+        if self._evaluation is not None and client.is_describing:
+            self._evaluation.try_out()
         self._exchanged().declare(self._frozen)
         tests = 0 if self._evaluation is None else len(self._evaluation)
         client.set_samples(samples, tests)
-        self._settings = Settings(self._optimizer)
+        self._steps.declare(self._optimizer)
         self._untrained.check(self._optimizer)
         self._untrained = Untrained(self._model, self._optimizer, self._frozen)
         own = optimizer_of(self._optimizer)
@@ -301,16 +334,13 @@ class Worker:
     def _begin(self, client: Client) -> None:
         self._job = client.job()
         schedule = self._job["optimizer"]["schedule"]
-        self._has_schedule = schedule["kind"] != "constant" or schedule["warmup"] > 0
+        self._steps.has_schedule = schedule["kind"] != "constant" or schedule["warmup"] > 0
         seat, threads = client.seat()
         torch.set_num_threads(threads)
         if self._job["train"]["local_steps"] <= 1:
             tell_dropped_state(self._optimizer)
         if self._accumulate > 1 and self._job["train"]["local_steps"] > 1:
-            raise Error(
-                "spotps.Worker has accumulate above 1 in a job with train.local_steps; use one of "
-                "the two"
-            )
+            raise Error(_TWO_WAYS)
 
     def _check_batch(self, batch_size: Optional[int], minibatch: int) -> None:
         if batch_size is not None and batch_size * self._accumulate != minibatch:
@@ -321,7 +351,6 @@ class Worker:
             )
 
     def _run_task(self, client: Client, task: Task) -> Iterator[Range]:
-        self._steps_made = 0
         self._samples_given = 0
         self._batches_given = 0
         self._loss.clear()
@@ -329,7 +358,7 @@ class Worker:
         accumulate = 1 if task.is_local else self._accumulate
         parts = parts_of(task, accumulate)
         for number, (begin, end) in enumerate(parts):
-            self._batches_left = 0 if task.is_local else len(parts) - number - 1
+            self._steps.batches_left = 0 if task.is_local else len(parts) - number - 1
             self._next = keys_after(task, number, accumulate, self._job["data"]["train_samples"])
             self._batch_samples = end - begin
             self._batches_given += 1
@@ -345,100 +374,17 @@ class Worker:
         if task.is_local:
             self._exchanged().push_difference(self._batches_given)
         else:
-            self._finish_step()
+            self._steps.finish()
         if not self._loss.has_any and not self._misses_loss:
-            self._refuse_without_loss()
+            self._misses_loss = True  # once
+            tell_without_loss(self._job)
         done = self._samples_given if task.is_local else task.samples
         correct = round(self._right.sum_over(done))
         client.finish(self._loss.sum_over(done), correct, done if task.is_local else 0)
 
-    def _finish_step(self) -> None:
-        self._exchanged().check_written()
-        if self._steps_made == 0:
-            # A GradScaler has left the step out, or the script has: its samples count all the same.
-            check_left_out(self._tensors)
-            if self._early is not None and self._early.is_any_sent:
-                raise Error(
-                    "a batch without optimizer.step(), and the servers have its gradients already; "
-                    "leave overlap_backward out of spotps.Worker where steps are left out"
-                )
-            self._exchanged().push_gradients(factor=0)
-
-    def _refuse_without_loss(self) -> None:
-        self._misses_loss = True  # once
-        if self._job["run"]["stop_at_loss"] > 0 or self._job["goal"]["loss"] > 0:
-            raise Error(
-                "the job waits for a loss (run.stop_at_loss or goal.loss), and the script doesn't "
-                "tell any for its first batch; add worker.log(loss=loss) to its loop, where the "
-                "first batch comes by as well"
-            )
-        print(
-            "spotps: no worker.log(loss=...) for the first batch: psctl shows loss 0 until there is "
-            "one, and nobody notices when training diverges",
-            file=sys.stderr,
-        )
-
-    # -- optimizer -------------------------------------------------------------------------------
-
-    def _is_remote_step(self) -> bool:
-        task = self._task
-        return (
-            self._client is not None
-            and task is not None
-            and not task.is_evaluation
-            and not task.is_local
-        )
-
     def _exchanged(self) -> Exchange:
         assert self._exchange is not None  # there is a job
         return self._exchange
-
-    def _send_early(self, number: int) -> None:
-        self._exchanged().push_gradient(number)
-
-    def _may_send_early(self) -> bool:
-        return self._is_remote_step() and self._batches_left == 0 and self._steps_made == 0
-
-    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self._client is None or self._is_over:
-            return
-        if self._task is None:
-            raise Error("optimizer.step() comes after the first batch of worker.loader")
-        given = [kwargs.get("closure"), *args]  # args may begin with the optimizer itself
-        if any(item is not None and item is not optimizer for item in given):
-            raise Error(
-                "optimizer.step has a closure, which would compute the loss several times for one "
-                "batch; use an optimizer without one"
-            )
-        if not self._is_remote_step():
-            return
-        if self._steps_made > 0:
-            raise Error("a second optimizer.step() for one batch; one step a batch")
-        if self._batches_left > 0:
-            raise Error(
-                f"optimizer.step() came {self._batches_left} batches too early; call it after every "
-                f"{self._accumulate} batches (accumulate of spotps.Worker)"
-            )
-        self._settings.check(optimizer, self._has_schedule)
-        factor = scaled_by(optimizer)
-        if factor != 1 and self._early is not None and self._early.is_any_sent:
-            raise Error(
-                "a GradScaler has scaled the gradients, and the servers have them so; leave "
-                "overlap_backward out of spotps.Worker"
-            )
-        self._exchanged().push_gradients(factor)
-        # Without gradients the optimizer changes nothing: the servers do.
-        for item in self._tensors:
-            if item.rate == 0 and item.tensor.grad is not None:
-                self._stashed.append((item.tensor, item.tensor.grad))
-                item.tensor.grad = None
-
-    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        for parameter, gradient in self._stashed:
-            parameter.grad = gradient
-        self._stashed.clear()
-        self._steps_made += 1
-        self._has_stepped = True
 
     # -- without a job, and the end --------------------------------------------------------------
 
@@ -455,13 +401,22 @@ class Worker:
                 self._evaluation.print_epoch(epoch)
 
     def _at_exit(self) -> None:
-        """An exception ends the process, which psctl sees and tells; a loop that was left early
-        hands its work over."""
+        """What ends the process, an exception or a loop that was left early, psctl sees and tells.
+        A notice is obeyed: what is done is handed over."""
         client = self._client
         if client is None:
             return
         has_failed = getattr(sys, "last_value", None) is not None
         if not self._is_over and not has_failed and self._task is not None:
-            client.leave("the script has ended before the job")
+            if client.is_leaving:
+                client.leave("the script has ended on notice")
+            else:
+                print(
+                    "spotps: the script ends before the job, with a step in hand: its loop was left "
+                    "by break, return, sys.exit or an exception that it handles; end a job by "
+                    "train.epochs, run.stop_at_loss or psctl stop",
+                    file=sys.stderr,
+                    flush=True,
+                )
         client.close()
         self._client = None

@@ -227,6 +227,147 @@ class LeftOutTest(unittest.TestCase):
         self.assertFalse(job.pushed[2]["weight"].any())
 
 
+class LoaderTest(unittest.TestCase):
+    data = TensorDataset(torch.ones(10, 2))
+
+    @staticmethod
+    def worker(job, **arguments):
+        model = nn.Linear(2, 1)
+        return worker_of(job, model, torch.optim.SGD(model.parameters(), lr=0.1), **arguments)
+
+    def test_alone_one_loader_is_good_for_many_loops(self):
+        loader = self.worker(None).loader(self.data, 4)
+        self.assertEqual([len(list(loader)) for _ in range(3)], [3, 3, 3])
+        self.assertEqual(len(loader), 3)
+
+    def test_in_a_job_the_first_loop_has_all_and_others_are_told_to_have_none(self):
+        worker = self.worker(MemoryJob(minibatch=4, epochs=2))
+        loader = worker.loader(self.data)
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            counts = []
+            for _ in range(3):
+                counts.append(0)
+                for _ in loader:
+                    counts[-1] += 1
+                    worker.log(loss=1)
+        self.assertEqual(counts, [6, 0, 0])
+        self.assertEqual(told.getvalue().count("this loop has no batches"), 1)
+
+    def test_its_length_is_an_epoch_once_it_is_known_what_a_batch_has(self):
+        worker = self.worker(MemoryJob(minibatch=4, epochs=2), accumulate=2)
+        loader = worker.loader(self.data)
+        with self.assertRaisesRegex(TypeError, "no len before the first batch.*worker.progress"):
+            len(loader)
+        self.assertEqual(len(worker.loader(self.data, 2)), 6)
+        next(iter(loader))
+        self.assertEqual(len(loader), 6)
+
+    def test_a_batch_that_is_only_looked_at_is_refused(self):
+        loader = self.worker(MemoryJob()).loader(self.data)
+        next(iter(loader))
+        with self.assertRaisesRegex(spotps.Error, r"next\(iter\(loader\)\)"):
+            next(iter(loader))
+
+    def test_one_way_to_make_a_step_of_many_batches_is_enough(self):
+        with self.assertRaisesRegex(spotps.Error, "accumulate above 1 and local steps"):
+            self.worker(None, local_steps=4, accumulate=2)
+        self.worker(None, local_steps=1, accumulate=2)
+
+
+class EndTest(unittest.TestCase):
+    """The process ends; `_at_exit` is called."""
+
+    def leave_early(self, job):
+        model = nn.Linear(2, 1)
+        worker = worker_of(job, model, torch.optim.SGD(model.parameters(), lr=0.1))
+        for _ in worker.loader(TensorDataset(torch.ones(16, 2))):
+            break
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            worker._at_exit()
+        return told.getvalue()
+
+    def test_a_loop_that_is_left_is_told_and_no_notice(self):
+        job = MemoryJob()
+        self.assertIn("the script ends before the job", self.leave_early(job))
+        self.assertFalse(job.has_left)
+
+    def test_on_notice_it_hands_over_what_is_done(self):
+        job = MemoryJob()
+        job.is_leaving = True
+        self.assertEqual(self.leave_early(job), "")
+        self.assertTrue(job.has_left)
+
+
+class EvaluateTest(unittest.TestCase):
+    def test_a_function_that_gives_something_else_is_known_before_the_job(self):
+        model = nn.Linear(2, 1)
+        called = []
+        for function, what in (
+            (lambda x: x.mean(), "gives a Tensor"),
+            (lambda x: None, "gives a NoneType"),
+            (lambda x: (x, 1), "gives a tuple"),
+            (lambda x: (1, 2, 3), "gives a tuple"),
+            (lambda x: called.append(len(x)) or (x.sum(), 0), ""),
+        ):
+            job = MemoryJob()
+            job.is_describing = True
+            worker = worker_of(job, model, torch.optim.SGD(model.parameters(), lr=0.1))
+            worker.evaluate(function, TensorDataset(torch.ones(5, 2)))
+            batches = iter(worker.loader(TensorDataset(torch.ones(8, 2))))
+            if not what:
+                next(batches)
+                continue
+            with self.assertRaisesRegex(spotps.Error, f"two numbers, the sum of the losses.*{what}"):
+                next(batches)
+        self.assertEqual(called, [2])
+
+
+class FiguresTest(unittest.TestCase):
+    def test_one_too_many_is_passed_over_and_told_once(self):
+        class Full(MemoryJob):
+            def figure(self, name, value):
+                if name != "known":
+                    raise spotps.Error(f"figure {name} is one too many; allowed: 16 names")
+                self.known = value
+
+        model = nn.Linear(2, 1)
+        job = Full()
+        worker = worker_of(job, model, torch.optim.SGD(model.parameters(), lr=0.1))
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            for number, _ in enumerate(worker.loader(TensorDataset(torch.ones(8, 2)))):
+                worker.log(loss=1, another=1, more=2, known=number)
+        self.assertEqual(told.getvalue().count("one too many"), 1)
+        self.assertEqual(job.known, 1)
+
+
+class ModelTest(unittest.TestCase):
+    def refused(self, model, why):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with self.assertRaisesRegex(spotps.Error, why):
+            worker_of(MemoryJob(), model, optimizer)
+
+    def test_statistics_that_are_means_over_all_batches_are_refused(self):
+        self.refused(nn.BatchNorm1d(2, momentum=None), "BatchNorm1d has momentum None.*0.1")
+        norm = nn.BatchNorm1d(2, momentum=None, track_running_stats=False)
+        worker_of(MemoryJob(), norm, torch.optim.SGD(norm.parameters(), lr=0.1))
+
+    def test_a_lazy_module_is_refused_with_the_remedy(self):
+        self.refused(nn.Sequential(nn.LazyLinear(2)), "0.weight has no shape yet.*one batch")
+
+    def test_state_that_is_no_tensor_is_told(self):
+        class Extra(nn.Linear):
+            def get_extra_state(self):
+                return {"a": 1}
+
+            def set_extra_state(self, state):
+                pass
+
+        model = Extra(2, 1)
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            worker_of(MemoryJob(), model, torch.optim.SGD(model.parameters(), lr=0.1))
+        self.assertIn("get_extra_state gives is no tensor", told.getvalue())
+
+
 class DataSetTest(unittest.TestCase):
     def test_a_data_set_of_tensors_may_have_its_own_rows(self):
         class Augmented(TensorDataset):

@@ -499,9 +499,7 @@ class OneLoopTest(unittest.TestCase):
         for _ in self.worker.loader(self.data):
             break
         with self.assertRaisesRegex(spotps.Error, r"left in the middle of a step \(break"):
-            next(self.worker.loader(self.data))
-        self.worker._at_exit()
-        self.assertTrue(self.job.has_left)
+            next(iter(self.worker.loader(self.data)))
 
     def test_two_loaders_at_once_are_refused(self):
         with self.assertRaisesRegex(spotps.Error, "a second loader at the same time"):
