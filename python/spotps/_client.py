@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from spotps import _library as lib
 
+_WHY_BYTES_MAX = 1000
 _POLL_MS = 200  # between two looks whether Ctrl-C was pressed
 
 
@@ -160,6 +161,10 @@ class Client:
     def set_local_steps(self, steps: int) -> None:
         self._check(self._lib.local_steps(self._handle, steps))
 
+    def set_minibatch(self, samples: int) -> None:
+        """What a step of the script's loop has; a job with another number is refused."""
+        self._check(self._lib.minibatch(self._handle, samples))
+
     def set_device(self, name: str) -> None:
         self._check(self._lib.device(self._handle, name.encode()))
 
@@ -261,6 +266,12 @@ class Client:
     def leave(self, why: str, seconds: float = 5.0) -> None:
         """Leaves before the job is over; the task in hand is others' then."""
         self._check(self._lib.leave(self._handle, why.encode(), int(seconds * 1000)))
+
+    def fail(self, why: str, seconds: float = 5.0) -> None:
+        """Ends though the job does not, which is a failure, and no machine that is taken back; the
+        task in hand is others' then."""
+        text = why.encode(errors="replace")[:_WHY_BYTES_MAX]
+        self._check(self._lib.fail(self._handle, text, int(seconds * 1000)))
 
     def close(self) -> None:
         """Ends the connection at once."""

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterator, Optional
 
-ABI = 3
+ABI = 4
 
 ERROR, OK, TASK, WAIT, END, NO_JOB, DESCRIBED = -1, 0, 1, 2, 3, 4, 5
 GRADIENT, AVERAGE = 0, 1
@@ -88,6 +88,7 @@ _FUNCTIONS = {
     "samples": (ctypes.c_int32, [_WORKER, ctypes.c_uint64, ctypes.c_uint64]),
     "optimizer": (ctypes.c_int32, [_WORKER, ctypes.c_char_p]),
     "local_steps": (ctypes.c_int32, [_WORKER, ctypes.c_uint32]),
+    "minibatch": (ctypes.c_int32, [_WORKER, ctypes.c_uint32]),
     "device": (ctypes.c_int32, [_WORKER, ctypes.c_char_p]),
     "next": (ctypes.c_int32, [_WORKER, ctypes.c_int32, ctypes.POINTER(CTask)]),
     "values": (ctypes.c_void_p, [_WORKER, ctypes.c_uint32]),
@@ -115,6 +116,7 @@ _FUNCTIONS = {
     "log": (ctypes.c_int32, [_WORKER, ctypes.c_char_p, ctypes.c_char_p]),
     "notice": (ctypes.c_int32, [_WORKER]),
     "leave": (ctypes.c_int32, [_WORKER, ctypes.c_char_p, ctypes.c_int32]),
+    "fail": (ctypes.c_int32, [_WORKER, ctypes.c_char_p, ctypes.c_int32]),
     "close": (None, [_WORKER]),
 }
 

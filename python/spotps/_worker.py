@@ -11,6 +11,7 @@ import torch
 from spotps._client import Client, Error, Task
 from spotps._data import Collate, Data, Key, Range, keys_after, parts_of
 from spotps._early import EarlyGradients
+from spotps._ending import end_worker
 from spotps._evaluation import Evaluation
 from spotps._exchange import Exchange
 from spotps._loader import Loader
@@ -276,7 +277,7 @@ class Worker:
         if self._is_over:
             self._tell_over()
         elif self._task is None:
-            self._declare(client, samples)
+            self._declare(client, samples, batch_size)
         kept = kept_of(self._frozen)
         while not self._is_over:
             task = client.next()
@@ -307,7 +308,7 @@ class Worker:
                 file=sys.stderr,
             )
 
-    def _declare(self, client: Client, samples: int) -> None:
+    def _declare(self, client: Client, samples: int, batch_size: Optional[int]) -> None:
         if self._evaluation is not None and client.is_describing:
             self._evaluation.try_out()
         self._exchanged().declare(self._frozen)
@@ -321,6 +322,7 @@ class Worker:
             client.set_optimizer(own)
         if self._wanted_steps is not None:
             client.set_local_steps(self._wanted_steps)
+        client.set_minibatch((batch_size or 0) * self._accumulate)
         client.set_device(str(self._tensors[0].tensor.device))
 
     def _evaluate(self, client: Client, task: Task) -> None:
@@ -401,22 +403,6 @@ class Worker:
                 self._evaluation.print_epoch(epoch)
 
     def _at_exit(self) -> None:
-        """What ends the process, an exception or a loop that was left early, psctl sees and tells.
-        A notice is obeyed: what is done is handed over."""
-        client = self._client
-        if client is None:
-            return
-        has_failed = getattr(sys, "last_value", None) is not None
-        if not self._is_over and not has_failed and self._task is not None:
-            if client.is_leaving:
-                client.leave("the script has ended on notice")
-            else:
-                print(
-                    "spotps: the script ends before the job, with a step in hand: its loop was left "
-                    "by break, return, sys.exit or an exception that it handles; end a job by "
-                    "train.epochs, run.stop_at_loss or psctl stop",
-                    file=sys.stderr,
-                    flush=True,
-                )
-        client.close()
-        self._client = None
+        client, self._client = self._client, None
+        if client is not None:
+            end_worker(client, is_early=not self._is_over and self._task is not None)

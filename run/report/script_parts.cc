@@ -23,6 +23,7 @@
 #include "ps/base/time.h"
 #include "ps/coordinator/checkpoints/model_file.h"
 #include "ps/json/json_reader.h"
+#include "ps/proto/job/tensor_treatment.h"
 #include "worker/script/script_start.h"
 
 namespace ps::run {
@@ -116,6 +117,48 @@ Result<pid_t> Spawn(
         std::strerror(failure)));
   }
   return pid;
+}
+
+/// The batches of a loop that says how many samples they have are a worker's minibatches.
+Status CheckMinibatch(const worker::Description& program, const proto::JobConfig& config) {
+  const uint32_t own = program.minibatch;
+  const auto check = [own](const std::string& field, uint32_t minibatch) {
+    return own == 0 || own == minibatch
+               ? Status::Ok()
+               : Status::InvalidArgument(fmt::format(
+                     "{} is {}, and worker.program has steps of {} samples (batch_size of its "
+                     "loader); allowed: the same, or leave batch_size out there",
+                     field,
+                     minibatch,
+                     own));
+  };
+  bool is_default_used = config.workers.empty();
+  for (size_t i = 0; i < config.workers.size(); ++i) {
+    const uint32_t minibatch = config.workers[i].minibatch;
+    is_default_used = is_default_used || minibatch == 0;
+    if (minibatch != 0) {
+      PS_TRY(check(fmt::format("workers[{}].minibatch", i), minibatch));
+    }
+  }
+  return is_default_used ? check("train.minibatch", config.train.minibatch) : Status::Ok();
+}
+
+/// Which tensors decay is for the program's optimizer to say: where it has no weight decay at all,
+/// that of the job would be for none.
+Status CheckWeightDecay(const worker::Description& program, const proto::JobConfig& config) {
+  const auto decays = [&config](const TensorSpec& tensor) {
+    return tensor.rule == UpdateRule::kOptimizer &&
+           proto::TreatmentOf(config.parameters, tensor).has_weight_decay;
+  };
+  if (config.optimizer.weight_decay == 0 || std::ranges::any_of(program.tensors, decays)) {
+    return Status::Ok();
+  }
+  return Status::InvalidArgument(fmt::format(
+      "optimizer.weight_decay is {:g}, and no tensor of worker.program decays, since its own "
+      "optimizer has no weight decay; allowed: 0, weight_decay above 0 in the program's groups, or "
+      "parameters with weight_decay on, as [{{\"match\": [\"*.weight\"], \"weight_decay\": "
+      "\"on\"}}]",
+      config.optimizer.weight_decay));
 }
 
 /// waitpid's status; nothing: it did not end in time, and is killed.
@@ -290,6 +333,10 @@ Result<proto::JobConfig> ScriptParts::Complete(
         config.train.local_steps,
         steps));
   }
+  PS_TRY(CheckMinibatch(description_, config));
+  if (names_optimizer && job.train.local_steps == 1) {
+    PS_TRY(CheckWeightDecay(description_, config));
+  }
   if (!names_optimizer && job.train.local_steps == 1) {
     PS_ASSIGN(job.optimizer, OwnOptimizer(config));
     job.optimizer.schedule = config.optimizer.schedule;
@@ -304,8 +351,8 @@ Result<proto::OptimizerConfig> ScriptParts::OwnOptimizer(const proto::JobConfig&
     return Status::InvalidArgument(
         "optimizer.kind is missing, and worker.program has no optimizer that the servers have: "
         "another kind or option, groups with different settings, or a scheduler; allowed: an "
-        "optimizer with its kind, lr and schedule, or train.local_steps above 1, with which the "
-        "program's own works");
+        "optimizer with its kind, lr and schedule (parameters[].lr_factor is the rate of a group "
+        "to that of the others), or train.local_steps above 1, with which the program's own works");
   }
   proto::JobConfig plain = config;
   plain.optimizer = {};

@@ -126,6 +126,8 @@ class DescribeTest(unittest.TestCase):
                 lambda: client.set_samples(1),
                 lambda: client.values(0),
                 lambda: client.leave("why"),
+                lambda: client.fail("why"),
+                lambda: client.set_minibatch(1),
             ):
                 with self.assertRaisesRegex(spotps.Error, "closed, or was never opened"):
                     call()

@@ -4,6 +4,7 @@ import contextlib
 import io
 import sys
 import unittest
+from unittest import mock
 
 import spotps
 
@@ -268,6 +269,12 @@ class LoaderTest(unittest.TestCase):
         with self.assertRaisesRegex(spotps.Error, r"next\(iter\(loader\)\)"):
             next(iter(loader))
 
+    def test_the_job_is_told_of_a_batch_size(self):
+        for size, told in ((None, 0), (2, 4)):
+            job = MemoryJob(minibatch=4)
+            next(iter(self.worker(job, accumulate=2).loader(self.data, size)))
+            self.assertEqual(job.told_minibatch, told)
+
     def test_one_way_to_make_a_step_of_many_batches_is_enough(self):
         with self.assertRaisesRegex(spotps.Error, "accumulate above 1 and local steps"):
             self.worker(None, local_steps=4, accumulate=2)
@@ -289,6 +296,14 @@ class EndTest(unittest.TestCase):
     def test_a_loop_that_is_left_is_told_and_no_notice(self):
         job = MemoryJob()
         self.assertIn("the script ends before the job", self.leave_early(job))
+        self.assertIn("its loop was left by break", job.failure)
+        self.assertFalse(job.has_left)
+
+    def test_an_exception_is_the_workers_failure(self):
+        job = MemoryJob()
+        with mock.patch.object(sys, "last_value", ValueError("bad batch"), create=True):
+            self.assertIn("this worker has failed: ValueError: bad batch", self.leave_early(job))
+        self.assertEqual(job.failure, "ValueError: bad batch")
         self.assertFalse(job.has_left)
 
     def test_on_notice_it_hands_over_what_is_done(self):
@@ -296,6 +311,7 @@ class EndTest(unittest.TestCase):
         job.is_leaving = True
         self.assertEqual(self.leave_early(job), "")
         self.assertTrue(job.has_left)
+        self.assertIsNone(job.failure)
 
 
 class EvaluateTest(unittest.TestCase):

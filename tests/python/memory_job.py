@@ -28,6 +28,7 @@ class MemoryJob:
         self.optimizer = None
         self.pushed, self.finished, self.evaluated, self.ordered = [], [], [], []
         self.has_left = False
+        self.failure = None
         self._keep = []
         self._tasks = None
         self._in_hand = None
@@ -62,6 +63,9 @@ class MemoryJob:
 
     def set_local_steps(self, steps):
         self.local_steps = steps
+
+    def set_minibatch(self, samples):
+        self.told_minibatch = samples
 
     def set_device(self, name):
         pass
@@ -141,6 +145,9 @@ class MemoryJob:
 
     def leave(self, why, seconds=5.0):
         self.has_left = True
+
+    def fail(self, why, seconds=5.0):
+        self.failure = why
 
     def close(self):
         pass

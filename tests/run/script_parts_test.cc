@@ -138,8 +138,8 @@ TEST_F(ScriptPartsTest, WhereNobodyNamesAnOptimizerThatTheServersHaveTheJobIsRef
       CompleteError(),
       AllOf(
           HasSubstr("optimizer.kind is missing, and worker.program has no optimizer that"),
-          HasSubstr(
-              "allowed: an optimizer with its kind, lr and schedule, or train.local_steps above")));
+          HasSubstr("allowed: an optimizer with its kind, lr and schedule (parameters[].lr_factor "
+                    "is the")));
   job_.train.local_steps = 4;
   EXPECT_EQ(Complete().optimizer, proto::OptimizerConfig());
   job_.train.local_steps = 1;
@@ -185,6 +185,45 @@ TEST_F(ScriptPartsTest, NumbersOfSamplesThatCannotBeAreRefused) {
   own_.test_samples = 0;
   job_.data.test_samples = 1;
   EXPECT_THAT(CompleteError(), HasSubstr("worker.program evaluates nothing"));
+}
+
+TEST_F(ScriptPartsTest, AWeightDecayThatIsForNoTensorIsRefused) {
+  names_optimizer_ = true;
+  job_.optimizer.weight_decay = 0.5F;
+  own_.tensors[0].has_weight_decay = false;
+  EXPECT_THAT(
+      CompleteError(),
+      AllOf(
+          HasSubstr("optimizer.weight_decay is 0.5, and no tensor of worker.program decays"),
+          HasSubstr(R"("weight_decay": "on")")));
+  proto::ParameterGroup group;
+  group.match = {"weight"};
+  group.weight_decay = proto::DecayUse::kOn;
+  job_.parameters = {group};
+  EXPECT_EQ(Complete().optimizer.weight_decay, 0.5F);
+  job_.parameters = {};
+  own_.tensors[0].has_weight_decay = true;
+  EXPECT_EQ(Complete().optimizer.weight_decay, 0.5F);
+  own_.tensors[0].has_weight_decay = false;
+  job_.train.local_steps = 2;
+  EXPECT_EQ(Complete().train.local_steps, 2U) << "the program's optimizer steps";
+}
+
+TEST_F(ScriptPartsTest, StepsOfALoopThatSaysTheirSizeAreTheJobs) {
+  own_.minibatch = 32;
+  EXPECT_THAT(
+      CompleteError(),
+      HasSubstr("train.minibatch is 64, and worker.program has steps of 32 samples"));
+  job_.train.minibatch = 32;
+  EXPECT_EQ(Complete().train.minibatch, 32U);
+  proto::WorkerGroup other;
+  other.minibatch = 16;
+  job_.workers.push_back(other);
+  EXPECT_THAT(CompleteError(), HasSubstr("workers[1].minibatch is 16, and worker.program"));
+  job_.train.minibatch = 64;
+  job_.workers = {other};
+  own_.minibatch = 16;
+  EXPECT_EQ(Complete().train.minibatch, 64U) << "nobody has that one";
 }
 
 TEST_F(ScriptPartsTest, LocalStepsAreSaidInOnePlace) {

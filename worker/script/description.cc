@@ -37,6 +37,7 @@ std::string Print(const Description& description) {
   json.Field("train_samples", description.train_samples);
   json.Field("test_samples", description.test_samples);
   json.Field("local_steps", description.local_steps);
+  json.Field("minibatch", description.minibatch);
   json.Field("optimizer", description.optimizer_json);
   json.BeginList("tensors");
   for (const TensorSpec& tensor : description.tensors) {
@@ -270,6 +271,7 @@ Result<Description> ReadDescription(const std::string& path) {
   description.train_samples = *train;
   description.test_samples = *test;
   description.local_steps = *steps;
+  description.minibatch = NumberAt<uint32_t>(*root, "minibatch").value_or(0);  // older ones lack it
   description.optimizer_json = *optimizer;
   std::set<std::string, std::less<>> names;
   for (const JsonValue& value : tensors->children) {

@@ -35,6 +35,7 @@ struct Description {
   uint64_t train_samples = 0;  // 0: the program doesn't know
   uint64_t test_samples = 0;   // 0: it evaluates nothing
   uint32_t local_steps = 0;    // that it wants (train.local_steps); 0: what the job says
+  uint32_t minibatch = 0;      // samples of a step of its loop; 0: what the job says
   /// What the job's `optimizer` would be for the program's own, as JSON; empty: it has none that
   /// the servers know.
   std::string optimizer_json;

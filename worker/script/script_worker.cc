@@ -171,6 +171,16 @@ std::vector<proto::Figure> ScriptWorker::Figures() {
 }
 
 void ScriptWorker::Leave(const std::string& why, Duration limit) {
+  Drop(
+      [this, why] { core().OnDeviceLost(Status::Revoked(why), SystemTime().Now(), outbox()); },
+      limit);
+}
+
+void ScriptWorker::Fail(const std::string& why, Duration limit) {
+  Drop([this, why] { core().OnComputeFailed(Status::Cancelled(why), outbox()); }, limit);
+}
+
+void ScriptWorker::Drop(std::function<void()> fn, Duration limit) {
   if (!thread_.joinable()) {
     return;
   }
@@ -179,7 +189,7 @@ void ScriptWorker::Leave(const std::string& why, Duration limit) {
     const std::lock_guard lock(mutex_);
     pending_.reset();
   }
-  Post([this, why] { core().OnDeviceLost(Status::Revoked(why), SystemTime().Now(), outbox()); });
+  Post(std::move(fn));
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, limit, [this] { return is_over_; });
 }

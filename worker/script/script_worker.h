@@ -72,6 +72,8 @@ class ScriptWorker final : public WorkerShell {
   /// The program ends: the task in hand is dropped, the rest handed over. Waits until that is done,
   /// at most `limit`. Also where nothing was started.
   void Leave(const std::string& why, Duration limit);
+  /// The same for one that ends by its own fault, as which it is told.
+  void Fail(const std::string& why, Duration limit);
 
   /// What the job says of this worker. Valid from the first task on.
   struct Seat {
@@ -132,6 +134,8 @@ class ScriptWorker final : public WorkerShell {
   void BeginMinibatch();
   void EndMinibatch();
   void Pause(Duration duration);
+  /// The task in hand is dropped, and `fn` ends the loop.
+  void Drop(std::function<void()> fn, Duration limit);
   /// To the loop. A full mailbox ends the worker.
   void Post(std::function<void()> fn);
 

@@ -22,58 +22,19 @@
 #include "worker/script/description.h"
 #include "worker/script/script_start.h"
 #include "worker/script/script_worker.h"
+#include "worker/script/worker_handle.h"
 #include "worker/shell/worker_flags.h"
 
 using ps::Status;
+using ps::worker::ErrorOfNone;
+using ps::worker::Fail;
+using ps::worker::IsOwn;
 using ps::worker::ScriptWorker;
-
-struct spotps_worker {
-  pid_t pid = ::getpid();
-  mutable std::string error;
-
-  // Until the first spotps_next.
-  ps::worker::Declarations declared;
-  std::string describe_path;  // empty: it works
-  ScriptWorker::Options options;
-  std::optional<int64_t> run_start_us;
-
-  // From then on.
-  std::unique_ptr<ps::LogSink> sink;
-  std::unique_ptr<ps::Logger> log;
-  std::unique_ptr<ScriptWorker> worker;
-  uint32_t tensor_count = 0;
-  bool has_task = false;
-  bool has_ended = false;
-  ScriptWorker::Seat seat;  // of the last task
-};
 
 namespace {
 
 static_assert(SPOTPS_BOOL == static_cast<int>(ps::checkpoint::ElementType::kBool));
 static_assert(SPOTPS_BOOL + 1 == ps::checkpoint::kElementTypes);
-
-thread_local std::string open_error;  // and of calls with a null worker
-
-int32_t Fail(const spotps_worker* worker, std::string why) {
-  (worker == nullptr ? open_error : worker->error) = std::move(why);
-  return SPOTPS_ERROR;
-}
-
-/// Whether the caller may use the worker; says why not.
-bool IsOwn(const spotps_worker* worker) {
-  if (worker == nullptr) {
-    Fail(worker, "the worker is null: it was closed, or was never opened");
-    return false;
-  }
-  if (worker->pid == ::getpid()) {
-    return true;
-  }
-  worker->error = fmt::format(
-      "this process was forked from process {}, whose worker it is; use it there alone, and make "
-      "data loader's processes before it if they need one of their own",
-      worker->pid);
-  return false;
-}
 
 bool HasTask(const spotps_worker* worker, bool is_train) {
   if (!IsOwn(worker)) {
@@ -97,32 +58,6 @@ bool HasTensor(const spotps_worker* worker, bool is_train, uint32_t tensor) {
     return false;
   }
   return true;
-}
-
-int32_t FailAt(const spotps_worker* worker, const char* tensor, const char* why) {
-  return Fail(worker, fmt::format("tensor {}: {}", ps::Printable(tensor), why));
-}
-
-/// Whether the worker may declare more; says why not.
-bool MayDeclare(const spotps_worker* worker, const char* name) {
-  if (!IsOwn(worker)) {
-    return false;
-  }
-  if (worker->worker != nullptr) {
-    FailAt(worker, name, "the worker takes part already; declare all tensors before spotps_next");
-    return false;
-  }
-  return true;
-}
-
-/// Negative dimensions are too many.
-std::span<const int64_t> ShapeOf(const int64_t* shape, int32_t dimensions) {
-  constexpr size_t kTooMany = ps::proto::kTensorDimsMax + 1;
-  return {shape, dimensions < 0 ? kTooMany : static_cast<size_t>(dimensions)};
-}
-
-int32_t Answer(const spotps_worker* worker, const Status& status) {
-  return status.ok() ? SPOTPS_OK : Fail(worker, std::string(status.message()));
 }
 
 /// The flags that ps_worker was started with.
@@ -216,108 +151,12 @@ int32_t spotps_open(int32_t abi, spotps_worker** worker) {
   std::unique_ptr<spotps_worker> made;
   const Status opened = Open(abi, &made);
   *worker = made.release();
-  open_error = opened.ok() ? "" : std::string(opened.message());
+  ErrorOfNone() = opened.ok() ? "" : std::string(opened.message());
   return !opened.ok() ? SPOTPS_ERROR : *worker == nullptr ? SPOTPS_NO_JOB : SPOTPS_OK;
 }
 
 const char* spotps_error(const spotps_worker* worker) {
-  return worker == nullptr ? open_error.c_str() : worker->error.c_str();
-}
-
-int32_t spotps_declare(
-    spotps_worker* worker,
-    const char* name,
-    const int64_t* shape,
-    int32_t dimensions,
-    int32_t rule,
-    float rate,
-    int32_t decays,
-    const float* values) {
-  if (!MayDeclare(worker, name)) {
-    return SPOTPS_ERROR;
-  }
-  if (rule != SPOTPS_GRADIENT && rule != SPOTPS_AVERAGE) {
-    return FailAt(worker, name, "unknown rule; allowed: SPOTPS_GRADIENT, SPOTPS_AVERAGE");
-  }
-  return Answer(
-      worker,
-      worker->declared.AddTrained(
-          name,
-          ShapeOf(shape, dimensions),
-          static_cast<ps::UpdateRule>(rule),
-          rate,
-          decays != 0,
-          values));
-}
-
-int32_t spotps_frozen(
-    spotps_worker* worker,
-    const char* name,
-    const int64_t* shape,
-    int32_t dimensions,
-    const float* values) {
-  return MayDeclare(worker, name)
-             ? Answer(worker, worker->declared.AddFrozen(name, ShapeOf(shape, dimensions), values))
-             : SPOTPS_ERROR;
-}
-
-int32_t spotps_kept(
-    spotps_worker* worker,
-    const char* name,
-    int32_t type,
-    const int64_t* shape,
-    int32_t dimensions,
-    int32_t is_counter,
-    int32_t is_compared,
-    const void* values) {
-  return MayDeclare(worker, name) ? Answer(
-                                        worker,
-                                        worker->declared.AddKept(
-                                            name,
-                                            type,
-                                            ShapeOf(shape, dimensions),
-                                            is_counter != 0,
-                                            is_compared != 0,
-                                            values))
-                                  : SPOTPS_ERROR;
-}
-
-int32_t spotps_alias(spotps_worker* worker, const char* name, const char* of) {
-  return MayDeclare(worker, name) ? Answer(worker, worker->declared.AddAlias(name, of))
-                                  : SPOTPS_ERROR;
-}
-
-int32_t spotps_samples(spotps_worker* worker, uint64_t train, uint64_t test) {
-  if (!IsOwn(worker)) {
-    return SPOTPS_ERROR;
-  }
-  worker->declared.description.train_samples = train;
-  worker->declared.description.test_samples = test;
-  return SPOTPS_OK;
-}
-
-int32_t spotps_optimizer(spotps_worker* worker, const char* json) {
-  if (!IsOwn(worker)) {
-    return SPOTPS_ERROR;
-  }
-  worker->declared.description.optimizer_json = json;
-  return SPOTPS_OK;
-}
-
-int32_t spotps_local_steps(spotps_worker* worker, uint32_t steps) {
-  if (!IsOwn(worker)) {
-    return SPOTPS_ERROR;
-  }
-  worker->declared.description.local_steps = steps;
-  return SPOTPS_OK;
-}
-
-int32_t spotps_device(spotps_worker* worker, const char* name) {
-  if (!IsOwn(worker)) {
-    return SPOTPS_ERROR;
-  }
-  worker->options.device = std::string(name).substr(0, ps::proto::kDeviceBytesMax);
-  return SPOTPS_OK;
+  return worker == nullptr ? ErrorOfNone().c_str() : worker->error.c_str();
 }
 
 int32_t spotps_next(spotps_worker* worker, int32_t timeout_ms, spotps_task* task) {
@@ -474,6 +313,18 @@ int32_t spotps_leave(spotps_worker* worker, const char* why, int32_t timeout_ms)
   worker->has_task = false;
   if (worker->worker != nullptr && !worker->has_ended) {
     worker->worker->Leave(why, std::chrono::milliseconds(timeout_ms));
+  }
+  return SPOTPS_OK;
+}
+
+int32_t spotps_fail(spotps_worker* worker, const char* why, int32_t timeout_ms) {
+  if (!IsOwn(worker)) {
+    return SPOTPS_ERROR;
+  }
+  worker->has_task = false;
+  if (worker->worker != nullptr && !worker->has_ended) {
+    const auto text = std::string(why).substr(0, ps::proto::kTextBytesMax);
+    worker->worker->Fail(text, std::chrono::milliseconds(timeout_ms));
   }
   return SPOTPS_OK;
 }

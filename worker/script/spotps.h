@@ -38,7 +38,7 @@ extern "C" {
 
 /* Grows when anything here changes. A library takes programs that were made for any version from
  * SPOTPS_ABI_LEAST to SPOTPS_ABI: later ones of these have more functions, and change none. */
-#define SPOTPS_ABI 3
+#define SPOTPS_ABI 4
 #define SPOTPS_ABI_LEAST 2
 
 typedef struct spotps_worker spotps_worker;
@@ -106,8 +106,8 @@ SPOTPS_API int32_t spotps_abi(void);
 SPOTPS_API int32_t spotps_open(int32_t abi, spotps_worker** worker);
 
 /* The last error of this worker, or of this thread's last spotps_open or other call with null when
- * it is null; after
- * SPOTPS_END why it ended, empty when the job was done. Lives until the next call. */
+ * it is null; after SPOTPS_END why it ended, empty when the job was done. Lives until the next
+ * call. */
 SPOTPS_API const char* spotps_error(const spotps_worker* worker);
 
 /* The next tensor of the model, f32, dense, row-major, with its first values. Tensors are numbered
@@ -164,6 +164,10 @@ SPOTPS_API int32_t spotps_optimizer(spotps_worker* worker, const char* json);
 /* How many minibatches the program wants to train on by itself between two pushes
  * (train.local_steps), where the job doesn't say: 1 or more. */
 SPOTPS_API int32_t spotps_local_steps(spotps_worker* worker, uint32_t steps);
+
+/* How many samples a step of the program's loop has (train.minibatch), where it is made for so
+ * many: a job with another number is refused; 0: what the job says. Since version 4. */
+SPOTPS_API int32_t spotps_minibatch(spotps_worker* worker, uint32_t samples);
 
 /* What it computes on, for people: "cuda:0". */
 SPOTPS_API int32_t spotps_device(spotps_worker* worker, const char* name);
@@ -225,8 +229,14 @@ SPOTPS_API int32_t spotps_notice(const spotps_worker* worker);
  * sentence. Waits for at most `timeout_ms`. */
 SPOTPS_API int32_t spotps_leave(spotps_worker* worker, const char* why, int32_t timeout_ms);
 
+/* The program can't go on, or ends though the job does not: a failure, and no machine that is taken
+ * back. The task in hand is others'. `why`: one sentence, of 16 KiB at most. Waits for at most
+ * `timeout_ms`. Since version 4. */
+SPOTPS_API int32_t spotps_fail(spotps_worker* worker, const char* why, int32_t timeout_ms);
+
 /* Ends the connection at once and frees everything; null is fine. In a child of fork it frees
- * nothing. Whoever is still a member leaves first, with spotps_leave. */
+ * nothing. Whoever is still a member leaves first, with spotps_leave
+ * or spotps_fail. */
 SPOTPS_API void spotps_close(spotps_worker* worker);
 
 #ifdef __cplusplus

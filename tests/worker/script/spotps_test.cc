@@ -55,7 +55,7 @@ TEST_F(SpotpsTest, AProgramOfAnotherVersionIsRefused) {
   EXPECT_EQ(worker_, nullptr);
   EXPECT_THAT(
       spotps_error(nullptr),
-      HasSubstr("was made for version 4 of libspotps, and this one takes 2 to"));
+      HasSubstr("was made for version 5 of libspotps, and this one takes 2 to"));
   EXPECT_EQ(spotps_open(SPOTPS_ABI_LEAST - 1, &worker_), SPOTPS_ERROR);
   EXPECT_EQ(spotps_open(SPOTPS_ABI_LEAST, &worker_), SPOTPS_NO_JOB) << "nothing of it has changed";
 }
@@ -113,6 +113,7 @@ TEST_F(SpotpsTest, WhatItDeclaresIsWhatItDescribes) {
   ASSERT_EQ(spotps_samples(worker_, 50, 5), SPOTPS_OK);
   ASSERT_EQ(spotps_optimizer(worker_, R"({"kind":"adam"})"), SPOTPS_OK);
   ASSERT_EQ(spotps_local_steps(worker_, 3), SPOTPS_OK);
+  ASSERT_EQ(spotps_minibatch(worker_, 32), SPOTPS_OK);
   EXPECT_EQ(spotps_next(worker_, 0, &task_), SPOTPS_DESCRIBED) << spotps_error(worker_);
   const Result<Description> described = ReadDescription(path_);
   ASSERT_TRUE(described.ok()) << described.status();
@@ -124,6 +125,7 @@ TEST_F(SpotpsTest, WhatItDeclaresIsWhatItDescribes) {
   EXPECT_EQ(described->train_samples, 50U);
   EXPECT_EQ(described->test_samples, 5U);
   EXPECT_EQ(described->local_steps, 3U);
+  EXPECT_EQ(described->minibatch, 32U);
   EXPECT_EQ(described->optimizer_json, R"({"kind":"adam"})");
 }
 
