@@ -47,8 +47,10 @@ constexpr Duration kObserve = std::chrono::milliseconds(50);
 constexpr Duration kKeepProfile = std::chrono::seconds(15);
 /// Rows of a status that may be made at each of these.
 constexpr size_t kRowsPerTurn = 64;
-/// Children that do not leave by themselves when the job is over are killed after this.
+/// Children that do not leave by themselves when the job is over are killed after this; programs of
+/// others may have something to do after their loop.
 constexpr Duration kLeaveTime = std::chrono::seconds(5);
+constexpr Duration kProgramLeaveTime = std::chrono::seconds(60);
 /// Whoever kills the supervisor may be about to kill this process as well (pkill ps_coordinator):
 /// that is no request to stop, and psctl resume is to go on with the run.
 constexpr Duration kOrphanDelay = std::chrono::milliseconds(300);
@@ -446,12 +448,26 @@ bool TrainRun::HasLostDirectory() {
 /// Gives the children the time to end by themselves.
 bool TrainRun::MayClose() {
   if (!leave_by_.has_value()) {
-    leave_by_ = Now() + kLeaveTime;
+    leave_by_ = Now() + (config_.worker.program.empty() ? kLeaveTime : kProgramLeaveTime);
+    tell_late_ = Now() + kLeaveTime;
   }
   if (fleet_->running_count() != 0 && Now() < *leave_by_) {
+    TellOfLatePrograms();
     return false;
   }
   return rented_ == nullptr || rented_->GiveBack(Now());
+}
+
+void TrainRun::TellOfLatePrograms() {
+  if (Now() < tell_late_ || *leave_by_ <= tell_late_) {
+    return;
+  }
+  tell_late_ = *leave_by_;  // once
+  progress_.Say(fmt::format(
+      "the job is over, and worker.program is still at work after its loop ({}); what is left of "
+      "it in {} is killed, by Ctrl-C at once",
+      Plural(fleet_->running_count(), "worker"),
+      FormatDuration(Seconds(*leave_by_ - Now()))));
 }
 
 void TrainRun::Reap() {
@@ -462,7 +478,8 @@ void TrainRun::Reap() {
 
 void TrainRun::OnEnd(const proto::ProcessEnd& end) {
   // Whoever was killed had nothing to say about it, and its loss is an event of the job.
-  if ((end.is_failure || !end.last_words.empty()) && !host_.core().is_finished()) {
+  const bool is_told = end.is_failure || (!end.last_words.empty() && !end.is_clean);
+  if (is_told && !host_.core().is_finished()) {
     const std::string who = fmt::format("{} {}", proto::ProcessKindName(end.kind), end.index);
     const std::string before = end.is_failure ? "; its log ends: " : ": ";
     const std::string& last = end.last_words;
@@ -475,6 +492,10 @@ void TrainRun::OnEnd(const proto::ProcessEnd& end) {
 }
 
 void TrainRun::OnStopSignal(int signal) {
+  if (leave_by_.has_value() && Now() < *leave_by_) {
+    leave_by_ = Now();
+    return;
+  }
   if (host_.is_stopping()) {
     progress_.Say("ending at once");
     log_.Warning("stop_at_once", {{"signal", signal}});

@@ -62,6 +62,7 @@ class TrainRun final {
   void Announce();
   void AnnounceAgain();
   bool MayClose();
+  void TellOfLatePrograms();
   void NoteRented();
   void CheckBudget();
   void LeavePool();
@@ -114,6 +115,7 @@ class TrainRun final {
   ProcessorTime training_to_;
   proto::JobStatus final_status_;
   std::optional<TimePoint> leave_by_;
+  TimePoint tell_late_{};  // that a program is still there
   bool is_aborted_ = false;
   size_t looks_skipped_ = 0;
   size_t redraws_skipped_ = 0;

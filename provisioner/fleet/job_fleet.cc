@@ -486,8 +486,9 @@ proto::ProcessEnd JobFleet::EndOf(const Process& process, const ProcessExit& exi
       process.launch.launch,
       std::move(description),
       is_failure,
-      exit.has_run && (is_failure || is_place) ? LastLine(process.log_path) : "",
-      is_place};
+      exit.has_run && (is_failure || is_place || exit.is_clean) ? LastLine(process.log_path) : "",
+      is_place,
+      exit.is_clean};
 }
 
 }  // namespace ps::provisioner

@@ -369,7 +369,8 @@ void CoordinatorCore::OnWorkerExited(const proto::ProcessEnd& end, const Call& c
   const Member* const member = parts_->job.membership.FindLaunch(end.launch);
   if (member != nullptr) {
     const Incarnation incarnation = member->record->incarnation;
-    if (end.is_failure) {
+    const bool is_script = !parts_->job.options.config.worker.program.empty();
+    if (end.is_failure || (end.is_clean && is_script)) {
       parts_->departures.RemoveFailed(incarnation, why, call);
     } else {
       parts_->departures.RemoveLost(incarnation, why, call);

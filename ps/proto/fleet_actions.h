@@ -52,9 +52,10 @@ struct ProcessEnd {
   std::string description;  // "killed by signal 9 (Killed)", "exited with code 1"
   // It ended by itself with an error, or could not be started: another one would do the same.
   bool is_failure = false;
-  std::string last_words;  // of one that failed or found no place: the last line of its log
+  std::string last_words;  // of one that ended by itself or found no place: its log's last line
   // Its host or zone could not start it, or has lost it: another place may do better.
   bool is_place = false;
+  bool is_clean = false;  // it exited with code 0
 };
 
 }  // namespace ps::proto

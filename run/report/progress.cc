@@ -94,7 +94,8 @@ std::string LossText(const proto::JobStatus& status) {
 }
 
 std::string AccuracyText(const proto::JobStatus& status) {
-  return status.steps_counted == 0 || !proto::IsShare(status.metric)
+  const bool is_told = status.train_accuracy > 0;  // programs of others may tell none
+  return status.steps_counted == 0 || !is_told || !proto::IsShare(status.metric)
              ? ""
              : "acc " + FormatPercent(status.train_accuracy);
 }

@@ -224,8 +224,29 @@ TEST_F(ScriptTest, AnExceptionInTheLoopIsTheWorkersFailureWithItsLastLine) {
   })) << run.psctl().Err();
   EXPECT_THAT(
       run.psctl().Err(), HasSubstr("exited with code 1; its log ends: ValueError: this script"));
+  EXPECT_TRUE(WaitUntil([&run] {
+    return Contains(
+        run.psctl().Err(),
+        "failed after 80 samples: exited with code 1: ValueError: this script was told to fail");
+  })) << run.psctl().Err();
   run.psctl().Signal(SIGINT);
   run.WaitForEnd();
+  EXPECT_EQ(run.Summary()["revocations_unnoticed"].number(), 0) << "nobody took it away";
+}
+
+TEST_F(ScriptTest, AProgramThatEndsBeforeTheJobHasFailed) {
+  SetPython(R"(, "0.01", "stop")");
+  job_.Set("workers", R"([{"count": 1}])").Set("train", R"({"epochs": 1, "minibatch": 20})");
+  TrainRun run(job_, {.is_replacing = true});
+  ASSERT_TRUE(WaitUntil([&run] {
+    return Contains(
+        run.psctl().Err(), "failed after 80 samples: exited with code 0: this script has enough");
+  })) << run.psctl().Err();
+  ASSERT_TRUE(run.WaitForSamples(160).has_value()) << "it is replaced: " << run.psctl().Err();
+  run.psctl().Signal(SIGINT);
+  run.WaitForEnd();
+  EXPECT_EQ(run.Summary()["revocations_unnoticed"].number(), 0);
+  EXPECT_EQ(run.Summary()["revocations_noticed"].number(), 0);
 }
 
 TEST_F(ScriptTest, AProgramWithAnotherModelIsToldTheFirstTensorThatDiffers) {

@@ -94,22 +94,29 @@ void DepartureDesk::NoteFruitless(WorkerId seat, const std::string& reason, cons
 
 void DepartureDesk::RemoveFailed(
     Incarnation incarnation, const std::string& reason, const Call& call) {
-  if (job_->membership.Find(incarnation)->record->reported > 0) {
+  if (job_->membership.Find(incarnation)->record->reported == 0) {
+    RemoveRefused(incarnation, reason, call);
+  } else if (job_->options.config.worker.program.empty() || MayGo(incarnation)) {
     RemoveLost(incarnation, reason, call);
   } else {
-    RemoveRefused(incarnation, reason, call);
+    Remove(incarnation, LeaveKind::kFailed, reason, call);
   }
+}
+
+/// Whether it was to leave, or everybody is.
+bool DepartureDesk::MayGo(Incarnation incarnation) const {
+  const MemberRecord& member = *job_->membership.Find(incarnation)->record;
+  return member.is_draining || member.is_notified || member.is_released ||
+         job_->state.phase == JobPhase::kStopping;
 }
 
 void DepartureDesk::RemoveRefused(
     Incarnation incarnation, const std::string& reason, const Call& call) {
-  const MemberRecord& member = *job_->membership.Find(incarnation)->record;
-  const bool is_to_leave = member.is_draining || member.is_notified || member.is_released;
-  if (is_to_leave || job_->state.phase == JobPhase::kStopping) {
+  if (MayGo(incarnation)) {
     RemoveLost(incarnation, reason, call);
     return;
   }
-  const WorkerId seat = member.seat;
+  const WorkerId seat = job_->membership.Find(incarnation)->record->seat;
   Remove(incarnation, LeaveKind::kFailed, reason, call);
   job_->seats.NoteFailure(seat, reason);
   job_->places.NoteFailure(seat, Places::Cause::kProgram, reason, call.now);

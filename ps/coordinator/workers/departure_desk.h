@@ -24,8 +24,10 @@ class DepartureDesk {
   /// One that had counted no step has failed, too, when its seat's workers were lost so before:
   /// Seats::kFruitlessMax.
   void RemoveLost(Incarnation incarnation, const std::string& reason, const Call& call);
-  /// The same for one that ended by itself with an error. It failed when it had counted no step;
-  /// else it is lost like any other. Requires: it is a member.
+  /// The same for one that ended by itself, with an error or too early. It failed when it had
+  /// counted no step, or is the job's program, and unless it was to leave; else it is lost like any
+  /// other. One that had counted a step is replaced like one that is lost. Requires: it is a
+  /// member.
   void RemoveFailed(Incarnation incarnation, const std::string& reason, const Call& call);
   /// The same for one that has told that it can't go on: it failed, whatever it had counted, unless
   /// it was to leave. Requires: it is a member.
@@ -34,6 +36,7 @@ class DepartureDesk {
   void Settle(const Call& call);
 
  private:
+  bool MayGo(Incarnation incarnation) const;
   void NoteFruitless(WorkerId seat, const std::string& reason, const Call& call);
   void Resolve(Departure* departure, TimePoint now);
   uint64_t RoundToKeepFor(Incarnation incarnation) const;

@@ -190,7 +190,12 @@ void JoinDesk::OnRefusal(const Call& call, const proto::Refusal& message) {
     if (message.code == StatusCode::kCorruption && has_worked) {
       job_->bad_data.Note(member->record->seat, message.message);
     }
-    departures_->RemoveRefused(incarnation, message.message, call);
+    // A program that raised in one of its steps may do better in its successor.
+    if (job_->options.config.worker.program.empty()) {
+      departures_->RemoveRefused(incarnation, message.message, call);
+    } else {
+      departures_->RemoveFailed(incarnation, message.message, call);
+    }
   }
 }
 

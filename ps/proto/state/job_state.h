@@ -145,7 +145,7 @@ enum class LeaveKind : uint8_t {
   kLost,     // no notice
   kDrained,  // a notice, then a goodbye or the end
   kLeft,     // fenced by its own successor, or let go: at the end, or by a smaller fleet
-  kFailed,   // ended by itself with an error before it had counted a step
+  kFailed,   // ended by itself with an error, before it had counted a step or as a job's program
 };
 
 /// An incarnation that was removed: fenced everywhere once every shard has answered.

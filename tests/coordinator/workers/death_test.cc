@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "tests/coordinator/harness.h"
 
 namespace ps::coordinator {
@@ -63,6 +66,61 @@ TEST_F(DeathTest, WhoMayBeKeptOutByACrowdHasMoreTimeToComeBackButNotForEver) {
   EXPECT_EQ(harness.core->member_count(), 2U);
   wait_in_a_crowd(std::chrono::seconds(2));
   EXPECT_EQ(harness.core->member_count(), 1U);
+}
+
+/// Whoever takes machines away kills; a program that raises, or leaves its loop, does that itself.
+TEST_F(DeathTest, AProgramThatEndsByItselfHasFailedAndIsReplaced) {
+  for (const bool is_program : {true, false}) {
+    CoordinatorOptions options = Options();
+    if (is_program) {
+      options.config.worker.program = {"train.py"};
+    }
+    Harness harness(options);
+    std::vector<FakeWorker> workers = harness.StartWithWorkers();
+    const proto::LeaseGrant grant = harness.AskAll(&workers)[0];
+    const proto::StepDone one = harness.MakeStep(&workers[0], grant, grant.begin);
+    harness.Give(workers[0].peer, proto::StepReport{workers[0].incarnation, {one}});
+    harness.Complete(workers[0], 1);
+    harness.FailWorker(0, 1000, "ValueError: bad batch");
+    const proto::JobStatus status = harness.status();
+    const auto gone = std::ranges::find_if(status.workers, [](const auto& row) {
+      return row.incarnation != Incarnation() && row.is_gone();
+    });
+    ASSERT_NE(gone, status.workers.end());
+    EXPECT_EQ(
+        gone->state, is_program ? proto::WorkerRowState::kFailed : proto::WorkerRowState::kLost);
+    EXPECT_EQ(gone->reason, "exited with code 1: ValueError: bad batch");
+    EXPECT_EQ(status.revocations_unnoticed, is_program ? 0U : 1U);
+    EXPECT_EQ(status.samples_counted, 10U);
+    EXPECT_EQ(status.ledger[0].samples_returned, 10U);
+    EXPECT_EQ(status.workers_wanted, 2U);
+    EXPECT_TRUE(harness.Ask(&workers[1]).has_value());
+    FakeWorker next = harness.Join(0, 2000);
+    EXPECT_TRUE(harness.Ask(&next).has_value()) << "who takes its place";
+  }
+}
+
+/// It tells so before its process is over, which may take it long.
+TEST_F(DeathTest, AProgramThatTellsOfItsEndHasFailedOnceAndIsReplaced) {
+  CoordinatorOptions options = Options();
+  options.config.worker.program = {"train.py"};
+  Harness harness(options);
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  const proto::LeaseGrant grant = harness.AskAll(&workers)[0];
+  const proto::StepDone one = harness.MakeStep(&workers[0], grant, grant.begin);
+  harness.Give(workers[0].peer, proto::StepReport{workers[0].incarnation, {one}});
+  harness.Complete(workers[0], 1);
+  harness.Give(workers[0].peer, proto::Refusal{StatusCode::kCancelled, "ValueError: bad batch"});
+  harness.Close(workers[0].peer);
+  harness.FailWorker(0, 1000, "ValueError: bad batch");
+  const proto::JobStatus status = harness.status();
+  EXPECT_EQ(
+      std::ranges::count(status.workers, proto::WorkerRowState::kFailed, &proto::WorkerRow::state),
+      1);
+  EXPECT_EQ(status.revocations_unnoticed, 0U);
+  EXPECT_EQ(status.state, proto::RunState::kTraining);
+  FakeWorker next = harness.Join(0, 2000);
+  EXPECT_TRUE(harness.Ask(&next).has_value()) << "who takes its place";
 }
 
 TEST_F(DeathTest, AnUnreportedStepThatAllShardsHaveCounts) {

@@ -1,6 +1,7 @@
 """linear.c in Python, without PyTorch: the package's Client.
 
-Arguments: seconds that a step takes, at least (0), `fail` to raise an exception in step 5,
+Arguments: seconds that a step takes, at least (0), `fail` to raise an exception in step 5, `stop` to
+leave the loop there,
 `frozen` for a tensor that nobody trains, `int8` for one of this type, and `other` for other values.
 """
 
@@ -57,8 +58,12 @@ def main():
             time.sleep(pause)
             if "fail" in sys.argv and task.step == 5:
                 raise ValueError("this script was told to fail")
+            if "stop" in sys.argv and task.step == 5:
+                break
         client.finish(loss, correct)
     client.close()
+    if "stop" in sys.argv:
+        print("this script has enough")
 
 
 main()
