@@ -251,6 +251,36 @@ TEST_F(RentedTest, WhatARunLeavesWhenItsMachineGoesIsListedAndSwept) {
   EXPECT_EQ(Cloud({"list"}).out, "no machine of any run in region eu-test-1\n");
 }
 
+/// Catalogs of providers have prices of a region: no machine could be rented in such a "zone".
+TEST_F(RentedTest, APlanByPricesOfTheRegionIsRented) {
+  OpenEc2();
+  if (IsSkipped()) {
+    return;
+  }
+  const std::string plan = folder_ / "plan.json";
+  WriteText(
+      plan,
+      fmt::format(
+          R"({{"job": "{}", "strategy": "exact", "local_steps": 1, "workers":)"
+          R"( [{{"instance_type": "g4dn.xlarge", "market": "spot", "count": 2, "minibatch": 32,)"
+          R"( "compute_s": 0.04, "link_bytes_per_s": 1e9, "usd_per_hour": 0.2,)"
+          R"( "zone": "eu-test-1"}}], "servers": {{"instance_type": "m5.large", "count": 2,)"
+          R"( "link_bytes_per_s": 1e9, "usd_per_hour": 0.1}}}})",
+          job_.name()));
+  options_.arguments = {"--plan", plan};
+  TrainRun run(job_, options_);
+  Boot();
+  AwaitWorker(&run);
+  for (const Json& machine : cloud_.Machines()) {
+    EXPECT_THAT(machine["zone"].text(), testing::MatchesRegex("eu-test-1[ab]"));
+  }
+  const Json summary = StopCleanly(&run);
+  EXPECT_THAT(
+      run.psctl().Err(),
+      testing::HasSubstr("the plan has its servers on 2 machines of m5.large, and this run has"));
+  ExpectThatAllWentBack(summary);
+}
+
 /// The run that goes on rents under another name, and those of before would cost until they end
 /// themselves.
 TEST_F(RentedTest, AResumeFromACheckpointEndsTheMachinesThatTheRunHadLeft) {
