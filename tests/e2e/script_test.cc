@@ -234,6 +234,17 @@ TEST_F(ScriptTest, AnExceptionInTheLoopIsTheWorkersFailureWithItsLastLine) {
   EXPECT_EQ(run.Summary()["revocations_unnoticed"].number(), 0) << "nobody took it away";
 }
 
+TEST_F(ScriptTest, WhatAProgramDoesAfterItsLoopIsWaitedForAndTold) {
+  SetPython(R"(, "0", "linger")");
+  job_.Set("workers", R"([{"count": 1}])").Set("train", R"({"epochs": 1, "minibatch": 20})");
+  TrainRun run(job_);
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{}) << run.psctl().Err();
+  EXPECT_THAT(
+      run.psctl().Err(),
+      HasSubstr("the job is over, and worker.program is still at work after its loop (1 worker)"));
+  EXPECT_THAT(ReadText(run.Root() + "/logs/worker0.log"), HasSubstr("this script was let finish"));
+}
+
 TEST_F(ScriptTest, AProgramThatEndsBeforeTheJobHasFailed) {
   SetPython(R"(, "0.01", "stop")");
   job_.Set("workers", R"([{"count": 1}])").Set("train", R"({"epochs": 1, "minibatch": 20})");

@@ -1,7 +1,7 @@
 """linear.c in Python, without PyTorch: the package's Client.
 
 Arguments: seconds that a step takes, at least (0), `fail` to raise an exception in step 5, `stop` to
-leave the loop there,
+leave the loop there, `linger` to be at work for another 8 s after it,
 `frozen` for a tensor that nobody trains, `int8` for one of this type, and `other` for other values.
 """
 
@@ -62,6 +62,9 @@ def main():
                 break
         client.finish(loss, correct)
     client.close()
+    if "linger" in sys.argv:
+        time.sleep(8)
+        print("this script was let finish", flush=True)
     if "stop" in sys.argv:
         print("this script has enough")
 
