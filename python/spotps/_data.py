@@ -1,5 +1,7 @@
 """Which samples a batch has, and how it is fetched."""
 
+import io
+import sys
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
@@ -76,6 +78,18 @@ def keys_after(task: Task, number: int, accumulate: int, train_samples: int) -> 
             yield (task.epoch, *part)
 
 
+def _tell_open_files(dataset: Any) -> None:
+    """A place in a file is for all threads: each would read where another one has sought."""
+    for name, value in getattr(dataset, "__dict__", {}).items():
+        if isinstance(value, io.IOBase):
+            print(
+                f"spotps: {type(dataset).__name__}.{name} is an open file, and num_workers threads "
+                "use it at the same time; if [] seeks or reads there, samples get mixed up: take "
+                "os.pread, or open it in each call",
+                file=sys.stderr,
+            )
+
+
 class Data:
     """A data set and how batches of it are made; threads fetch what will probably be next."""
 
@@ -87,6 +101,8 @@ class Data:
                 f"the data set ({type(dataset).__name__}) has no len and [], so no batch of chosen "
                 "samples can be fetched; read them yourself: for r in worker.ranges(samples)"
             )
+        if num_workers > 0:
+            _tell_open_files(dataset)
         self._dataset = dataset
         self._collate = collate
         self.num_workers = num_workers

@@ -385,6 +385,28 @@ class ModelTest(unittest.TestCase):
 
 
 class DataSetTest(unittest.TestCase):
+    def test_a_file_that_threads_share_is_told(self):
+        class Rows:
+            def __init__(self, **attributes):
+                self.__dict__.update(attributes)
+
+            def __len__(self):
+                return 4
+
+            def __getitem__(self, number):
+                return torch.ones(2)
+
+        model = nn.Linear(2, 1)
+        worker = worker_of(MemoryJob(), model, torch.optim.SGD(model.parameters(), lr=0.1))
+        for attributes, threads, times in (
+            ({"file": io.BytesIO()}, 2, 1),
+            ({"file": io.BytesIO()}, 0, 0),
+            ({"path": "rows"}, 2, 0),
+        ):
+            with contextlib.redirect_stderr(io.StringIO()) as told:
+                worker.loader(Rows(**attributes), num_workers=threads)
+            self.assertEqual(told.getvalue().count("Rows.file is an open file"), times)
+
     def test_a_data_set_of_tensors_may_have_its_own_rows(self):
         class Augmented(TensorDataset):
             def __getitem__(self, number):
