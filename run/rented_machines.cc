@@ -158,8 +158,12 @@ Result<size_t> ReleaseMachinesOf(const RunPaths& run) {
     return Status::Unavailable(list.end.message);
   }
   std::vector<std::string> ids;
+  const std::string owner = provisioner::OwnerName();
   for (const provisioner::Machine& machine : list.machines) {
-    if (machine.state != provisioner::MachineState::kGone) {
+    const auto tag = machine.tags.find(std::string(provisioner::kOwnerTag));
+    // A copy of the run's folder may have gone on elsewhere, with its name.
+    const bool is_ours = tag != machine.tags.end() && tag->second == owner;
+    if (is_ours && machine.state != provisioner::MachineState::kGone) {
       ids.push_back(machine.id);
     }
   }

@@ -44,7 +44,7 @@ constexpr Duration kBeat = std::chrono::milliseconds(100);
 constexpr Duration kReap = std::chrono::milliseconds(50);
 /// How exactly the moment of a step is known to the profile.
 constexpr Duration kObserve = std::chrono::milliseconds(50);
-constexpr Duration kKeepProfile = std::chrono::seconds(15);
+constexpr Duration kKeepProfile = std::chrono::seconds(60);
 /// Rows of a status that may be made at each of these.
 constexpr size_t kRowsPerTurn = 64;
 /// Children that do not leave by themselves when the job is over are killed after this; programs of

@@ -61,6 +61,16 @@ bool IsRegion(const std::string& zone, const proto::RentConfig& rent) {
          });
 }
 
+/// Whether a plan's zone may be one of the job's machines. Compute Engine is told of zones alone.
+bool IsInTheirRegion(const std::string& zone, const proto::RentConfig& rent) {
+  if (!rent.region.empty() || rent.zones.empty()) {
+    return zone.starts_with(rent.region);
+  }
+  return std::ranges::any_of(rent.zones, [&](const std::string& known) {
+    return zone.starts_with(known.substr(0, known.rfind('-')));
+  });
+}
+
 /// The machines themselves: types and zones of the plan, and all else of a worker as the job has it
 /// for that type, or for its first group. Servers stay where the job has them.
 Status RentPlan(const proto::Plan& plan, proto::JobConfig* config) {
@@ -90,12 +100,12 @@ Status RentPlan(const proto::Plan& plan, proto::JobConfig* config) {
     group.type = planned.instance_type;
     AddOnce(planned.instance_type, &rent->types);
     if (!planned.zone.empty() && !IsRegion(planned.zone, before)) {
-      if (!planned.zone.starts_with(rent->region)) {
+      if (!IsInTheirRegion(planned.zone, before)) {
         return Status::InvalidArgument(fmt::format(
-            "the plan has machines in {}, and launch.rent.region is {}; plan with a catalog of "
-            "that region, or change launch.rent",
+            "the plan has machines in {}, which is in no region of launch.rent ({}); plan with a "
+            "catalog of that region, or change launch.rent",
             Printable(planned.zone),
-            rent->region));
+            before.region.empty() ? Join(before.zones) : before.region));
       }
       group.zones = {planned.zone};
       AddOnce(planned.zone, &rent->zones);

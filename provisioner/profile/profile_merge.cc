@@ -119,7 +119,10 @@ std::string Distrust(
           StepText(*known));
     }
   }
-  if (!told.fleets.empty() && told.fleets.front().seconds < kWatchedMinS) {
+  const auto is_brief = [](const proto::FleetSample& fleet) {
+    return fleet.seconds < kWatchedMinS;
+  };
+  if (!told.fleets.empty() && std::ranges::all_of(told.fleets, is_brief)) {
     return "watched too briefly";
   }
   return "";

@@ -10,9 +10,10 @@ namespace ps::provisioner {
 
 double Median(std::vector<double> values) {
   PS_CHECK(!values.empty());
-  std::ranges::sort(values);
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return values.size() % 2 == 1 ? *middle
+                                : (*std::max_element(values.begin(), middle) + *middle) / 2;
 }
 
 double RobustDeviation(std::vector<double> values, double center) {

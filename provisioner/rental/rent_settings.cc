@@ -8,6 +8,7 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <filesystem>
 #include <span>
 
 #include "ps/base/file.h"
@@ -80,7 +81,11 @@ std::string OwnerName() {
 
   struct stat info {};
 
-  if (::stat("/tmp", &info) == 0) {
+  // Containers may have one id in common. Of a machine /tmp may be another one after each start.
+  std::error_code error;
+  const bool is_container = std::filesystem::exists("/.dockerenv", error) ||
+                            std::filesystem::exists("/run/.containerenv", error);
+  if ((facts.machine_id.empty() || is_container) && ::stat("/tmp", &info) == 0) {
     facts.tmp_device = info.st_dev;
     facts.tmp_inode = info.st_ino;
   }

@@ -189,7 +189,10 @@ Status RemoteRun::Start() {
   PS_TRY(SendPrograms(shell));
   const HeadFacts head = {
       machine.private_address,
-      HeadRate(provider_.get(), provisioner::HeadOptionsOf(config_, "price", "#!/bin/sh\n")),
+      // Nothing where nobody tells it now: then that of the check counts.
+      std::max(
+          HeadRate(provider_.get(), provisioner::HeadOptionsOf(config_, "price", "#!/bin/sh\n")),
+          head_.usd_per_hour),
       machine.pool.zone};
   PS_TRY(SendJob(shell, head));
   PS_TRY(SendCheckpoints(shell));

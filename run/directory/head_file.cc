@@ -51,7 +51,7 @@ Result<HeadFile> HeadOf(const JsonValue& json, const std::string& path) {
     const double usd = value == nullptr ? 0 : std::strtod(value->text.c_str(), nullptr);
     return std::isfinite(usd) && usd >= 0
                ? Result<double>(usd)
-               : Status::Corruption("no cost is \"" + std::string(name) + "\"");
+               : Status::Corruption("\"" + std::string(name) + "\" is no cost");
   };
   PS_ASSIGN(head.usd_per_hour, cost("usd_per_hour").Annotate(path));
   PS_ASSIGN(head.usd, cost("usd").Annotate(path));

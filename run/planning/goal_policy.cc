@@ -184,7 +184,9 @@ Result<provisioner::ReplanAnswer> AskPlanner(
   Solved kept(today);
   PS_TRY(SolveLeft(command, watch, &kept));
   provisioner::ReplanAnswer answer;
-  JudgeWanted(kept.planning.problem, WantedFleet(status), facts.server_hosts, &answer);
+  const std::vector<provisioner::ServerOffer>& hosts = kept.planning.problem.servers;
+  const int count = hosts.size() == 1 ? hosts.front().hosts_min : facts.server_hosts;
+  JudgeWanted(kept.planning.problem, WantedFleet(status), count, &answer);
   if (!kept.answer.best.empty()) {
     SetBest(kept.planning.problem, kept.answer.best.front(), &answer);
   } else {

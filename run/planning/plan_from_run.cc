@@ -10,6 +10,7 @@
 #include "ps/proto/job/launcher_name.h"
 #include "run/directory/control.h"
 #include "run/directory/files.h"
+#include "run/directory/head_file.h"
 #include "run/planning/planning_files.h"
 
 namespace ps::run {
@@ -135,7 +136,10 @@ Result<PlanCommand> FillFromRun(const PlanCommand& command, const RunPaths& run)
   PS_ASSIGN(const proto::JobConfig config, ConfigOfRun(run));
   if (!FileLock::IsHeld(run.lock())) {
     PS_ASSIGN(const std::string summary, ReadFile(run.summary_json()));
-    PS_ASSIGN(const RunFacts facts, FactsOfEnded(summary, run.summary_json(), config));
+    PS_ASSIGN(RunFacts facts, FactsOfEnded(summary, run.summary_json(), config));
+    if (const auto head = ReadHeadFile(run); head.ok() && *head) {
+      facts.usd += (*head)->usd;  // which the run's own summary does not have
+    }
     return FillFromFacts(command, facts, config);
   }
   PS_ASSIGN(const proto::JobStatus status, FetchStatus(run));

@@ -222,7 +222,9 @@ TEST_F(RentedTest, WhatARunLeavesWhenItsMachineGoesIsListedAndSwept) {
   EXPECT_THAT(Cloud({"list"}).out, testing::HasSubstr("psctl of another"));
   const Output others = Cloud({"sweep", "--yes"});
   EXPECT_THAT(others.out, testing::HasSubstr("nothing to end"));
-  EXPECT_THAT(others.err, testing::HasSubstr("2 machines of other machines' psctl stay"));
+  EXPECT_THAT(
+      others.err,
+      testing::HasSubstr("2 machines of other owners (machine, user or container) stay"));
   EXPECT_EQ(cloud_.Machines().size(), 2U);
   // Of one machine it is known here that its run is over; the other's run has to be named.
   const Json first = cloud_.Machines().front();
@@ -236,7 +238,8 @@ TEST_F(RentedTest, WhatARunLeavesWhenItsMachineGoesIsListedAndSwept) {
   const Output swept = Cloud({"sweep", "--yes"});
   EXPECT_EQ(swept.end, ProcessEnd{}) << swept.err;
   EXPECT_THAT(swept.out, testing::HasSubstr("1 machine told to end"));
-  EXPECT_THAT(swept.err, testing::HasSubstr("1 machine of other machines' psctl"));
+  EXPECT_THAT(
+      swept.err, testing::HasSubstr("1 machine of other owners (machine, user or container)"));
   const Output unknown = Cloud({"sweep", "--run", "another-run", "--yes"});
   EXPECT_THAT(unknown.out, testing::HasSubstr("nothing to end"));
   EXPECT_THAT(

@@ -193,8 +193,8 @@ class ChunkStore {
   /// A chunk as the model describes it, without buffers.
   Chunk Describe(const proto::ChunkAssignment& chunk) const;
   void Renumber();
-  /// Of a chunk that comes from elsewhere: what was gathered there for a delayed momentum, where
-  /// nobody knows of how many workers it is.
+  /// Drops what a chunk that comes from elsewhere had gathered for a delayed momentum, where nobody
+  /// knows of how many workers it is.
   void ForgetGathered(Chunk* chunk) const;
   /// The rule of an update that is being made. Valid until the next call.
   const kernels::OptimizerRule& RuleOf(Chunk* chunk);
