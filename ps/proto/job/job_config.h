@@ -199,7 +199,7 @@ struct KubernetesConfig {
   std::string gpu_resource = "nvidia.com/gpu";
   std::vector<std::string> volumes;  // "claim:/path"
   uint32_t wait_s = 45;              // until a Pod that runs nothing is given up
-  uint32_t run_max_h = 0;            // until Kubernetes ends it; 0: never
+  uint32_t run_max_h = 168;          // until Kubernetes ends it; 0: never
 
   friend bool operator==(const KubernetesConfig&, const KubernetesConfig&) = default;
 };

@@ -104,6 +104,9 @@ TEST(PodTextTest, KubernetesEndsAWorkerThatNobodyEndsAndNoServer) {
   kubernetes.image = "spotps:1";
   PodPlan plan = SomePlan();
   plan.kind = proto::ProcessKind::kWorker;
+  EXPECT_EQ(At(Parsed(PodText(plan, kubernetes)), "spec.activeDeadlineSeconds"), "604800")
+      << "a week, unless the job says another time";
+  kubernetes.run_max_h = 0;
   EXPECT_THAT(PodText(plan, kubernetes), Not(HasSubstr("activeDeadlineSeconds")));
   kubernetes.run_max_h = 48;
   EXPECT_EQ(At(Parsed(PodText(plan, kubernetes)), "spec.activeDeadlineSeconds"), "172800");
