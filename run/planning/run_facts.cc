@@ -231,13 +231,13 @@ std::string RunServers::Note() const {
   if (type == nullptr) {
     return "";
   }
-  return is_head ? fmt::format(
-                       "the run's servers count as one {} (launch.rent.head.type)",
-                       Printable(type->name))
-                 : fmt::format(
-                       "the run's servers count as {}, the cheapest type of the catalog that may "
-                       "hold parameters",
-                       Printable(type->name));
+  return is_head
+             ? fmt::format(
+                   "the run's servers count as one {} (launch.rent.head)", Printable(type->name))
+             : fmt::format(
+                   "the run's servers count as {}, the cheapest type of the catalog that may "
+                   "hold parameters",
+                   Printable(type->name));
 }
 
 RunServers ServersOf(const proto::Catalog& catalog, const proto::JobConfig& config) {
@@ -248,10 +248,17 @@ RunServers ServersOf(const proto::Catalog& catalog, const proto::JobConfig& conf
   const auto usd_of = [](const proto::InstanceType& type) {
     return type.on_demand_usd_per_hour + type.disk_usd_per_hour;
   };
+  // A run on its head knows of that what it costs.
+  const double head_usd =
+      config.launch.rent.head.type.empty() ? double{config.launch.rent.head.usd_per_hour} : 0;
+  const auto cost_of = [&](const proto::InstanceType& type) {
+    return head_usd > 0 ? std::abs(usd_of(type) - head_usd) : usd_of(type);
+  };
   RunServers servers;
+  servers.is_head = head_usd > 0;
   for (const proto::InstanceType& type : catalog.types) {
-    const bool is_cheaper = servers.type == nullptr || usd_of(type) < usd_of(*servers.type);
-    servers.type = type.is_server_host && is_cheaper ? &type : servers.type;
+    const bool is_nearer = servers.type == nullptr || cost_of(type) < cost_of(*servers.type);
+    servers.type = type.is_server_host && is_nearer ? &type : servers.type;
   }
   return servers;
 }

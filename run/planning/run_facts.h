@@ -73,7 +73,8 @@ struct RunServers {
 };
 
 /// The type that the job rents for them, if parameters may be on it, or else the cheapest one of
-/// the catalog on which they may be. The catalog has to outlive it.
+/// the catalog on which they may be; on a rented head, the one whose price is nearest to the
+/// head's. The catalog has to outlive it.
 RunServers ServersOf(const proto::Catalog& catalog, const proto::JobConfig& config);
 
 /// USD of an hour of such a fleet at the lowest prices of the catalog, types that it does not have

@@ -193,6 +193,10 @@ TEST_F(RunFactsTest, ServersThatAreKeptAreOfTheTypeThatTheRunHas) {
   config.launch.rent.head.type = "m5.2xlarge";
   status.servers.count = 9;
   EXPECT_THAT(servers_of(), ElementsAre("m5.2xlarge=1")) << "all nine are on it";
+  config.launch.rent.head.type.clear();
+  config.launch.rent.head.usd_per_hour = 0.384F;
+  EXPECT_THAT(servers_of(), ElementsAre("m5.2xlarge=1")) << "on the head, by its price";
+  config.launch.rent.head.usd_per_hour = 0;
   config.launch.rent.head.type = "g3.8xlarge";
   EXPECT_THAT(servers_of(), ElementsAre("c5.large=9")) << "no host of servers in the catalog";
 }
@@ -426,7 +430,7 @@ TEST_F(RunFactsTest, APreviewTakesTheServersForWhatTheyAre) {
   ASSERT_NO_FATAL_FAILURE(ReadRows(other, &now_cheap, &then_cheap));
   EXPECT_NEAR(std::stod(now[4]) - std::stod(now_cheap[4]), 0.384 - 0.085, 0.011);
   EXPECT_GT(SamplesOf(then), 2 * SamplesOf(then_cheap)) << "2.5 against 0.75 Gbit/s";
-  EXPECT_THAT(*text, HasSubstr("servers count as one m5.2xlarge (launch.rent.head.type)"));
+  EXPECT_THAT(*text, HasSubstr("servers count as one m5.2xlarge (launch.rent.head)"));
   EXPECT_THAT(*other, HasSubstr("servers count as c5.large, the cheapest type of the catalog"));
 }
 
