@@ -464,9 +464,9 @@ void TrainRun::TellOfLatePrograms() {
   }
   tell_late_ = *leave_by_;  // once
   progress_.Say(fmt::format(
-      "the job is over, and worker.program is still at work after its loop ({}); what is left of "
-      "it in {} is killed, by Ctrl-C at once",
-      Plural(fleet_->running_count(), "worker"),
+      "the job is over, and worker.program is still at work after its loop; what is left of it in "
+      "{} "
+      "is killed, by Ctrl-C at once",
       FormatDuration(Seconds(*leave_by_ - Now()))));
 }
 
@@ -492,7 +492,8 @@ void TrainRun::OnEnd(const proto::ProcessEnd& end) {
 }
 
 void TrainRun::OnStopSignal(int signal) {
-  if (leave_by_.has_value() && Now() < *leave_by_) {
+  if (leave_by_.has_value() && fleet_->running_count() != 0 && Now() < *leave_by_) {
+    progress_.Say("killing what is still at work");
     leave_by_ = Now();
     return;
   }

@@ -63,7 +63,11 @@ Status CheckReplaceable(const std::string& path) {
 }
 
 Status MoveIntoPlace(const std::string& draft, const std::string& path) {
-  PS_TRY(CheckReplaceable(path));
+  struct stat info {};
+
+  if (::stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+    PS_TRY(CheckReplaceable(path));  // of a directory rename itself takes an empty one alone
+  }
   if (::rename(draft.c_str(), path.c_str()) != 0) {
     return IoError("cannot write", path);
   }

@@ -22,7 +22,8 @@ class StepGradient {
   /// How a tensor of it travels.
   enum class Form : uint8_t {
     kAsAgreed,  // as the layout says
-    kWhole,     // as f32, since nothing of it is held back: it is of the worker's last step
+    kWhole,     // as f32, since nothing of it is held back: of the worker's last step, or of the
+                // first without error feedback
     kNothing,   // not at all: an observation of what the worker began the step with
   };
 

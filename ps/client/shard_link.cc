@@ -281,6 +281,8 @@ void ShardLink::SendAgain(TimePoint now, proto::Outbox* out) {
     SendReady(are_all_ready, now, out);
     if (are_all_ready) {
       push_retry_.Again(now, random_);
+    } else {
+      push_retry_.Stop();  // it begins when the rest has left
     }
   } else if (is_pulling_) {
     SendPull(out);
@@ -297,6 +299,7 @@ void ShardLink::ExpectPull(uint64_t request_id) {
 void ShardLink::BeginPull(
     uint64_t min_round, bool is_evaluation, TimePoint now, proto::Outbox* out) {
   if (chunks().empty()) {
+    min_round_ = min_round;
     pulled_round_ = min_round;
     return;
   }

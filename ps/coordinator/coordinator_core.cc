@@ -366,11 +366,13 @@ void CoordinatorCore::OnWorkerExited(const proto::ProcessEnd& end, const Call& c
   }
   const std::string why =
       end.last_words.empty() ? end.description : end.description + ": " + end.last_words;
+  // A program that ends by itself has not done its part, whatever it says.
+  const bool is_script = !parts_->job.options.config.worker.program.empty();
+  const bool has_failed = end.is_failure || (end.is_clean && is_script);
   const Member* const member = parts_->job.membership.FindLaunch(end.launch);
   if (member != nullptr) {
     const Incarnation incarnation = member->record->incarnation;
-    const bool is_script = !parts_->job.options.config.worker.program.empty();
-    if (end.is_failure || (end.is_clean && is_script)) {
+    if (has_failed) {
       parts_->departures.RemoveFailed(incarnation, why, call);
     } else {
       parts_->departures.RemoveLost(incarnation, why, call);
@@ -382,7 +384,7 @@ void CoordinatorCore::OnWorkerExited(const proto::ProcessEnd& end, const Call& c
       parts_->job.events.Tell(
           proto::EventCode::kWorkerNeverJoined, {{"worker", seat.value}, {"reason", why}});
     }
-    if (end.is_failure) {
+    if (has_failed) {
       parts_->job.seats.NoteFailure(seat, why);
       parts_->job.places.NoteFailure(seat, Places::Cause::kProgram, why, call.now);
     } else if (end.is_place) {
@@ -390,7 +392,7 @@ void CoordinatorCore::OnWorkerExited(const proto::ProcessEnd& end, const Call& c
     }
     return;
   }
-  if (!end.is_failure && !end.is_place) {
+  if (!has_failed && !end.is_place) {
     parts_->job.places.NoteFree(seat, call.now);
   }
 }

@@ -74,7 +74,8 @@ class Settings:
 
 def tell_dropped_state(optimizer: torch.optim.Optimizer) -> None:
     """Where the servers step: says that the moments which the script has loaded are not used."""
-    if any(optimizer.state.values()):
+    # Adagrad has some when it is made.
+    if any(float(state.get("step", 1)) > 0 for state in optimizer.state.values() if state):
         print(
             "spotps: the optimizer's state (optimizer.load_state_dict, or steps before the loop) is "
             "not used: without local steps the servers step, and their moments begin at 0",

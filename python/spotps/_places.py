@@ -42,7 +42,7 @@ class Places:
             if isinstance(item.tensor, torch.nn.Parameter):
                 self._find(item)
             else:
-                _replace(item, now)
+                _replace(item, tensors, key)
 
     def _find(self, item: ModelTensor) -> None:
         """Under another name, as pruning gives one, it is still trained."""
@@ -54,7 +54,8 @@ class Places:
             )
 
 
-def _replace(item: ModelTensor, now: Any) -> None:
+def _replace(item: ModelTensor, tensors: Dict[str, Any], key: str) -> None:
+    now = tensors.get(key)
     before = item.tensor
     if now is None:
         raise Error(f"buffer {item.name} is no longer in the model; leave it there while it trains")
@@ -64,5 +65,9 @@ def _replace(item: ModelTensor, now: Any) -> None:
             f"began and is {now.dtype} of shape {list(now.shape)} now; the servers average it, so it "
             "has to stay as it was, or be registered with persistent=False"
         )
+    size = now.numel() * now.element_size()
+    if now.layout == torch.strided and now.untyped_storage().nbytes() != size:
+        # A view of something else, as of a batch: values of the servers are not written there.
+        now = tensors[key] = now.detach().clone()
     item.tensor = now
     check_tensor(item)

@@ -7,7 +7,7 @@ import torch
 from spotps._client import Error, Task
 from spotps._early import EarlyGradients
 from spotps._exchange import Exchange
-from spotps._left_out import check_left_out
+from spotps._left_out import Noted, check_left_out, note_gradients
 from spotps._model import ModelTensor
 from spotps._optimizer import Settings, scaled_by
 
@@ -28,6 +28,7 @@ class Steps:
         self._task: Optional[Task] = None
         self._stashed: List[Tuple[torch.Tensor, torch.Tensor]] = []
         self._made = 0  # of the task in hand
+        self._gradients: Noted = []  # when it began
         self.has_made_any = False
         self.has_schedule = False  # of the job
         self.batches_left = 0  # of the step in hand, after the batch that the script has
@@ -47,6 +48,7 @@ class Steps:
     def begin(self, task: Task) -> None:
         self._task = task
         self._made = 0
+        self._gradients = note_gradients(self._tensors)
 
     def may_send_early(self) -> bool:
         """Whether a backward now makes the gradient of a whole step."""
@@ -60,7 +62,7 @@ class Steps:
         if self._made > 0:
             return
         # A GradScaler has left the step out, or the script has: its samples count all the same.
-        check_left_out(self._tensors)
+        check_left_out(self._tensors, self._gradients)
         if self._early is not None and self._early.is_any_sent:
             raise Error(
                 "a batch without optimizer.step(), and the servers have its gradients already; "

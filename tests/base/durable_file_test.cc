@@ -42,6 +42,16 @@ TEST_F(DurableFileTest, ANewNameIsSynced) {
   EXPECT_EQ(MoveIntoPlace(folder_ / "draft", folder_ / "file").code(), StatusCode::kIo);
 }
 
+TEST_F(DurableFileTest, ADirectoryTakesThePlaceOfAnEmptyOne) {
+  ASSERT_TRUE(CreateDirectories(folder_ / "draft").ok());
+  std::ofstream(folder_ / "draft/file") << "text";
+  ASSERT_TRUE(CreateDirectories(folder_ / "there").ok());
+  ASSERT_TRUE(MoveIntoPlace(folder_ / "draft", folder_ / "there").ok());
+  EXPECT_EQ(*ReadFile(folder_ / "there/file"), "text");
+  std::ofstream(folder_ / "draft") << "text";
+  EXPECT_EQ(MoveIntoPlace(folder_ / "draft", folder_ / "there").code(), StatusCode::kIo);
+}
+
 TEST_F(DurableFileTest, WhatIsNoFileStaysWhatItIs) {
   const std::string pipe = folder_ / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);

@@ -60,6 +60,19 @@ class AssignedBufferTest(unittest.TestCase):
             self.assertEqual(job.value("mean"), 1 - 0.5**8)
             self.assertEqual(model.mean, 1 - 0.5**8)
 
+    def test_a_buffer_that_is_a_view_of_data_leaves_the_data_alone(self):
+        class Last(self.Average):
+            def forward(self, x):
+                self.mean = x[0, :1]
+                return self.layer(x)
+
+        data = torch.arange(64.0).view(32, 2)
+        before = data.clone()
+        job = MemoryJob(minibatch=4, lr=1e-6, local_steps=1)
+        train(Last(), data=data, job=job)
+        self.assertTrue(torch.equal(data, before))
+        self.assertGreater(float(job.value("mean")), 0)
+
     def test_buffers_that_a_model_gets_anew_are_exchanged(self):
         model = nn.Sequential(nn.BatchNorm1d(2, momentum=0.5), nn.Linear(2, 1))
         job, _ = train(model, before=lambda model: model.double().float())
@@ -215,6 +228,21 @@ class LeftOutTest(unittest.TestCase):
         job, told = self.loop(skip)
         self.assertEqual((len(job.pushed), told), (8, ""))
         self.assertEqual([bool(p["weight"].any()) for p in job.pushed], [False, True] * 4)
+
+    def test_a_batch_that_is_skipped_before_zero_grad_counts(self):
+        model = nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        job = MemoryJob(minibatch=4, lr=0.5)
+        worker = worker_of(job, model, optimizer)
+        for number, (x,) in enumerate(worker.loader(TensorDataset(torch.ones(16, 2)))):
+            worker.log(loss=1)
+            if number == 2:
+                continue  # the gradients are those of the step before
+            optimizer.zero_grad()
+            model(x).mean().backward()
+            optimizer.step()
+        self.assertEqual([float(step["weight"].abs().max()) > 0 for step in job.pushed],
+                         [True, True, False, True])
 
     def test_a_step_whose_gradients_are_not_finite_may_be_left_out(self):
         def scale(number, loss, optimizer):

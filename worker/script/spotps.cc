@@ -22,6 +22,7 @@
 #include "worker/script/description.h"
 #include "worker/script/script_start.h"
 #include "worker/script/script_worker.h"
+#include "worker/script/terminate_signal.h"
 #include "worker/script/worker_handle.h"
 #include "worker/shell/worker_flags.h"
 
@@ -63,8 +64,15 @@ bool HasTensor(const spotps_worker* worker, bool is_train, uint32_t tensor) {
 /// The flags that ps_worker was started with.
 Status ReadEnvironment(const char* json, spotps_worker* worker) {
   PS_ASSIGN(
-      const std::vector<std::string> words,
-      ps::worker::ParseWords(json, ps::worker::kWorkerVariable));
+      std::vector<std::string> words, ps::worker::ParseWords(json, ps::worker::kWorkerVariable));
+  // Beneath a wrapper with processes of its own, or of another user, the open file is there all the
+  // same, if the wrapper has kept it.
+  constexpr std::string_view kToken = "--token-file=/proc/";
+  for (std::string& word : words) {
+    if (word.starts_with(kToken) && ::access(word.c_str() + word.find('/'), R_OK) != 0) {
+      word = std::string(kToken) + "self/fd/" + word.substr(word.rfind('/') + 1);
+    }
+  }
   std::vector<const char*> arguments = {"ps_worker"};
   for (const std::string& word : words) {
     arguments.push_back(word.c_str());
@@ -331,6 +339,7 @@ int32_t spotps_fail(spotps_worker* worker, const char* why, int32_t timeout_ms) 
 
 void spotps_close(spotps_worker* worker) {
   if (worker != nullptr && IsOwn(worker)) {
+    const ps::worker::TerminateSignal::Programs kept;
     delete worker;  // NOLINT(cppcoreguidelines-owning-memory): spotps_open gave it away
   }
 }

@@ -80,4 +80,18 @@ void TerminateSignal::Restore() {
   }
 }
 
+TerminateSignal::Programs::Programs() {
+  if (::sigaction(SIGTERM, nullptr, &action_) == 0 && loops_handler != nullptr &&
+      action_.sa_handler == loops_handler) {
+    action_ = programs_action;
+  }
+}
+
+TerminateSignal::Programs::~Programs() {
+  const std::lock_guard lock(users_mutex);
+  if (users == 0) {
+    ::sigaction(SIGTERM, &action_, nullptr);
+  }
+}
+
 }  // namespace ps::worker

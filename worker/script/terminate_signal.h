@@ -1,5 +1,7 @@
 #pragma once
 
+#include <csignal>
+
 namespace ps::worker {
 
 /// What SIGTERM does to a program whose worker's loop takes it as a notice: from Keep to Restore
@@ -14,6 +16,19 @@ class TerminateSignal {
   static void NoteHandler();
   /// When the loop has ended. Requires: Keep was called.
   static void Restore();
+
+  /// While it lives a worker is taken down, whose library sets the default; then the program has
+  /// its own again, unless another worker's loop has it.
+  class Programs {
+   public:
+    Programs();
+    ~Programs();
+    Programs(const Programs&) = delete;
+    Programs& operator=(const Programs&) = delete;
+
+   private:
+    struct sigaction action_ = {};
+  };
 };
 
 }  // namespace ps::worker
