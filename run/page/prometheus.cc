@@ -98,8 +98,8 @@ void AddRun(const proto::JobStatus& status, std::string_view software, MetricsTe
   text->One("spotps_epochs_wanted", kGauge, "Epochs of the job.", uint64_t{status.epochs});
 }
 
-/// Of the newest evaluation. `part`: the samples that it is of are test samples, or, where the job
-/// has any, those of validation until the last one.
+/// The newest evaluation. `part` says whether its samples are those of the tests, or, where the job
+/// has any, those of validation.
 void AddEvaluation(const proto::JobStatus& status, MetricsText* text) {
   const proto::EvaluationRow& last = status.evaluations.back();
   const Labels part = {{"part", EvaluatedOn(status)}};

@@ -129,7 +129,7 @@ TEST_F(TopTest, StatesHaveColoursUnlessNoColorIsSetAndTheSummaryFollowsTheRun) {
     coloured.Look();
     return coloured.has_colours() && !plain.Look().empty();
   }));
-  StopCleanly(&run);
+  EXPECT_EQ(Psctl({"stop", run.Root()}).end, ProcessEnd{});
   for (TerminalProcess* const terminal : {&coloured, &plain}) {
     EXPECT_EQ(terminal->WaitForEnd(), 0);
     const std::string& rest = terminal->rest();
@@ -138,6 +138,7 @@ TEST_F(TopTest, StatesHaveColoursUnlessNoColorIsSetAndTheSummaryFollowsTheRun) {
     EXPECT_NE(rest.find("run directory", restored), std::string::npos) << rest;
   }
   EXPECT_FALSE(plain.has_colours());
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
 }
 
 }  // namespace

@@ -301,6 +301,36 @@ TEST_F(FleetTest, TheRunEndsWhenWorkersAreLostAgainAndAgainForOneReasonBeforeASt
       HasSubstr("lost 5 times in a row, each time with: no heartbeat (worker 2)"));
 }
 
+/// As one that finds no data on its machine and says no more about it.
+TEST(ProgramTest, OneThatEndsWithoutAnErrorBeforeItHasJoinedIsNotStartedForEver) {
+  CoordinatorOptions options = TwoGroups(true);
+  options.config.worker.program = {"train.py"};
+  Harness harness(options);
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  harness.AskAll(&workers);
+  CloseAll(&harness, workers);
+  for (uint32_t seat = 0; seat < workers.size(); ++seat) {
+    harness.Exit(ProcessKind::kWorker, seat, 0, "killed by signal 9 (Killed)");
+  }
+  harness.fleet.TakeStarted();
+  int started = 0;
+  for (int i = 0; i < 600 && harness.status().state != proto::RunState::kFailed; ++i) {
+    harness.Wait(milliseconds(500));
+    for (const uint32_t seat : harness.fleet.TakeStarted()) {
+      ++started;
+      proto::ProcessEnd end;
+      end.index = seat;
+      end.launch = harness.fleet.NewestOf(ProcessKind::kWorker, seat);
+      end.description = "exited with code 0";
+      end.last_words = "no data on this machine";
+      end.is_clean = true;
+      harness.core->OnProcessExited(end, harness.now, harness.out());
+    }
+  }
+  EXPECT_EQ(harness.status().state, proto::RunState::kFailed) << started << " starts";
+  EXPECT_THAT(harness.status().detail, HasSubstr("no data on this machine"));
+}
+
 TEST_F(FleetTest, LossesInARowAreCountedOnByAnotherCoordinator) {
   Scale({Change("fast", 0, false)});
   harness_.Wait(kTick, workers_);

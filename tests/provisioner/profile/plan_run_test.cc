@@ -119,7 +119,16 @@ TEST(PlanRunTest, APlanOfAnotherRegionIsRefused) {
   plan.workers[0].zone = "us-west-2";
   EXPECT_THAT(
       ApplyPlan(config, plan, "0000abcd").status().message(),
-      HasSubstr("the plan has machines in us-west-2, and launch.rent.region is us-east-1"));
+      HasSubstr("machines in us-west-2, which is in no region of launch.rent (us-east-1)"));
+  // Compute Engine is told of zones alone.
+  config.launch.launcher = proto::LauncherKind::kGce;
+  config.launch.rent.region.clear();
+  config.launch.rent.zones = {"europe-west4-a", "europe-west4-b"};
+  EXPECT_THAT(
+      ApplyPlan(config, plan, "0000abcd").status().message(),
+      HasSubstr("no region of launch.rent (europe-west4-a, europe-west4-b)"));
+  plan.workers[0].zone = "europe-west4";
+  EXPECT_TRUE(ApplyPlan(config, plan, "0000abcd").ok());
 }
 
 /// They share one network, and have another one than was planned.

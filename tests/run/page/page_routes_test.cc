@@ -178,7 +178,9 @@ TEST_F(PageRoutesTest, OrdersAreJsonByPost) {
   EXPECT_EQ(routes_->Answer(request).status, 415);
   request.content_type = "application/json";
   request.host = "rebound.example:80";
+  request.authorization = "";
   EXPECT_EQ(routes_->Answer(request).status, 421);
+  request.authorization = "Bearer key";
   request.host = "127.0.0.1:80";
   request.origin = "http://evil.example";
   EXPECT_EQ(routes_->Answer(request).status, 403);
