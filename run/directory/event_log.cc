@@ -127,7 +127,9 @@ std::optional<proto::EventRow> EventOf(const LogLine& line) {
 }
 
 std::string RenderEvent(const proto::EventRow& event) {
-  const auto seconds = static_cast<std::time_t>(event.unix_s);
+  constexpr double kLast = 253'402'300'799;                         // of the year 9999
+  const bool is_time = event.unix_s >= 0 && event.unix_s <= kLast;  // a file may say anything
+  const auto seconds = is_time ? static_cast<std::time_t>(event.unix_s) : std::time_t{0};
   std::tm time{};
   ::gmtime_r(&seconds, &time);
   return fmt::format(

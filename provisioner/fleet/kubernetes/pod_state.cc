@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <type_traits>
 
 #include "provisioner/fleet/kubernetes/pod_text.h"
 #include "ps/base/text.h"
@@ -143,6 +144,15 @@ PodEnd MeaningOfCode(const PodState& state, const std::string& needs) {
   return {{ExitCodeOf(state.code), 0}, ""};
 }
 
+/// Its texts are shown, and are of people and programs.
+void MakePrintable(PodState* state) {
+  VisitState(*state, [](const char* /*name*/, auto& value) {
+    if constexpr (std::is_same_v<std::remove_reference_t<decltype(value)>, std::string>) {
+      value = Printable(value);
+    }
+  });
+}
+
 }  // namespace
 
 PodState ParsePod(const JsonValue& pod) {
@@ -156,6 +166,7 @@ PodState ParsePod(const JsonValue& pod) {
   if (containers != nullptr && !containers->children.empty()) {
     ReadContainer(containers->children.front(), &state);
   }
+  MakePrintable(&state);
   return state;
 }
 
@@ -171,6 +182,7 @@ Result<PodState> ReadPodState(std::string_view text) {
   PS_ASSIGN(const JsonValue json, ParseJson(text, "a Pod's state"));
   PodState state;
   VisitState(state, [&](const char* name, auto& value) { Read(FieldAt(json, name), &value); });
+  MakePrintable(&state);
   return state;
 }
 
