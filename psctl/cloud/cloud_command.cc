@@ -240,9 +240,8 @@ int RunSweep(const CloudCommand& command, const Session& session) {
   });
   if (elsewhere > 0) {
     console.err(fmt::format(
-        "{} of other owners (machine, user or container) stay; --run RUN ends those of a run that "
-        "is "
-        "over\n",
+        "{} of other owners (machine, user or container) stay; --run RUN ends those of an ended "
+        "run\n",
         Plural(elsewhere, "machine")));
   }
   if (!is_known && !command.run.empty()) {
