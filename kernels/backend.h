@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "kernels/loss.h"
@@ -11,6 +12,7 @@
 #include "kernels/optimizer.h"
 #include "ps/base/picture_move.h"
 #include "ps/base/status.h"
+#include "ps/codec/encoding.h"
 
 namespace ps::kernels {
 
@@ -65,6 +67,15 @@ struct PictureArgs {
   float* y = nullptr;                  // [n, height + 2 pad, width + 2 pad, channels], written
 };
 
+/// Values and the bytes that they become. All in device memory.
+struct EncodeArgs {
+  codec::Encoding encoding;
+  const float* values = nullptr;  // [n]
+  float* residual = nullptr;      // [n] f32, read and written; nullptr: what is lost is lost
+  std::byte* out = nullptr;  // [encoding.SizeOf(n)], at a multiple of 4 bytes; overlaps nothing
+  int64_t n = 0;
+};
+
 /// Work that a stream has kept to do it again. Belongs to who holds it; the stream outlives it.
 class Recording {
  public:
@@ -96,6 +107,8 @@ class Stream {
   virtual void Fill(float value, float* y, int64_t n) = 0;
   /// y[i] = a[i] + b[i]; y may be a or b.
   virtual void Add(const float* a, const float* b, float* y, int64_t n) = 0;
+  /// y[i] = a[i] - b[i]; y may be a or b.
+  virtual void Subtract(const float* a, const float* b, float* y, int64_t n) = 0;
   /// x[i] *= factor.
   virtual void Scale(float factor, float* x, int64_t n) = 0;
   /// x[i] *= *factor.
@@ -107,15 +120,20 @@ class Stream {
   virtual void SquaredNorm(const float* x, int64_t n, double* sum) = 0;
   /// y[i] = x[i] as bfloat16, rounded to the nearest, ties to even; a NaN stays one.
   virtual void PackBf16(const float* x, uint16_t* y, int64_t n) = 0;
+  /// With the bytes, and the residual, of codec::Encode; but for the bits of a NaN, which a device
+  /// may choose.
+  virtual void Encode(const EncodeArgs& args) = 0;
   virtual void ComputeLoss(const LossArgs& args) = 0;
   virtual void MakePictures(const PictureArgs& args) = 0;
-  /// An update in place, with the bits that kernels/optimizer.h promises. *left_out becomes 1 when
-  /// an element was left out, and stays what it is else; may be nullptr.
-  virtual void ApplyUpdate(
-      const OptimizerRule& rule,
-      const UpdateStep& step,
-      const OptimizerBuffers& buffers,
-      uint32_t* left_out) = 0;
+  /// not_finite[i] = 1 when NaN or infinity is in tensors[i], else 0.
+  virtual void CheckFinite(ConstSpans tensors, uint32_t* not_finite) = 0;
+  /// Updates of tensors in place, with the bits that kernels/optimizer.h promises. *left_out
+  /// becomes 1 when an element was left out, and stays what it is else; may be nullptr. No two
+  /// tensors share memory.
+  virtual void ApplyUpdates(
+      const OptimizerRule& rule, std::span<const TensorUpdate> updates, uint32_t* left_out) = 0;
+  /// The same of averages.
+  virtual void MoveAverages(std::span<const AverageMove> moves) = 0;
 
   /// Work is kept instead of done from here on, until EndRecording: ops and all that is above but
   /// uploads and downloads. Meanwhile nobody takes memory, and nothing is waited for. False: this

@@ -49,4 +49,19 @@ struct OptimizerBuffers {
   int64_t n = 0;
 };
 
+/// One tensor of an update.
+struct TensorUpdate {
+  UpdateStep step;
+  OptimizerBuffers buffers;
+};
+
+/// w += rate * (x - w): an average moves towards what was observed. As in an update, an element
+/// that would become NaN or infinite stays as it was.
+struct AverageMove {
+  const float* x = nullptr;  // [n] f32, read
+  float* w = nullptr;        // [n] f32, read and written; does not overlap x
+  int64_t n = 0;
+  float rate = 0;
+};
+
 }  // namespace ps::kernels

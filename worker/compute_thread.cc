@@ -29,17 +29,46 @@ void ComputeThread::SetDevice(int threads, const std::optional<emulation::Device
   emulated_ = emulated;
 }
 
-void ComputeThread::SetEncoder(std::optional<client::GradientEncoder> encoder) {
+void ComputeThread::SetEncodings(
+    const client::ChunkLayout& layout, size_t frame_bytes, bool has_feedback) {
   const std::lock_guard lock(mutex_);
-  PS_CHECK(!task_) << "another encoder while a task is under way";
-  encoder_ = std::move(encoder);
+  PS_CHECK(trainer_ != nullptr && !task_) << "encodings without a trainer, or during a task";
+  layout_ = layout;
+  frame_bytes_ = frame_bytes;
+  has_feedback_ = has_feedback;
+  finished_ = Status::Ok();
+  device_encodes_ =
+      trainer_->has_copies() && trainer_->BeginEncodings(layout, frame_bytes, has_feedback).ok();
+  encoder_.reset();
+  if (!device_encodes_) {
+    encoder_.emplace(layout, frame_bytes, has_feedback);
+  }
+}
+
+void ComputeThread::EncodeNothing() {
+  const std::lock_guard lock(mutex_);
+  PS_CHECK(!task_) << "no encodings any more while a task is under way";
+  encoder_.reset();
+  device_encodes_ = false;
 }
 
 void ComputeThread::ChangeEncodings(const client::ChunkLayout& layout, bool has_feedback) {
   const std::lock_guard lock(mutex_);
-  PS_CHECK(!task_ && encoder_)
-      << "other encodings while a task is under way, or without an encoder";
-  encoder_->Change(layout, has_feedback);
+  PS_CHECK(!task_ && (encoder_ || device_encodes_))
+      << "other encodings while a task is under way, or where nothing is encoded";
+  layout_ = layout;
+  has_feedback_ = has_feedback;
+  if (encoder_) {
+    encoder_->Change(layout, has_feedback);
+  } else if (!trainer_->SetEncodings(layout, frame_bytes_, has_feedback).ok()) {
+    EncodeHere();
+  }
+}
+
+void ComputeThread::EncodeHere() {
+  trainer_->StopEncodings();
+  device_encodes_ = false;
+  encoder_.emplace(layout_, frame_bytes_, has_feedback_);
 }
 
 void ComputeThread::Upload(const ParameterRange& changed) {
@@ -150,6 +179,14 @@ bool ComputeThread::EndMinibatch() {
 
 void ComputeThread::Encode(
     const client::ComputeTask& task, uint32_t tensor, const TaskTensors& tensors) {
+  // Where this thread encodes, the device may have kept something before.
+  Status finished = trainer_->FinishEncoded(tensor, handed_over_ == task.step, tensors.loan);
+  if (finished_.ok()) {
+    finished_ = std::move(finished);
+  }
+  if (!encoder_) {
+    return;
+  }
   if (handed_over_ == task.step || encoder_->EndsFeedback(tensor)) {
     encoder_->HandOver(tensor, tensors.loan);
   } else {
@@ -172,8 +209,11 @@ Result<client::ComputeResult> ComputeThread::Step(
     return EndMinibatch();
   };
   watch.on_ready = [this, &tensors, &task](uint32_t tensor) {
-    if (encoder_) {
+    if (is_encoding()) {
       Encode(task, tensor, tensors);
+    }
+    if (!finished_.ok()) {
+      return;  // the step fails, and what the tensor has now is not to travel
     }
     loop_
         ->Post(
@@ -181,14 +221,20 @@ Result<client::ComputeResult> ComputeThread::Step(
         .Ignore("the push begins when the step is done instead");
   };
   Result<client::ComputeResult> result = trainer_->Step(task, tensors, watch);
-  if (result.ok() && task.is_local && encoder_) {  // no tensor was ready before
+  if (result.ok() && task.is_local && is_encoding()) {  // no tensor was ready before
     for (uint32_t tensor = 0; tensor < trainer_->TensorElements().size(); ++tensor) {
       Encode(task, tensor, tensors);
     }
   }
   if (result.ok() && encoder_) {
     result->held_back = encoder_->TakeHeldBack();
+  } else if (result.ok() && device_encodes_) {
+    PS_ASSIGN(result->held_back, trainer_->TakeHeldBack());
+    if (trainer_->has_given_up_encoding()) {
+      EncodeHere();
+    }
   }
+  PS_TRY(std::exchange(finished_, {}));
   return result;
 }
 

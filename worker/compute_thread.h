@@ -42,10 +42,14 @@ class ComputeThread {
   /// How many threads compute, and the device that they are to look like, if another than this
   /// machine. Requires: no task is under way.
   void SetDevice(int threads, const std::optional<emulation::Device>& emulated);
-  /// Gradients are encoded by it from now on, as soon as they are final; nothing: they stay f32, or
-  /// as the device leaves them. Requires: no task is under way.
-  void SetEncoder(std::optional<client::GradientEncoder> encoder);
-  /// The same encoder goes on with other encodings. Requires: there is one, no task is under way.
+  /// Gradients are encoded from now on, as soon as they are final: by a device with memory of its
+  /// own before they leave it, where it has room, else by this thread. What was kept is forgotten.
+  /// Requires: a trainer is set and no task is under way.
+  void SetEncodings(const client::ChunkLayout& layout, size_t frame_bytes, bool has_feedback);
+  /// They stay as the trainer leaves them. Requires: the same.
+  void EncodeNothing();
+  /// Goes on with other encodings, and what was kept. Requires: gradients are encoded, no task is
+  /// under way.
   void ChangeEncodings(const client::ChunkLayout& layout, bool has_feedback);
   /// Has the device get changed parameters, in the order of the calls and before the next task.
   /// Requires: a trainer is set and no task is under way.
@@ -76,6 +80,12 @@ class ComputeThread {
   /// A minibatch of it begins (ends). False when stopped meanwhile.
   bool BeginMinibatch();
   bool EndMinibatch();
+
+  /// The device lacks memory: this thread encodes.
+  void EncodeHere();
+
+  bool is_encoding() const { return encoder_.has_value() || device_encodes_; }
+
   void Encode(const client::ComputeTask& task, uint32_t tensor, const TaskTensors& tensors);
   /// False when stopped meanwhile.
   bool WaitFor(Duration duration);
@@ -99,6 +109,11 @@ class ComputeThread {
   int threads_ = 1;
   std::optional<emulation::Device> emulated_;
   std::optional<client::GradientEncoder> encoder_;
+  bool device_encodes_ = false;
+  client::ChunkLayout layout_;  // of what is encoded
+  size_t frame_bytes_ = 0;
+  bool has_feedback_ = false;
+  Status finished_;  // the first failure of Trainer::FinishEncoded in a step
 
   // The thread's: the minibatch under way.
   TimePoint minibatch_begin_{};

@@ -96,6 +96,57 @@ void Trainer::Upload(const ParameterRange& changed) {
   network_->Upload(tensor, changed.offset - offsets_[tensor], changed.values);
 }
 
+Status Trainer::SetEncodings(
+    const client::ChunkLayout& layout, size_t frame_bytes, bool has_feedback) {
+  std::vector<DeviceEncoder::Parts> all(elements_.size());
+  const proto::ChunkParts parts(frame_bytes);
+  for (const client::ChunkLayout::Chunk& chunk : layout.chunks()) {
+    const uint32_t tensor = TensorOf(chunk.key);
+    const auto at = static_cast<size_t>(offsets_[tensor]);
+    for (uint32_t i = 0; chunk.encoding.is_lossy() && i < parts.CountOf(chunk.element_count); ++i) {
+      const auto [begin, count] = parts.At(chunk.element_count, i);
+      all[tensor].push_back(
+          {chunk.encoding,
+           static_cast<size_t>(chunk.offset) + begin - at,
+           count,
+           chunk.GradientAt(begin) - at * sizeof(float)});
+    }
+  }
+  for (DeviceEncoder::Parts& of_tensor : all) {
+    std::ranges::sort(of_tensor, {}, &DeviceEncoder::Part::begin);
+  }
+  Status status = network_->encoder()->Change(std::move(all), has_feedback);
+  device_encodes_ = status.ok();
+  return status;
+}
+
+void Trainer::StopEncodings() {
+  network_->encoder()->Stop();
+  device_encodes_ = false;
+}
+
+Status Trainer::BeginEncodings(
+    const client::ChunkLayout& layout, size_t frame_bytes, bool has_feedback) {
+  network_->encoder()->Forget();
+  return SetEncodings(layout, frame_bytes, has_feedback);
+}
+
+Status Trainer::FinishEncoded(uint32_t tensor, bool whole, client::FlatGradient* loan) {
+  if (!has_copies()) {
+    return Status::Ok();
+  }
+  const DeviceEncoder& encoder = *network_->encoder();
+  const bool is_encoded = is_encoded_ && encoder.Encodes(tensor);
+  const bool has_kept = encoder.IsKept(tensor) && (whole || !encoder.Encodes(tensor));
+  if (has_kept) {
+    PS_TRY(network_->TakeKept(tensor, is_encoded, gradients_[tensor]));
+  }
+  if (device_encodes_ && encoder.HasParts(tensor) && (has_kept || !is_encoded)) {
+    loan->SetWhole(tensor);
+  }
+  return Status::Ok();
+}
+
 void Trainer::Settle() {
   network_->Settle().Ignore("a device that is lost reads nothing; the next step tells");
 }
@@ -109,7 +160,7 @@ Result<client::ComputeResult> Trainer::Step(
   Split(tensors.parameters, &parameters_);
   Split(tensors.gradient, &gradients_);
   if (task.is_local) {
-    return MakeLocalSteps(task, tensors, watch);
+    return MakeLocalSteps(task, watch);
   }
   TakeDeviceBack();
   return Minibatch(task, watch, false);
@@ -129,7 +180,9 @@ Result<client::ComputeResult> Trainer::Minibatch(
   };
   PS_ASSIGN(const BatchMemory memory, prefetcher_.Take({task.epoch, {task.begin, task.end}}));
   client::ComputeResult result;
+  is_encoded_ = device_encodes_;
   if (samples < static_cast<uint64_t>(LeastTrainBatch(model_))) {
+    is_encoded_ = false;
     PS_ASSIGN(result, PassOver(memory, ready));
   } else {
     // Dropout differs from step to step and from worker to worker, and is the same when repeated.
@@ -143,7 +196,9 @@ Result<client::ComputeResult> Trainer::Minibatch(
             {.step = dropout_step,
              .clip_norm = config_.optimizer.clip_norm,
              .micro_batch = config_.train.micro_batch,
-             .bf16_gradients = is_bf16 && !is_local},
+             .bf16_gradients = is_bf16 && !is_local,
+             .encodes = is_encoded_ && !is_local,
+             .stays = is_local},
             gradients_,
             ready));
     result = {loss.loss_sum, static_cast<uint64_t>(loss.correct)};
@@ -155,12 +210,8 @@ Result<client::ComputeResult> Trainer::Minibatch(
 }
 
 Result<client::ComputeResult> Trainer::MakeLocalSteps(
-    const client::ComputeTask& task, const TaskTensors& tensors, const StepWatch& watch) {
-  if (!local_steps_) {
-    local_steps_.emplace(config_, model_, backends_[0]);
-  }
-  PS_TRY(local_steps_->Begin(parameters_));
-  parameters_.assign(local_steps_->parameters().begin(), local_steps_->parameters().end());
+    const client::ComputeTask& task, const StepWatch& watch) {
+  PS_TRY(BeginLocalSteps());
   client::ComputeResult result;
   client::ComputeTask minibatch = task;
   minibatch.end = task.begin;
@@ -171,27 +222,62 @@ Result<client::ComputeResult> Trainer::MakeLocalSteps(
       const uint64_t next_end = std::min(task.end, minibatch.end + task.minibatch);
       prefetcher_.Foresee({task.epoch, {minibatch.end, next_end}});
     }
-    if (has_copies()) {
-      network_->UploadAll(parameters_);
-      is_device_local_ = true;
-    }
     PS_ASSIGN(const client::ComputeResult one, Minibatch(minibatch, watch, true));
     const uint64_t samples = minibatch.end - minibatch.begin;
     if (samples >= static_cast<uint64_t>(LeastTrainBatch(model_))) {
       const uint64_t done = task.samples_done + (minibatch.begin - task.begin);
-      local_steps_->Take(gradients_, samples, FractionOf(done));
+      PS_TRY(local_steps_->Take(network_->sums(), samples, FractionOf(done)));
+      if (has_copies()) {
+        network_->ShareParameters();
+      }
     }
     result.loss_sum += one.loss_sum;
     result.correct += one.correct;
     result.samples += samples;
   }
-  Split(tensors.parameters, &parameters_);
-  local_steps_->Finish(parameters_, gradients_);
-  PackGradients();
+  PS_TRY(FinishLocalSteps());
   if (local_steps_->is_diverging()) {
     result.loss_sum = std::numeric_limits<double>::quiet_NaN();
   }
   return result;
+}
+
+/// From then on a device has parameters of the worker's own.
+Status Trainer::BeginLocalSteps() {
+  if (has_copies()) {
+    TakeDeviceBack();
+    network_->AwaitUploads();
+  }
+  if (!local_steps_) {
+    std::optional<LocalSteps::Place> place;
+    if (has_copies()) {
+      const TensorMemory& parameters = network_->device_parameters();
+      place = {network_->compute(), parameters.spans(), parameters.all()};
+    }
+    local_steps_.emplace(config_, model_, backends_[0], place);
+  }
+  PS_TRY(local_steps_->Begin(parameters_));
+  is_device_local_ = has_copies();
+  if (!has_copies()) {
+    parameters_.assign(local_steps_->parameters().begin(), local_steps_->parameters().end());
+  }
+  return Status::Ok();
+}
+
+/// Into gradients_; a device has the servers' parameters again.
+Status Trainer::FinishLocalSteps() {
+  if (!has_copies()) {
+    PS_TRY(local_steps_->Finish(gradients_));
+    PackGradients();
+    return Status::Ok();
+  }
+  is_encoded_ = device_encodes_;
+  const kernels::Spans sums = network_->sums();
+  PS_TRY(local_steps_->Finish(sums));
+  network_->ShareParameters();
+  is_device_local_ = false;
+  const bool is_bf16 = config_.train.gradient_dtype == proto::GradientDtype::kBf16;
+  return network_->Return(gradients_, {.bf16_gradients = is_bf16, .encodes = is_encoded_});
 }
 
 double Trainer::FractionOf(uint64_t samples) const {

@@ -12,6 +12,7 @@
 #include "kernels/backend.h"
 #include "ps/base/buffer.h"
 #include "ps/base/status.h"
+#include "ps/client/chunk_layout.h"
 #include "ps/client/host_tensors.h"
 #include "ps/client/worker_core.h"
 #include "ps/codec/encoding.h"
@@ -75,6 +76,29 @@ class Trainer {
   /// Nothing of what was uploaded is read any more.
   void Settle();
 
+  /// Gradients leave the device encoded from now on, as the layout says, each part of a chunk in
+  /// frames of `frame_bytes`. With `has_feedback` the device keeps what is lost. Requires:
+  /// has_copies; no step is under way. Errors: kInvalidArgument, the device's memory is short: then
+  /// as after StopEncodings.
+  Status SetEncodings(const client::ChunkLayout& layout, size_t frame_bytes, bool has_feedback);
+  /// The same, and what was kept before is forgotten.
+  Status BeginEncodings(const client::ChunkLayout& layout, size_t frame_bytes, bool has_feedback);
+  /// Gradients leave as f32 again, and take along what is kept: FinishEncoded. Requires: no step is
+  /// under way.
+  void StopEncodings();
+
+  /// The device needed the memory for a step: that one's gradient left as f32. StopEncodings is to
+  /// follow.
+  bool has_given_up_encoding() { return device_encodes_ && network_->encoder()->is_stopped(); }
+
+  /// The tensor of the step under way, or of the last one with local steps, is ready: if it is
+  /// `whole`, feedback has ended, or it left as f32, it takes along what is kept of it, and loses
+  /// nothing. Errors: kUnavailable, the device is lost.
+  Status FinishEncoded(uint32_t tensor, bool whole, client::FlatGradient* loan);
+
+  /// As client::GradientEncoder::TakeHeldBack. Requires: SetEncodings. Errors: as FinishEncoded.
+  Result<double> TakeHeldBack() { return network_->encoder()->TakeHeldBack(); }
+
   /// The next Step will probably be of these samples: they are fetched on a thread of their own.
   /// Thread: any.
   void Foresee(const client::SamplesAhead& next);
@@ -117,7 +141,9 @@ class Trainer {
   Result<client::ComputeResult> Minibatch(
       const client::ComputeTask& task, const StepWatch& watch, bool is_local);
   Result<client::ComputeResult> MakeLocalSteps(
-      const client::ComputeTask& task, const TaskTensors& tensors, const StepWatch& watch);
+      const client::ComputeTask& task, const StepWatch& watch);
+  Status BeginLocalSteps();
+  Status FinishLocalSteps();
   /// The share of the job's samples that is done after so many.
   double FractionOf(uint64_t samples) const;
   void PackGradients();
@@ -143,7 +169,9 @@ class Trainer {
   std::vector<int64_t> elements_;
   std::vector<int64_t> offsets_;           // of the tensors in a flat buffer
   std::optional<LocalSteps> local_steps_;  // once there were some
-  bool is_device_local_ = false;           // it has their parameters, not those of Upload
+  bool is_device_local_ = false;           // it has what they train, not what Upload said
+  bool device_encodes_ = false;            // SetEncodings has said how
+  bool is_encoded_ = false;                // the step's gradient has left the device so
   std::atomic<ps::Step> early_end_ = 0;
   // Scratch, grown to the largest batch.
   std::unique_ptr<kernels::Memory> train_slots_[2];

@@ -174,10 +174,11 @@ Status WorkerProgram::Prepare(const client::ChunkLayout& layout, size_t gradient
   tensors_.reset();  // there may not be room for both
   const auto make = [this](size_t size_bytes) { return trainer_->MakeBuffer(size_bytes); };
   PS_ASSIGN(tensors_, client::HostTensors::Make(layout, gradients, make));
-  compute_->SetEncoder(
-      is_encoding_ ? std::optional<client::GradientEncoder>(
-                         std::in_place, layout, settings_.frame_bytes, has_error_feedback_)
-                   : std::nullopt);
+  if (is_encoding_) {
+    compute_->SetEncodings(layout, settings_.frame_bytes, has_error_feedback_);
+  } else {
+    compute_->EncodeNothing();
+  }
   return Status::Ok();
 }
 

@@ -6,13 +6,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <numeric>
 #include <span>
 #include <utility>
 
+#include "kernels/cpu/finite.h"
 #include "kernels/cpu/loss.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/optimizer.h"
+#include "kernels/cpu/optimizer_combine.h"
 #include "kernels/cpu/pictures.h"
 #include "kernels/cpu/portable_device.h"
 #include "kernels/cpu/vector.h"
@@ -156,6 +159,10 @@ class CpuStream final : public Stream {
     kernels::Add(a, b, y, n);
   }
 
+  void Subtract(const float* a, const float* b, float* y, int64_t n) override {
+    std::transform(a, a + n, b, y, std::minus());
+  }
+
   void Scale(float factor, float* x, int64_t n) override {
     kernels::Scale({x, static_cast<size_t>(n)}, factor);
   }
@@ -178,17 +185,40 @@ class CpuStream final : public Stream {
 
   void PackBf16(const float* x, uint16_t* y, int64_t n) override { kernels::PackBf16(x, y, n); }
 
+  void Encode(const EncodeArgs& args) override {
+    const auto n = static_cast<size_t>(args.n);
+    const size_t kept = args.residual == nullptr ? 0 : n;
+    codec::Encode(
+        args.encoding,
+        {args.values, n},
+        {args.residual, kept},
+        {args.out, args.encoding.SizeOf(n)});
+  }
+
   void ComputeLoss(const LossArgs& args) override { kernels::ComputeLoss(args); }
 
   void MakePictures(const PictureArgs& args) override { kernels::MakePictures(args); }
 
-  void ApplyUpdate(
+  void CheckFinite(ConstSpans tensors, uint32_t* not_finite) override {
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      not_finite[i] = AllFinite(tensors[i]) ? 0 : 1;
+    }
+  }
+
+  void ApplyUpdates(
       const OptimizerRule& rule,
-      const UpdateStep& step,
-      const OptimizerBuffers& buffers,
+      std::span<const TensorUpdate> updates,
       uint32_t* left_out) override {
-    if (!kernels::ApplyUpdate(rule, step, buffers) && left_out != nullptr) {
-      *left_out = 1;
+    for (const TensorUpdate& update : updates) {
+      if (!ApplyUpdate(rule, update.step, update.buffers) && left_out != nullptr) {
+        *left_out = 1;
+      }
+    }
+  }
+
+  void MoveAverages(std::span<const AverageMove> moves) override {
+    for (const AverageMove& move : moves) {
+      MoveTowards(move.x, move.rate, move.w, move.n);
     }
   }
 

@@ -30,6 +30,14 @@ struct AddElement {
   float* y;
 };
 
+struct SubtractElement {
+  __device__ void operator()(int64_t i) const { y[i] = a[i] - b[i]; }
+
+  const float* a;
+  const float* b;
+  float* y;
+};
+
 struct ScaleElement {
   __device__ void operator()(int64_t i) const { x[i] *= factor; }
 
@@ -149,6 +157,11 @@ cudaError_t FillValues(cudaStream_t stream, float value, float* y, int64_t n) {
 
 cudaError_t AddValues(cudaStream_t stream, const float* a, const float* b, float* y, int64_t n) {
   return ForEach(stream, n, AddElement{a, b, y});
+}
+
+cudaError_t SubtractValues(
+    cudaStream_t stream, const float* a, const float* b, float* y, int64_t n) {
+  return ForEach(stream, n, SubtractElement{a, b, y});
 }
 
 cudaError_t ScaleValues(cudaStream_t stream, float factor, float* x, int64_t n) {

@@ -4,6 +4,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <span>
 
 #include "kernels/backend.h"
 
@@ -19,6 +20,9 @@ cudaError_t CopyValues(cudaStream_t stream, const float* x, float* y, int64_t n)
 cudaError_t FillValues(cudaStream_t stream, float value, float* y, int64_t n);
 /// y[i] = a[i] + b[i]; y may be a or b.
 cudaError_t AddValues(cudaStream_t stream, const float* a, const float* b, float* y, int64_t n);
+/// y[i] = a[i] - b[i]; y may be a or b.
+cudaError_t SubtractValues(
+    cudaStream_t stream, const float* a, const float* b, float* y, int64_t n);
 cudaError_t ScaleValues(cudaStream_t stream, float factor, float* x, int64_t n);
 /// x[i] *= *factor, which is in device memory.
 cudaError_t ScaleValuesBy(cudaStream_t stream, const float* factor, float* x, int64_t n);
@@ -309,18 +313,24 @@ cudaError_t ClipFactorOf(
 /// scratch: kPartialsMax values.
 cudaError_t LossOf(cudaStream_t stream, const LossArgs& args, LossResult* scratch);
 
+// encode.cu
+
+/// As Stream::Encode.
+cudaError_t EncodeValues(cudaStream_t stream, const EncodeArgs& args);
+
 // pictures.cu
 
 cudaError_t PicturesOf(cudaStream_t stream, const PictureArgs& args);
 
 // optimizer.cu
 
-/// `left_out` as Stream::ApplyUpdate.
+// As the functions of Stream that have these arguments.
 cudaError_t UpdateParameters(
     cudaStream_t stream,
     const OptimizerRule& rule,
-    const UpdateStep& step,
-    const OptimizerBuffers& buffers,
+    std::span<const TensorUpdate> updates,
     uint32_t* left_out);
+cudaError_t MoveAveragesTowards(cudaStream_t stream, std::span<const AverageMove> moves);
+cudaError_t FindNotFinite(cudaStream_t stream, ConstSpans tensors, uint32_t* not_finite);
 
 }  // namespace ps::kernels

@@ -221,6 +221,10 @@ void CudaStream::Add(const float* a, const float* b, float* y, int64_t n) {
   Note(AddValues(Enter(), a, b, y, n));
 }
 
+void CudaStream::Subtract(const float* a, const float* b, float* y, int64_t n) {
+  Note(SubtractValues(Enter(), a, b, y, n));
+}
+
 void CudaStream::Scale(float factor, float* x, int64_t n) {
   Note(ScaleValues(Enter(), factor, x, n));
 }
@@ -242,6 +246,10 @@ void CudaStream::PackBf16(const float* x, uint16_t* y, int64_t n) {
   Note(PackBf16Values(Enter(), x, y, n));
 }
 
+void CudaStream::Encode(const EncodeArgs& args) {
+  Note(EncodeValues(Enter(), args));
+}
+
 void CudaStream::ComputeLoss(const LossArgs& args) {
   auto* partials = reinterpret_cast<LossResult*>(partials_->data());
   Note(LossOf(Enter(), args, partials));
@@ -251,12 +259,17 @@ void CudaStream::MakePictures(const PictureArgs& args) {
   Note(PicturesOf(Enter(), args));
 }
 
-void CudaStream::ApplyUpdate(
-    const OptimizerRule& rule,
-    const UpdateStep& step,
-    const OptimizerBuffers& buffers,
-    uint32_t* left_out) {
-  Note(UpdateParameters(Enter(), rule, step, buffers, left_out));
+void CudaStream::CheckFinite(ConstSpans tensors, uint32_t* not_finite) {
+  Note(FindNotFinite(Enter(), tensors, not_finite));
+}
+
+void CudaStream::ApplyUpdates(
+    const OptimizerRule& rule, std::span<const TensorUpdate> updates, uint32_t* left_out) {
+  Note(UpdateParameters(Enter(), rule, updates, left_out));
+}
+
+void CudaStream::MoveAverages(std::span<const AverageMove> moves) {
+  Note(MoveAveragesTowards(Enter(), moves));
 }
 
 bool CudaStream::BeginRecording() {

@@ -52,18 +52,21 @@ class CudaStream final : public Stream {
   void CopyAcross(const float* x, float* y, int64_t n) override;
   void Fill(float value, float* y, int64_t n) override;
   void Add(const float* a, const float* b, float* y, int64_t n) override;
+  void Subtract(const float* a, const float* b, float* y, int64_t n) override;
   void Scale(float factor, float* x, int64_t n) override;
   void ScaleBy(const float* factor, float* x, int64_t n) override;
   void ClipFactor(const double* squares, int64_t count, float norm_max, float* factor) override;
   void SquaredNorm(const float* x, int64_t n, double* sum) override;
   void PackBf16(const float* x, uint16_t* y, int64_t n) override;
+  void Encode(const EncodeArgs& args) override;
   void ComputeLoss(const LossArgs& args) override;
   void MakePictures(const PictureArgs& args) override;
-  void ApplyUpdate(
+  void CheckFinite(ConstSpans tensors, uint32_t* not_finite) override;
+  void ApplyUpdates(
       const OptimizerRule& rule,
-      const UpdateStep& step,
-      const OptimizerBuffers& buffers,
+      std::span<const TensorUpdate> updates,
       uint32_t* left_out) override;
+  void MoveAverages(std::span<const AverageMove> moves) override;
   bool BeginRecording() override;
   std::unique_ptr<Recording> EndRecording() override;
   bool CanReplay(const Recording& recording) const override;

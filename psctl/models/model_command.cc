@@ -64,9 +64,10 @@ std::string PartsText(const worker::DeviceMemory& memory, int64_t samples) {
     }
   };
   add(memory.tensors, "parameters and gradients");
-  add(memory.rounded, "rounded gradients");
+  add(memory.rounded, "gradients in fewer bits");
   add(memory.activations, fmt::format("activations at {} samples", samples));
   add(memory.scratch, "scratch");
+  add(memory.local, "local steps");
   return text;
 }
 

@@ -1,21 +1,31 @@
 #include "run/report/job_memory.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "kernels/optimizer_slots.h"
+#include "ps/proto/exchange.h"
 #include "ps/proto/job/optimizer_rules.h"
 
 namespace ps::run {
 namespace {
 
+std::optional<int> LocalSlotsOf(const proto::JobConfig& config) {
+  if (config.train.local_steps <= 1 && !config.train.adapts_local_steps) {
+    return std::nullopt;
+  }
+  return kernels::OptimizerSlotCount(proto::LocalOptimizer(config));
+}
+
 /// What one of `devices` in a row takes, from 0 on, or the host where it is the device.
 WorkerMemory::Part PartOf(
-    const proto::TrainConfig& train,
+    const proto::JobConfig& config,
     const worker::Model& model,
     int64_t samples,
     int64_t device,
     int64_t devices,
     bool has_own_memory) {
+  const proto::TrainConfig& train = config.train;
   const int64_t share = (samples + devices - 1) / devices;
   const auto micro = int64_t{train.micro_batch};
   WorkerMemory::Part part;
@@ -28,7 +38,10 @@ WorkerMemory::Part PartOf(
        .is_last = device + 1 == devices,
        .adds_pieces = part.samples < share,
        .bf16_gradients = train.gradient_dtype == proto::GradientDtype::kBf16,
-       .bf16_products = train.precision == proto::Precision::kBf16});
+       .bf16_products = train.precision == proto::Precision::kBf16,
+       .push = proto::IsEncodedByDevice(config) ? codec::Encoding() : proto::PushEncodingOf(config),
+       .has_feedback = proto::HasErrorFeedback(config),
+       .local_slots = LocalSlotsOf(config)});
   return part;
 }
 
@@ -43,12 +56,12 @@ WorkerMemory MemoryOfWorker(
   const bool has_two = config.train.overlap && config.optimizer.clip_norm == 0;
   WorkerMemory memory;
   if (on.is_host) {
-    memory.host = PartOf(config.train, model, samples, 0, 1, /*has_own_memory=*/false);
+    memory.host = PartOf(config, model, samples, 0, 1, /*has_own_memory=*/false);
   }
   memory.host.memory.tensors += worker::HostTensorBytes(model, has_two ? 2 : 1);
   for (int64_t i = 0; i < on.devices; ++i) {
     memory.devices.push_back(
-        PartOf(config.train, model, samples, i, on.devices, /*has_own_memory=*/true));
+        PartOf(config, model, samples, i, on.devices, /*has_own_memory=*/true));
   }
   return memory;
 }

@@ -288,9 +288,11 @@ class Training {
       const auto loss = network_->TrainStep(
           worker.local->parameters(), BatchOfTaken(), {}, gradients_.spans(), [](uint32_t) {});
       Require(loss.ok(), "a step went well: " + loss.status().ToString());
-      worker.local->Take(gradients_.spans(), kMinibatch, fraction);
+      Require(
+          worker.local->Take(gradients_.spans(), kMinibatch, fraction).ok(),
+          "a minibatch was taken");
     }
-    worker.local->Finish(start_.views(), worker.delta.spans());
+    Require(worker.local->Finish(worker.delta.spans()).ok(), "there is a delta");
   }
 
   void Push(size_t index) {

@@ -64,14 +64,13 @@ struct Piece {
     device_second_.Upload(stream_.get(), second);
     std::vector<float> left_out = {0};
     device_left_out_.Upload(stream_.get(), left_out);
-    stream_->ApplyUpdate(
-        rule,
+    const TensorUpdate update{
         {lr, decay, ++count, turn},
         {device_g_.data(),
          device_w_.data(),
          {device_first_.data(), device_second_.data()},
-         static_cast<int64_t>(n)},
-        reinterpret_cast<uint32_t*>(device_left_out_.data()));
+         static_cast<int64_t>(n)}};
+    stream_->ApplyUpdates(rule, {&update, 1}, reinterpret_cast<uint32_t*>(device_left_out_.data()));
     device_w_.Download(stream_.get(), w);
     device_first_.Download(stream_.get(), first);
     device_second_.Download(stream_.get(), second);
@@ -319,6 +318,56 @@ TEST(OptimizerTest, EveryRuleGivesTheBitsOfTheCpu) {
       ASSERT_EQ(BitsOf(piece.first), BitsOf(first)) << c.name << " step " << step;
       ASSERT_EQ(BitsOf(piece.second), BitsOf(second)) << c.name << " step " << step;
     }
+  }
+}
+
+/// More of them than one launch has room for, of all sizes, each with a step of its own.
+TEST(OptimizerTest, ManyTensorsAtOnceAreEachByItself) {
+  constexpr size_t kTensors = 130;
+  const std::unique_ptr<Stream> stream = BackendUnderTest()->MakeStream().value();
+  for (const RuleCase& c : AllRules()) {
+    std::vector<std::vector<float>> values;  // w, first, second of each
+    std::vector<std::unique_ptr<DeviceFloats>> memory;
+    std::vector<TensorUpdate> updates;
+    const auto put = [&](const std::vector<float>& content) {
+      memory.push_back(
+          std::make_unique<DeviceFloats>(BackendUnderTest(), content.size(), memory.size() % 4));
+      memory.back()->Upload(stream.get(), content);
+      return memory.back()->data();
+    };
+    bool is_whole = true;
+    for (size_t i = 0; i < kTensors; ++i) {
+      const auto n = static_cast<int64_t>(i * i % 300);
+      std::vector<float> g = SpreadValues(n, 3 * i);
+      if (i == 77) {
+        g[1] = 3e38F;
+      }
+      std::vector<float> w = SpreadValues(n, 3 * i + 1);
+      std::vector<float> first(w.size(), 0.5F);
+      std::vector<float> second(w.size(), 0.25F);
+      const UpdateStep step{
+          0.01F * static_cast<float>(i + 1), i % 3 == 0 ? 0 : c.decay, i + 1, c.turn};
+      float* const device_g = put(g);
+      float* const device_w = put(w);
+      float* const device_first = put(first);
+      updates.push_back({step, {device_g, device_w, {device_first, put(second)}, n}});
+      is_whole =
+          ApplyUpdate(c.rule, step, {g.data(), w.data(), {first.data(), second.data()}, n}) &&
+          is_whole;
+      values.insert(values.end(), {w, first, second});
+    }
+    const DeviceFloats left_out(BackendUnderTest(), 1, 0);
+    std::vector<float> flag = {0};
+    left_out.Upload(stream.get(), flag);
+    stream->ApplyUpdates(c.rule, updates, reinterpret_cast<uint32_t*>(left_out.data()));
+    left_out.Download(stream.get(), flag);
+    EXPECT_EQ(std::bit_cast<uint32_t>(flag[0]), is_whole ? 0U : 1U) << c.name;
+    for (size_t i = 0; i < 3 * kTensors; ++i) {
+      std::vector<float> got(values[i].size());
+      memory[i / 3 * 4 + i % 3 + 1]->Download(stream.get(), got);
+      ASSERT_EQ(BitsOf(got), BitsOf(values[i])) << c.name << " tensor " << i / 3;
+    }
+    stream->ApplyUpdates(c.rule, {}, nullptr);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cpu/optimizer_combine.h"
 #include "tests/kernels/on_device.h"
 #include "tests/kernels/op_runner.h"
 
@@ -34,26 +35,91 @@ TEST_F(StreamParity, ElementwiseWorkReachesEveryElementAndNoOther) {
     const OnDevice<float> filled(stream_.get(), a, 3);
     const OnDevice<float> copied(stream_.get(), a, 1);
     const OnDevice<float> across(stream_.get(), a, 2);
+    const OnDevice<float> less(stream_.get(), a, 3);
+    const OnDevice<float> constant_one(stream_.get(), std::vector<float>(a.size(), 1), 2);
     stream_->Copy(device_b.data(), copied.data(), n);
     stream_->CopyAcross(device_b.data(), across.data(), n);
     stream_->Fill(0.5F, filled.data(), n);
     stream_->Add(device_a.data(), device_b.data(), device_a.data(), n);
+    stream_->Subtract(device_b.data(), across.data(), less.data(), n);
+    stream_->Subtract(constant_one.data(), device_b.data(), constant_one.data(), n);
     stream_->Scale(0.25F, device_b.data(), n);
     std::vector<float> sum = a;
     std::vector<float> scaled = b;
     std::vector<float> constant = a;
     std::vector<float> copy = a;
+    std::vector<float> nothing = a;
+    std::vector<float> rest(a.size(), 1);
     for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
       sum[i] += b[i];
       scaled[i] *= 0.25F;
       constant[i] = 0.5F;
       copy[i] = b[i];
+      nothing[i] = 0;
+      rest[i] = 1 - b[i];
     }
+    EXPECT_EQ(less.Values(), nothing) << n;
+    EXPECT_EQ(constant_one.Values(), rest) << n;
     EXPECT_EQ(device_a.Values(), sum) << n;
     EXPECT_EQ(device_b.Values(), scaled) << n;
     EXPECT_EQ(filled.Values(), constant) << n;
     EXPECT_EQ(copied.Values(), copy) << n;
     EXPECT_EQ(across.Values(), copy) << n;
+  }
+}
+
+/// More tensors than one launch has room for, of all sizes.
+TEST_F(StreamParity, EachTensorOfManySaysWhetherItIsFinite) {
+  constexpr size_t kTensors = 400;
+  std::vector<std::unique_ptr<OnDevice<float>>> tensors;
+  std::vector<std::span<const float>> spans;
+  std::vector<uint32_t> expected;
+  for (size_t i = 0; i < kTensors; ++i) {
+    std::vector<float> values(i % 7 == 0 ? 0 : i % 50 == 1 ? 70001 : i, 1e38F);
+    const bool is_bad = !values.empty() && i % 3 == 0;
+    if (is_bad) {
+      values[i % 2 == 0 ? values.size() - 1 : values.size() / 2] = i % 9 == 0   ? -kInf
+                                                                   : i % 6 == 0 ? kInf
+                                                                                : kQuietNan;
+    }
+    expected.push_back(is_bad ? 1 : 0);
+    tensors.push_back(std::make_unique<OnDevice<float>>(stream_.get(), values, i % 4));
+    spans.emplace_back(tensors.back()->data(), values.size());
+  }
+  std::vector<uint32_t> before(kTensors + 1, 7);
+  const OnDevice<uint32_t> flags(stream_.get(), before, 1);
+  stream_->CheckFinite(spans, flags.data());
+  expected.push_back(7);
+  EXPECT_EQ(flags.Values(), expected) << "and nothing behind them";
+  stream_->CheckFinite({}, flags.data());
+  EXPECT_EQ(flags.Values(), expected);
+}
+
+TEST_F(StreamParity, AveragesMoveWithTheBitsOfTheCpu) {
+  constexpr size_t kTensors = 150;
+  std::vector<std::unique_ptr<OnDevice<float>>> averages;
+  std::vector<std::unique_ptr<OnDevice<float>>> observed;
+  std::vector<std::vector<float>> expected;
+  std::vector<AverageMove> moves;
+  for (size_t i = 0; i < kTensors; ++i) {
+    const auto n = static_cast<int64_t>(i * i % 700);
+    const float rate = 0.01F * static_cast<float>(i + 1);
+    std::vector<float> w = NormalValues(n, i);
+    std::vector<float> x = NormalValues(n, 1000 + i);
+    if (n > 3) {
+      w[1] = 3e38F;
+      x[1] = -3e38F;  // their difference is infinite, so w stays
+      x[2] = kQuietNan;
+    }
+    averages.push_back(std::make_unique<OnDevice<float>>(stream_.get(), w, 1));
+    observed.push_back(std::make_unique<OnDevice<float>>(stream_.get(), x, 2));
+    moves.push_back({observed.back()->data(), averages.back()->data(), n, rate});
+    MoveTowards(x.data(), rate, w.data(), n);
+    expected.push_back(w);
+  }
+  stream_->MoveAverages(moves);
+  for (size_t i = 0; i < kTensors; ++i) {
+    EXPECT_EQ(averages[i]->Values(), expected[i]) << i;
   }
 }
 

@@ -240,13 +240,13 @@ class LocalStepsPartTest : public ::testing::Test {
     std::vector<float> a(2, w);
     std::vector<float> b(2, mean);
     const std::vector<std::span<float>> gradients = {a, b};
-    steps_->Take(gradients, 1, 0);
+    EXPECT_TRUE(steps_->Take(gradients, 1, 0).ok());
   }
 
   std::vector<std::vector<float>> Finish() {
     std::vector<std::vector<float>> out(2, std::vector<float>(2));
     const std::vector<std::span<float>> spans = {out[0], out[1]};
-    steps_->Finish(start_, spans);
+    EXPECT_TRUE(steps_->Finish(spans).ok());
     return out;
   }
 
@@ -276,15 +276,27 @@ TEST_F(LocalStepsPartTest, WithoutObservationsTheAverageStays) {
 }
 
 TEST_F(LocalStepsPartTest, WhatIsNotFiniteIsLeftOutAndTold) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
   ASSERT_TRUE(steps_->Begin(start_).ok());
   Take(1, 1);
-  Take(std::numeric_limits<float>::quiet_NaN(), 1);
+  Take(nan, 1);
+  EXPECT_EQ(Finish()[0][0], 1) << "of the one that was finite";
   EXPECT_TRUE(steps_->is_diverging()) << "one of two";
-  Take(1, 1);
-  EXPECT_FALSE(steps_->is_diverging()) << "one of three";
-  EXPECT_EQ(Finish()[0][0], 2) << "of the two that were finite";
   ASSERT_TRUE(steps_->Begin(start_).ok());
   EXPECT_FALSE(steps_->is_diverging());
+  Take(1, 1);
+  Take(nan, 1);
+  Take(1, 1);
+  EXPECT_EQ(Finish()[0][0], 2) << "of the two that were finite";
+  EXPECT_FALSE(steps_->is_diverging()) << "one of three";
+}
+
+TEST_F(LocalStepsPartTest, AnUpdateThatWouldNotBeFiniteIsLeftOutAndTold) {
+  ASSERT_TRUE(steps_->Begin(start_).ok());
+  Take(std::numeric_limits<float>::max(), 1);
+  Take(std::numeric_limits<float>::max(), 1);
+  Finish();
+  EXPECT_TRUE(steps_->is_diverging()) << "the second of two";
 }
 
 }  // namespace

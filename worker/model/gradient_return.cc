@@ -31,10 +31,17 @@ Status GradientReturn::Begin(
   device_ = device;
   host_ = host;
   as_bf16_ = as_bf16;
+  encoder_ = nullptr;
   ready_ = ready;
   sent_ = 0;
   announced_ = 0;
   return as_bf16 && packed_ == nullptr ? ReservePacked() : Status::Ok();
+}
+
+void GradientReturn::BeginEncoded(
+    kernels::ConstSpans device, kernels::Spans host, DeviceEncoder* encoder, const Ready* ready) {
+  Begin(device, host, false, ready).Ignore("without rounding it takes no memory");
+  encoder_ = encoder;
 }
 
 Status GradientReturn::ReservePacked() {
@@ -59,7 +66,9 @@ uint16_t* GradientReturn::PackedOf(uint32_t tensor) const {
 
 void GradientReturn::Pack(uint32_t first_tensor, uint32_t count) {
   for (uint32_t i = first_tensor; i < first_tensor + count; ++i) {
-    if (IsPacked(i)) {
+    if (encoder_ != nullptr && encoder_->Encodes(i)) {
+      encoder_->Pack(i, device_[i].data());
+    } else if (IsPacked(i)) {
       const auto size = static_cast<int64_t>(device_[i].size());
       compute_->PackBf16(device_[i].data(), PackedOf(i), size);
     }
@@ -74,7 +83,9 @@ void GradientReturn::Send(uint32_t first_tensor, uint32_t count) {
   compute_->Record(departure.final.get());
   copies_->WaitFor(*departure.final);
   for (uint32_t i = first_tensor; i < first_tensor + count; ++i) {
-    if (IsPacked(i)) {
+    if (encoder_ != nullptr && encoder_->Encodes(i)) {
+      encoder_->Send(copies_, i, reinterpret_cast<std::byte*>(host_[i].data()));
+    } else if (IsPacked(i)) {
       copies_->Download(PackedOf(i), host_[i].data(), host_[i].size() * sizeof(uint16_t));
     } else {
       copies_->Download(device_[i].data(), host_[i].data(), host_[i].size_bytes());
@@ -99,6 +110,9 @@ Status GradientReturn::Finish() {
 /// From the last tensor to the first.
 void GradientReturn::Announce(const Departure& departure) const {
   for (uint32_t i = departure.first_tensor + departure.count; i-- > departure.first_tensor;) {
+    if (encoder_ != nullptr && encoder_->Encodes(i)) {
+      encoder_->NoteSent(i);
+    }
     if (*ready_) {
       (*ready_)(i);
     }

@@ -9,6 +9,7 @@
 #include "kernels/backend.h"
 #include "ps/base/status.h"
 #include "ps/base/tensor_spec.h"
+#include "worker/model/device_encoder.h"
 
 namespace ps::worker {
 
@@ -31,6 +32,10 @@ class GradientReturn {
   /// back to back in the first half of their `host` span. Errors: kInvalidArgument when memory for
   /// that is short.
   Status Begin(kernels::ConstSpans device, kernels::Spans host, bool as_bf16, const Ready* ready);
+  /// The same with the gradients of the tensors that `encoder` Encodes as it says; it outlives the
+  /// step.
+  void BeginEncoded(
+      kernels::ConstSpans device, kernels::Spans host, DeviceEncoder* encoder, const Ready* ready);
   /// The work that makes these tensors final is in the compute stream; puts there what has to be
   /// done before they are sent. Each tensor once a step.
   void Pack(uint32_t first_tensor, uint32_t count);
@@ -70,6 +75,7 @@ class GradientReturn {
   kernels::ConstSpans device_;
   kernels::Spans host_;
   bool as_bf16_ = false;
+  DeviceEncoder* encoder_ = nullptr;
   const Ready* ready_ = nullptr;
   size_t sent_ = 0;
   size_t announced_ = 0;

@@ -1,4 +1,4 @@
-// What sequence.cc, replica.cc and gradient_return.cc take; the tests compare.
+// What sequence.cc, replica.cc, gradient_return.cc and local_steps.cc take; the tests compare.
 
 #include "worker/model/model_memory.h"
 
@@ -79,6 +79,18 @@ proto::TensorLayout LayoutOf(const Model& model) {
   return proto::TensorLayout(elements);
 }
 
+/// As LocalSteps::Allocate: where a push began or what it trains, the optimizer's, observations.
+int64_t LocalValues(const Model& model, const MemoryUse& use) {
+  int64_t averaged = 0;
+  for (const TensorSpec& tensor : model.tensors) {
+    averaged += tensor.rule == UpdateRule::kAverage ? tensor.element_count() : 0;
+  }
+  const int64_t trained = model.parameter_count() - averaged;
+  const int64_t once =
+      use.has_own_memory ? LayoutOf(model).element_count() : model.parameter_count();
+  return averaged + *use.local_slots * trained + once;
+}
+
 uint64_t Bytes(int64_t values, size_t value_bytes = sizeof(float)) {
   return static_cast<uint64_t>(values) * value_bytes;
 }
@@ -94,6 +106,14 @@ DeviceMemory MemoryOf(const Model& model, const MemoryUse& use) {
   if (use.bf16_gradients && use.is_first) {
     memory.rounded = Bytes(model.parameter_count(), sizeof(uint16_t));
   }
+  if (use.has_own_memory && use.is_first && use.push.is_lossy()) {
+    for (const TensorSpec& tensor : model.tensors) {
+      const bool is_encoded = tensor.rule == UpdateRule::kOptimizer;
+      const auto count = static_cast<uint64_t>(tensor.element_count());
+      memory.rounded += is_encoded ? use.push.SizeOf(count) : 0;
+      memory.rounded += use.has_feedback ? Bytes(tensor.element_count()) : 0;
+    }
+  }
   const int64_t input = model.input.element_count();
   const bool is_reordered = model.input.channels > 1 && !model.input.is_flat();
   const SampleFloats floats = FloatsOf(model.layers, is_reordered ? input : 0, use.has_own_memory);
@@ -106,6 +126,9 @@ DeviceMemory MemoryOf(const Model& model, const MemoryUse& use) {
     if (use.bf16_products) {
       memory.scratch += Bytes(FactorsMax(model.layers, use.samples), sizeof(uint16_t));
     }
+  }
+  if (use.local_slots && use.is_first) {
+    memory.local = Bytes(LocalValues(model, use));
   }
   return memory;
 }

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
+#include "ps/codec/encoding.h"
 #include "worker/model/model.h"
 
 namespace ps::worker {
@@ -15,17 +17,23 @@ struct MemoryUse {
   bool adds_pieces = false;     // a minibatch is more than `samples` on a device
   bool bf16_gradients = false;  // train.gradient_dtype
   bool bf16_products = false;   // train.precision
+  /// As DeviceEncoder makes of gradients on the first device; f32: it makes nothing.
+  codec::Encoding push{};
+  bool has_feedback = false;
+  /// With train.local_steps: values that the worker's optimizer remembers of each one it trains.
+  std::optional<int> local_slots = std::nullopt;
 };
 
 /// Bytes of a device's memory in training, or of the host's where that is the device's. What ops
 /// keep for themselves is counted where it grows with the samples.
 struct DeviceMemory {
   uint64_t tensors = 0;      // parameters and gradients
-  uint64_t rounded = 0;      // gradients as bf16, before they leave
+  uint64_t rounded = 0;      // gradients in fewer bits before they leave, and what that has lost
   uint64_t activations = 0;  // with the input, and the gradients that backward passes on
   uint64_t scratch = 0;      // for one op at a time
+  uint64_t local = 0;        // what local steps train and remember
 
-  uint64_t total() const { return tensors + rounded + activations + scratch; }
+  uint64_t total() const { return tensors + rounded + activations + scratch + local; }
 };
 
 DeviceMemory MemoryOf(const Model& model, const MemoryUse& use);

@@ -149,8 +149,7 @@ Result<BatchLoss> Network::TrainStep(
       ready(tensor);
     }
   };
-  sources_.assign(first().sums().begin(), first().sums().end());
-  PS_TRY(gradient_return_->Begin(sources_, gradients, options.bf16_gradients, &whole));
+  PS_TRY(BeginReturn(gradients, options, whole));
   for (int64_t offset = 0; offset < division.share; offset += division.piece) {
     StartPieces(step, offset);
   }
@@ -158,6 +157,43 @@ Result<BatchLoss> Network::TrainStep(
   PS_TRY(sent);
   PS_ASSIGN(const kernels::LossResult loss, AddLosses(division));
   return LossOf(loss, division.n, LabelledOf(batch), step.divisor);
+}
+
+void Network::ShareParameters() {
+  for (size_t i = 1; i < replicas_.size(); ++i) {
+    replicas_[i]->TakeParametersOf(replicas_[i - 1].get());
+  }
+}
+
+/// `ready` outlives the step. What leaves encoded is noted as that when it is here.
+Status Network::BeginReturn(
+    Gradients gradients, const StepOptions& options, const GradientReady& ready) {
+  sources_.assign(sums().begin(), sums().end());
+  if (options.encodes) {
+    gradient_return_->BeginEncoded(sources_, gradients, &*encoder_, &ready);
+    return Status::Ok();
+  }
+  return gradient_return_->Begin(sources_, gradients, options.bf16_gradients, &ready);
+}
+
+DeviceEncoder* Network::encoder() {
+  if (!encoder_) {
+    encoder_.emplace(first().backend(), first().compute(), &model_.tensors);
+  }
+  return &*encoder_;
+}
+
+Status Network::TakeKept(uint32_t tensor, bool is_encoded, std::span<float> gradient) {
+  return encoder_->TakeKept(first().copies(), tensor, is_encoded, gradient);
+}
+
+Status Network::Return(Gradients gradients, const StepOptions& options) {
+  const GradientReady ready = [](uint32_t /*tensor*/) {};
+  PS_TRY(BeginReturn(gradients, options, ready));
+  const auto count = static_cast<uint32_t>(gradients.size());
+  gradient_return_->Pack(0, count);
+  gradient_return_->Send(0, count);
+  return gradient_return_->Finish();
 }
 
 Result<BatchLoss> Network::Evaluate(Parameters parameters, const Batch& batch) {
@@ -244,6 +280,7 @@ Replica::Piece Network::MakePiece(const Step& step, size_t device, const PieceRa
   const float clip_norm = step.options.clip_norm;
   piece.kind.clip_norm = clip_norm;
   piece.kind.bf16_gradients = step.options.bf16_gradients;
+  piece.kind.encoding = step.options.encodes ? encoder_->version() : 0;
   if (clip_norm > 0) {
     piece.pack_all = [this, clip_norm] { ClipAndPack(first().sums(), clip_norm); };
   } else {
@@ -251,8 +288,10 @@ Replica::Piece Network::MakePiece(const Step& step, size_t device, const PieceRa
       gradient_return_->Pack(first_tensor, count);
     };
   }
-  piece.leave = [this](uint32_t first_tensor, uint32_t count) {
-    gradient_return_->Send(first_tensor, count);
+  piece.leave = [this, stays = step.options.stays](uint32_t first_tensor, uint32_t count) {
+    if (!stays) {
+      gradient_return_->Send(first_tensor, count);
+    }
   };
   return piece;
 }
@@ -289,6 +328,9 @@ Status Network::Prepare(
   PS_TRY(CheckBatch(model_, pictures_ ? &*pictures_ : nullptr, batch, division.n));
   size_t device = 0;
   Status status = ReserveAll(division, training, &device);
+  if (status.code() == StatusCode::kInvalidArgument && encoder_ && encoder_->GiveUp()) {
+    status = ReserveAll(division, training, &device);
+  }
   return status.code() == StatusCode::kInvalidArgument
              ? TooLarge(division, training, device, status)
              : status;

@@ -11,6 +11,7 @@
 #include "kernels/backend.h"
 #include "ps/base/status.h"
 #include "worker/model/batch.h"
+#include "worker/model/device_encoder.h"
 #include "worker/model/division.h"
 #include "worker/model/gradient_return.h"
 #include "worker/model/model.h"
@@ -44,6 +45,10 @@ class Network {
     /// Gradients of the kOptimizer tensors are rounded to bfloat16 when they are final; the caller
     /// gets them so, back to back in the first half of the tensor's span.
     bool bf16_gradients = false;
+    /// Instead: they leave the device as SetEncodings has said.
+    bool encodes = false;
+    /// The gradients stay where they are made, in sums(), and none is told of.
+    bool stays = false;
   };
 
   /// The backends, at least one and all of one kind, outlive the network. Of n samples each of d
@@ -85,6 +90,31 @@ class Network {
       Gradients gradients,
       const GradientReady& ready);
 
+  // What local steps train on a device with memory of its own, the first one where there are
+  // several. Requires: has_copies.
+
+  kernels::Stream* compute() const { return first().compute(); }
+
+  const TensorMemory& device_parameters() const { return first().parameters(); }
+
+  /// What is put into compute() from now on finds what was uploaded.
+  void AwaitUploads() { first().AwaitUploads(); }
+
+  /// The first device's parameters go to the others, where the next step finds them.
+  void ShareParameters();
+  /// sums() come to the host as gradients do. Errors: kUnavailable, the device is lost.
+  Status Return(Gradients gradients, const StepOptions& options);
+
+  /// What makes bytes of gradients from the next step or Return on that `encodes`. A step that
+  /// lacks memory has it give up.
+  DeviceEncoder* encoder();
+  /// As DeviceEncoder::TakeKept, of a gradient that is on the host.
+  Status TakeKept(uint32_t tensor, bool is_encoded, std::span<float> gradient);
+
+  /// The gradients of the last step that left them on the device, one span a tensor. Where memory
+  /// is the host's they are where its caller wanted them.
+  Gradients sums() const { return first().sums(); }
+
   /// Loss and hits with the running statistics and without dropout. Same errors.
   Result<BatchLoss> Evaluate(Parameters parameters, const Batch& batch);
 
@@ -107,6 +137,7 @@ class Network {
     return static_cast<int64_t>(batch.labels.size()) / model_.labels;
   }
 
+  Status BeginReturn(Gradients gradients, const StepOptions& options, const GradientReady& ready);
   Batch PieceOf(const Batch& batch, const PieceRange& range) const;
   /// Puts the work of all devices' pieces at this offset into their streams: the last device's
   /// first, since the one ahead of it waits for what it has sent.
@@ -136,6 +167,7 @@ class Network {
 
   const Model model_;
   std::vector<std::unique_ptr<Replica>> replicas_;
+  std::optional<DeviceEncoder> encoder_;           // of the first device
   std::optional<GradientReturn> gradient_return_;  // from the first device
   std::unique_ptr<kernels::Memory> norms_;  // squared, of each tensor, and what follows from them
   std::optional<PictureFormat> pictures_;

@@ -55,6 +55,7 @@ Status Replica::Build() {
   PS_ASSIGN(compute_, backend->MakeStream());
   PS_ASSIGN(copies_, backend->MakeStream());
   PS_ASSIGN(uploaded_, backend->MakeEvent());
+  PS_ASSIGN(trained_, backend->MakeEvent());
   PS_TRY(loss_.Reserve(backend, 1));
   PS_TRY(numbers_.Reserve(backend, 1));
   PS_TRY(PutClassWeights());
@@ -145,6 +146,19 @@ void Replica::Upload(uint32_t tensor, int64_t begin, std::span<const float> valu
   }
 }
 
+void Replica::AwaitUploads() {
+  copies_->Record(uploaded_.get());
+  compute_->WaitFor(*uploaded_);
+}
+
+void Replica::TakeParametersOf(Replica* ahead) {
+  const std::span<float> to = parameters_.all();
+  ahead->AwaitUploads();  // there they may have come from the device ahead of it
+  ahead->compute_->Record(ahead->trained_.get());
+  copies_->WaitFor(*ahead->trained_);
+  copies_->CopyAcross(ahead->parameters_.all().data(), to.data(), static_cast<int64_t>(to.size()));
+}
+
 Status Replica::Settle() {
   PS_TRY(compute_->Synchronize());
   return copies_->Synchronize();
@@ -199,8 +213,7 @@ Replica::Input Replica::PutInput(const Batch& batch, uint64_t step, float weight
                 : images_.Upload(compute_.get(), batch.images),
       labels_.Upload(compute_.get(), batch.labels),
       static_cast<int64_t>(batch.labels.size())};
-  copies_->Record(uploaded_.get());
-  compute_->WaitFor(*uploaded_);
+  AwaitUploads();
   return input;
 }
 

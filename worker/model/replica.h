@@ -77,6 +77,9 @@ class TensorMemory {
 
   kernels::ConstSpans const_spans() const { return const_spans_; }
 
+  /// All of it, with what lies between the tensors.
+  std::span<float> all() const { return {memory_->floats(), memory_->size() / sizeof(float)}; }
+
  private:
   std::unique_ptr<kernels::Memory> memory_;
   std::vector<std::span<float>> spans_;
@@ -125,6 +128,14 @@ class Replica {
   kernels::Stream* copies() const { return copies_.get(); }
 
   bool has_copies() const { return !options_.backend->is_host_memory(); }
+
+  /// The device's parameters. Requires: has_copies.
+  const TensorMemory& parameters() const { return parameters_; }
+
+  /// What is put into compute() from now on finds what was uploaded.
+  void AwaitUploads();
+  /// The parameters become those of the device ahead, behind the work in its compute().
+  void TakeParametersOf(Replica* ahead);
 
   /// As Network. The format fits the model.
   Status TakePictures(const PictureFormat& format);
@@ -191,6 +202,7 @@ class Replica {
   std::unique_ptr<kernels::Stream> compute_;
   std::unique_ptr<kernels::Stream> copies_;
   std::unique_ptr<kernels::Event> uploaded_;  // the parameters that the next piece reads
+  std::unique_ptr<kernels::Event> trained_;   // those that local steps have changed here
   std::vector<Hop> hops_;                     // by their first tensor; empty on the first device
   std::vector<uint32_t> hop_of_;              // by tensor
   Exchanged<kernels::LossResult> loss_;

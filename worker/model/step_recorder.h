@@ -24,6 +24,7 @@ class StepRecorder {
     bool adds_behind = false;
     float clip_norm = 0;
     bool bf16_gradients = false;
+    uint64_t encoding = 0;  // DeviceEncoder::version, where it makes bytes of gradients
 
     friend bool operator==(const Kind&, const Kind&) = default;
   };
