@@ -2,18 +2,25 @@
 """The measuring part of scripts/compare_pytorch.sh.
 
     compare_pytorch.py [--device cpu|cuda] [--rounds N] [--seconds S] [--json FILE]
+                       [--local-steps N[,N]] [--step PROGRAM] [--precision f32|bf16]
                        PSCTL FOLDER [MODEL ...]
 
 Trains each model with psctl, one worker beside one server, and with PyTorch, eager and compiled, in
 turns, and prints samples per second of each and ours over the better one of PyTorch. All train the
 same model with the same minibatch and optimizer. On the CPU each worker has one thread; on a CUDA
-device each model is trained in bf16 and in f32, which is no TF32 on either side. FOLDER gets what
-we train on: random texts, tokens and pictures, but for the CPU Fashion-MNIST where Debian has it.
-PyTorch's data are random and in memory, that of the device if there is one.
+device each model is trained in bf16 and in f32, or in the one that --precision names; f32 is no
+TF32 on either side. FOLDER gets what we train on: random texts, tokens and pictures, but for the
+CPU Fashion-MNIST where Debian has it. PyTorch's data are random and in memory, that of the device
+if there is one.
 
 PyTorch's images go channels last, as ours do, and its optimizers are the fused ones. Its first
-three steps are left out; ours are in the figure. The column "step" is ours without the time in
-which the worker waited for its server.
+three steps are left out; ours are in the figure. "Compiled" is the best of torch.compile's modes:
+on a device the default, reduce-overhead and max-autotune, which lines below a row tell apart,
+beside the same with TF32 where f32 is meant.
+
+Ours has a row for each number of local steps (1 without --local-steps), which a push is of. The
+column "step" is ours without the time in which the worker waited for its server, "waits" the share
+of that time, and "alone" what --step, bench_step of the tree, says of the step without servers.
 """
 
 import argparse
@@ -178,7 +185,8 @@ def comparisons(device):
 class Training:
     """PyTorch's side: a model with its optimizer, and how far in the data it is."""
 
-    def __init__(self, what, device, precision, is_compiled):
+    def __init__(self, what, device, precision, mode):
+        """`mode` is torch.compile's; None: eager."""
         torch.manual_seed(1)
         self.device, self.precision, self.minibatch = device, precision, what.minibatch
         self.inputs, self.labels = (t.to(device) for t in what.data())
@@ -195,7 +203,7 @@ class Training:
         else:
             self.optimizer = torch.optim.SGD(
                 model.parameters(), lr=1e-3, momentum=0.9, fused=True)
-        self.model = torch.compile(model) if is_compiled else model
+        self.model = model if mode is None else torch.compile(model, mode=mode)
         self.order = torch.randperm(len(self.inputs), device=device)
         self.at = 0
 
@@ -241,14 +249,15 @@ def write_npy(path, dtype, shape, values):
 class Psctl:
     """Our side: a job of the same model."""
 
-    def __init__(self, arguments, what, precision):
+    def __init__(self, arguments, what, precision, local_steps):
         self.psctl, self.folder, self.minibatch = arguments.psctl, arguments.folder, what.minibatch
+        self.step, self.device = arguments.step, arguments.device
         is_cuda = arguments.device == "cuda"
         worker = {"count": 1, "threads": 1, "device": "cuda:0" if is_cuda else "cpu"}
         self.job = {
             "name": "compare-" + what.name,
             "train": {"mode": "async", "minibatch": what.minibatch, "evaluate_every_epochs": 0,
-                      "precision": precision},
+                      "precision": precision, "local_steps": local_steps},
             # A device leaves its host's other cores to the server.
             "servers": {"count": 1, "shards_per_server": 4 if is_cuda else 1},
             "workers": [worker],
@@ -322,7 +331,8 @@ class Psctl:
 
     def samples_per_s(self, rate, seconds):
         """Of the time in which it trained, which begins with its first connection; of its steps."""
-        samples = max(2, round(rate * seconds / self.minibatch)) * self.minibatch
+        round_samples = self.minibatch * self.job["train"]["local_steps"]
+        samples = max(2, round(rate * seconds / round_samples)) * round_samples
         run = subprocess.run(
             [self.psctl, "train", self.file(samples), "--json", "--no-refine"],
             check=False, capture_output=True, text=True)
@@ -331,37 +341,99 @@ class Psctl:
         worker = json.loads(run.stdout)["workers"][0]
         return worker["samples_per_s"], worker["samples_counted"] / worker["compute_s"]
 
+    def samples_per_s_alone(self):
+        if not self.step:
+            return None
+        run = subprocess.run(
+            [self.step, "--device", self.job["workers"][0]["device"], "--runs", "3",
+             "--job", self.file(self.samples_max)],
+            check=False, capture_output=True, text=True)
+        found = re.search(r"^alone, with its optimizer +([0-9.]+)", run.stdout, re.MULTILINE)
+        if run.returncode != 0 or not found:
+            sys.exit("bench_step failed:\n" + run.stdout + run.stderr)
+        return float(found.group(1))
+
+
+MODES = {"cpu": ("default",), "cuda": ("default", "reduce-overhead", "max-autotune")}
+
+
+def allow_tf32(is_allowed):
+    torch.backends.cuda.matmul.allow_tf32 = is_allowed
+    torch.backends.cudnn.allow_tf32 = is_allowed
+
+
+class Peer:
+    """PyTorch's rates of one model and precision: eager, compiled in each mode, with TF32."""
+
+    def __init__(self, arguments, what, precision):
+        self.has_tf32 = arguments.device == "cuda" and precision == "f32"
+        self.trainings = {"eager": Training(what, arguments.device, precision, None)}
+        for mode in MODES[arguments.device]:
+            self.trainings[mode] = Training(what, arguments.device, precision, mode)
+        if self.has_tf32:
+            self.trainings["eager, TF32"] = Training(what, "cuda", precision, None)
+            self.trainings["default, TF32"] = Training(what, "cuda", precision, "default")
+        for name, training in self.trainings.items():
+            allow_tf32("TF32" in name)  # compiled code keeps what was allowed when it was made
+            for _ in range(THROWN_AWAY):
+                training.step()
+            training.wait()
+        self.parameters = self.trainings["eager"].parameters
+        self.rates = {name: [] for name in self.trainings}
+
+    def measure(self, seconds):
+        for name, training in self.trainings.items():
+            allow_tf32("TF32" in name)
+            self.rates[name].append(training.samples_per_s(seconds))
+
+    def compiled(self, index):
+        return max(rates[index] for name, rates in self.rates.items()
+                   if "eager" not in name and "TF32" not in name)
+
+    def best(self, index):
+        return max(self.rates["eager"][index], self.compiled(index))
+
 
 def compare(arguments, what, precision):
-    ours = Psctl(arguments, what, precision)
-    theirs = [Training(what, arguments.device, precision, is_compiled)
-              for is_compiled in (False, True)]
-    if ours.parameters() != theirs[0].parameters:
-        sys.exit(f"{what.name} has {ours.parameters()} parameters here and "
-                 f"{theirs[0].parameters} there")
-    for training in theirs:
-        for _ in range(THROWN_AWAY):
-            training.step()
-    rate = theirs[0].samples_per_s(1)
-    rates = {"ours": [], "step": [], "eager": [], "compiled": []}
+    """A row for each number of local steps, and PyTorch's rates."""
+    torch._dynamo.reset()  # models share code, and there is a limit to how often that is compiled
+    ours = [Psctl(arguments, what, precision, steps) for steps in arguments.local_steps]
+    peer = Peer(arguments, what, precision)
+    if ours[0].parameters() != peer.parameters:
+        sys.exit(f"{what.name} has {ours[0].parameters()} parameters here and "
+                 f"{peer.parameters} there")
+    rate = peer.trainings["eager"].samples_per_s(1)
+    rates = [{"ours": [], "step": []} for _ in ours]
     for _ in range(arguments.rounds):
-        whole, step = ours.samples_per_s(rate, arguments.seconds)
-        rates["ours"].append(whole)
-        rates["step"].append(step)
-        for name, training in zip(("eager", "compiled"), theirs):
-            rates[name].append(training.samples_per_s(arguments.seconds))
-    best = [max(eager, compiled) for eager, compiled in zip(rates["eager"], rates["compiled"])]
-    ratios = [a / b for a, b in zip(rates["ours"], best)]
-    return {"model": what.name, "precision": precision, "parameters": theirs[0].parameters,
-            "minibatch": what.minibatch, **{k: statistics.median(v) for k, v in rates.items()},
-            "ratio": statistics.median(ratios), "least": min(ratios), "most": max(ratios)}
+        for job, own in zip(ours, rates):
+            whole, step = job.samples_per_s(rate, arguments.seconds)
+            own["ours"].append(whole)
+            own["step"].append(step)
+        peer.measure(arguments.seconds)
+    alone = ours[0].samples_per_s_alone()
+    rounds = range(arguments.rounds)
+    rows = []
+    for steps, own in zip(arguments.local_steps, rates):
+        ratios = [own["ours"][i] / peer.best(i) for i in rounds]
+        whole, step = (statistics.median(own[key]) for key in ("ours", "step"))
+        rows.append({
+            "model": what.name, "precision": precision, "parameters": peer.parameters,
+            "minibatch": what.minibatch, "local_steps": steps, "ours": whole, "step": step,
+            "waits": 1 - whole / step, "alone": alone,
+            "eager": statistics.median(peer.rates["eager"]),
+            "compiled": statistics.median(peer.compiled(i) for i in rounds),
+            "peer": {name: statistics.median(of) for name, of in peer.rates.items()},
+            "ratio": statistics.median(ratios), "least": min(ratios), "most": max(ratios)})
+    return rows
 
 
 def show(rate):
+    if rate is None:
+        return "-"
     return f"{rate:,.1f}" if rate < 100 else f"{rate:,.0f}"
 
 
-ROW = "{:<10} {:<5} {:>11} {:>9} {:>10} {:>10} {:>10} {:>10}  {}"
+ROW = "{:<10} {:<5} {:>11} {:>9} {:>5} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9}  {}"
 
 
 def main():
@@ -370,10 +442,16 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=8.0, help="of each candidate in a round")
     parser.add_argument("--json", help="a file that gets the figures, a line a model")
+    parser.add_argument("--local-steps", default="1", help="minibatches of a push, N[,N]")
+    parser.add_argument("--precision", choices=("f32", "bf16"))
+    parser.add_argument("--step", help="bench_step, for the column \"alone\"")
     parser.add_argument("psctl")
     parser.add_argument("folder")
     parser.add_argument("models", nargs="*")
     arguments = parser.parse_args()
+    if not re.fullmatch(r"[1-9][0-9]*(,[1-9][0-9]*)*", arguments.local_steps):
+        sys.exit(f"--local-steps {arguments.local_steps}: numbers from 1 on, with commas")
+    arguments.local_steps = [int(steps) for steps in arguments.local_steps.split(",")]
     all_models = comparisons(arguments.device)
     unknown = [name for name in arguments.models if name not in all_models]
     if unknown:
@@ -383,24 +461,30 @@ def main():
     if arguments.device == "cuda":
         if not torch.cuda.is_available():
             sys.exit(f"PyTorch {torch.__version__} finds no CUDA device")
-        torch.backends.cuda.matmul.allow_tf32 = False
-        torch.backends.cudnn.allow_tf32 = False
         torch.backends.cudnn.benchmark = True
         where = torch.cuda.get_device_name()
     print(f"PyTorch {torch.__version__}, {where}, {arguments.rounds} rounds of "
           f"{arguments.seconds:g} s, medians of samples/s")
-    print(ROW.format("model", "", "parameters", "minibatch", "ours", "step", "eager", "compiled",
-                     "ours of the better one"), flush=True)
+    precisions = ("f32", "bf16") if arguments.device == "cuda" else ("f32",)
+    if arguments.precision:
+        precisions = (arguments.precision,)
+    print(ROW.format("model", "", "parameters", "minibatch", "local", "ours", "step", "waits",
+                     "alone", "eager", "compiled", "ours of the better one"), flush=True)
     for name in arguments.models or all_models:
-        for precision in ("f32", "bf16") if arguments.device == "cuda" else ("f32",):
-            found = compare(arguments, all_models[name], precision)
-            print(ROW.format(
-                name, precision, f"{found['parameters']:,}", found["minibatch"],
-                *(show(found[key]) for key in ("ours", "step", "eager", "compiled")),
-                f"{found['ratio']:.2f} ({found['least']:.2f} to {found['most']:.2f})"), flush=True)
-            if arguments.json:
-                with open(arguments.json, "a", encoding="utf-8") as file:
-                    file.write(json.dumps(found) + "\n")
+        for precision in precisions:
+            rows = compare(arguments, all_models[name], precision)
+            for row in rows:
+                print(ROW.format(
+                    name, precision, f"{row['parameters']:,}", row["minibatch"], row["local_steps"],
+                    show(row["ours"]), show(row["step"]), f"{row['waits']:.0%}",
+                    *(show(row[key]) for key in ("alone", "eager", "compiled")),
+                    f"{row['ratio']:.2f} ({row['least']:.2f} to {row['most']:.2f})"), flush=True)
+                if arguments.json:
+                    with open(arguments.json, "a", encoding="utf-8") as file:
+                        file.write(json.dumps(row) + "\n")
+            if arguments.device == "cuda":
+                print("  PyTorch: " + ", ".join(
+                    f"{mode} {show(rate)}" for mode, rate in rows[0]["peer"].items()), flush=True)
 
 
 if __name__ == "__main__":

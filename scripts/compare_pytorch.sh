@@ -5,14 +5,16 @@
 # GPT-2's size; in f32 and bf16, some fifteen minutes). PyTorch is that of build/pytorch, else that
 # of python3 if it has one, else the newest of the Python index is installed into build/pytorch
 # (some 5 GB). --programs names a folder with psctl and the others, which are built otherwise;
-# --rounds, --seconds and --json as scripts/compare_pytorch.py tells.
+# --rounds, --seconds, --json, --local-steps, --step and --precision as scripts/compare_pytorch.py
+# tells.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 usage() {
   say "usage: scripts/compare_pytorch.sh [--device cpu|cuda] [--programs FOLDER] [--rounds N]" \
-    "[--seconds S] [--json FILE] [MODEL ...]"
+    "[--seconds S] [--json FILE] [--local-steps N[,N]] [--step PROGRAM]" \
+    "[--precision f32|bf16] [MODEL ...]"
   exit 2
 }
 
@@ -24,7 +26,8 @@ while [[ "${1:-}" == -* ]]; do
   case "$1" in
     --device) devices=("$2") ;;
     --programs) programs="$2" ;;
-    --rounds | --seconds | --json) options+=("$1" "$2") ;;
+    --rounds | --seconds | --json | --local-steps | --step | --precision)
+      options+=("$1" "$2") ;;
     *) usage ;;
   esac
   shift 2

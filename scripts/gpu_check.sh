@@ -7,9 +7,10 @@
 #
 #     scripts/gpu_check.sh [--only PART[,PART]] [--models MODEL[,MODEL]] [FOLDER]
 #
-# PART is build, parity, training, kernels, pytorch or report; all of them else. Each leaves its
-# figures in FOLDER and report puts together what is there, so that the parts, and the models one by
-# one, can be run where a command may take ten minutes at most.
+# PART is build, parity, sanitizers, training, kernels, step, pytorch or report; all of them else.
+# Each leaves its figures in FOLDER and report puts together what is there, so that the parts, and
+# the models one by one, can be run where a command may take ten minutes at most. What a device has
+# to show first is meant to take nine: --only parity,sanitizers,kernels,step,report.
 #
 # A machine without our libraries, compilers or data sets: run `scripts/gpu_check.sh --only pack` on
 # one that has them and a toolkit, with or without a GPU. It makes build/gpu_kit: programs, their
@@ -18,11 +19,15 @@ set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-PARTS=(build parity training kernels pytorch report)
+PARTS=(build parity sanitizers training kernels step pytorch report)
 TEXT_MODELS=(gpt bert)
 IMAGE_MODELS=(mlp cnn resnet20 resnet32 resnet56 resnet110 resnet50 vgg16 vgg19)
 # A program that hangs on a device is ended, and the rest goes on.
 LIMIT_S=480
+SANITIZER_LIMIT_S=120
+# Cases of every kernel that a sanitizer may have time for.
+SANITIZED='*OpParity*:StreamParity*:LossParity*:EncodeParity*:OptimizerTest.Many*'
+SANITIZED+=':PicturesTest*:Bf16Parity*'
 KIT="$ROOT/build/gpu_kit"
 
 usage() {
@@ -69,7 +74,8 @@ data=/usr/share/datasets/fashion-mnist
 build_programs() {
   say "gpu_check: building build/cuda"
   configure cuda
-  build cuda cuda_parity bench_kernels psctl ps_agent ps_coordinator ps_server ps_worker >&2
+  build cuda cuda_parity bench_kernels bench_step psctl ps_agent ps_coordinator ps_server \
+    ps_worker >&2
 }
 
 # idx FILE COUNT HEADER VALUE_BYTES: the first values of an IDX file, with another header.
@@ -88,7 +94,7 @@ pack() {
   mkdir -p "$KIT"/{bin,tests,bench,lib,fashion-mnist}
   cp "$ROOT"/build/cuda/bin/{psctl,ps_agent,ps_coordinator,ps_server,ps_worker} "$KIT/bin"
   cp "$ROOT/build/cuda/tests/cuda_parity" "$KIT/tests"
-  cp "$ROOT/build/cuda/bench/bench_kernels" "$KIT/bench"
+  cp "$ROOT"/build/cuda/bench/{bench_kernels,bench_step} "$KIT/bench"
   strip "$KIT"/{bin,tests,bench}/*
   # All libraries but the C library's, which belong to the machine's kernel and loader.
   ldd "$KIT"/{bin,tests,bench}/* | sed -nE 's/.* => (\/[^ ]+) .*/\1/p' | sort -u |
@@ -152,6 +158,35 @@ parity() {
       tail -n 20 "$log" >&2
       row "$rows" "$gemm" "the program ended with status $status: see $log" failed 0
     fi
+  done
+}
+
+# Accesses past memory and races within a block, which the emulation sees only where they change a
+# result: the smaller cases of the table under compute-sanitizer, where the toolkit has it.
+sanitizers() {
+  local tool log status rows="$out/rows.sanitizers"
+  : > "$rows"
+  local sanitizer
+  sanitizer="$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer \
+    2> /dev/null)" || sanitizer=""
+  if [[ -z "$sanitizer" ]]; then
+    say "gpu_check: no sanitizers: compute-sanitizer of the CUDA toolkit is not here"
+    row "$rows" sanitizers "compute-sanitizer is not here" skipped 0
+    return
+  fi
+  for tool in memcheck racecheck; do
+    log="$out/$tool.log"
+    status=0
+    say "gpu_check: $tool"
+    (cd "$ROOT" && timeout -k 30 "$SANITIZER_LIMIT_S" \
+      "$sanitizer" --tool "$tool" --error-exitcode 9 "$programs/tests/cuda_parity" \
+      --own-gemm "--gtest_filter=$SANITIZED") > "$log" 2>&1 ||
+      status=$?
+    case "$status" in
+      0) row "$rows" sanitizers "$tool" passed 0 ;;
+      124 | 137) row "$rows" sanitizers "$tool: $SANITIZER_LIMIT_S s were too few" skipped 0 ;;
+      *) row "$rows" sanitizers "$tool, see $tool.log" failed 0 ;;
+    esac
   done
 }
 
@@ -253,9 +288,70 @@ kernels() {
     row "$out/rows.kernels" kernels "bench_kernels, see kernels.txt" failed 0
 }
 
+# step_job MODEL PRECISION: a job of this model whose data are bytes of nothing, for its step alone.
+step_job() {
+  local inputs="$out/step/$1" side=32 classes=10 minibatch=128 part count
+  local more="" rule='{"kind": "sgd", "lr": 1e-3, "momentum": 0.9}' model="{\"name\": \"$1\"}"
+  [[ "$1" == resnet50 ]] && side=224 classes=1000 minibatch=64
+  mkdir -p "$inputs"
+  if [[ "$1" == gpt ]]; then
+    model='{"name": "gpt", "depth": 12, "heads": 12, "width": 768}'
+    rule='{"kind": "adamw", "lr": 1e-4, "weight_decay": 0.01}'
+    minibatch=8 more=', "vocabulary": 50257'
+  fi
+  for part in train test; do
+    count=$([[ "$part" == train ]] && echo 512 || echo 8)
+    if [[ "$1" == gpt ]]; then
+      # Both bytes of a token below 0xc4: below 50,257 together.
+      head -c $((2 * count * 1025)) /dev/urandom | tr '\304-\377' '\000-\073' |
+        npy "<u2" "$count, 1025" > "$inputs/$part-inputs.npy"
+    else
+      head -c $((count * 3 * side * side)) /dev/urandom |
+        npy "|u1" "$count, 3, $side, $side" > "$inputs/$part-inputs.npy"
+      labels "$count" "$classes" | npy "<u2" "$count," > "$inputs/$part-labels.npy"
+    fi
+  done
+  printf '{"name": "step-%s", "model": %s, "optimizer": %s,
+    "data": {"format": "npy", "directory": "%s"%s},
+    "train": {"minibatch": %d, "precision": "%s", "local_steps": 8}}\n' \
+    "$1" "$model" "$rule" "$inputs" "$more" "$minibatch" "$2"
+}
+
+# npy TYPE SHAPE: what comes as an array of numpy, version 1, with a header of 128 bytes.
+npy() {
+  printf '\x93NUMPY\x01\x00\x76\x00'
+  printf '%-117s\n' "{'descr': '$1', 'fortran_order': False, 'shape': ($2), }"
+  cat
+}
+
+# labels COUNT CLASSES: from the largest class down, as 16 bits each.
+labels() {
+  local i label
+  for ((i = 0; i < $1; ++i)); do
+    label=$(($2 - 1 - i % $2))
+    printf '%b' "$(printf '\\x%02x\\x%02x' $((label % 256)) $((label / 256)))"
+  done
+}
+
+# The step alone, without servers, and the same whose gradients come to the host.
+step() {
+  local model precision
+  : > "$out/rows.step"
+  for model in resnet20 resnet110 resnet50 gpt; do
+    [[ -z "$chosen" || ",$chosen," == *",$model,"* ]] || continue
+    for precision in f32 bf16; do
+      say "gpu_check: the step of $model in $precision"
+      step_job "$model" "$precision" > "$out/step.$model.$precision.job.json"
+      timeout -k 30 "$LIMIT_S" "$programs/bench/bench_step" --device cuda:0 --runs 3 \
+        --job "$out/step.$model.$precision.job.json" > "$out/step.$model.$precision.txt" 2>&1 ||
+        row "$out/rows.step" step "$model in $precision, see step.$model.$precision.txt" failed 0
+    done
+  done
+}
+
 # Samples per second beside PyTorch's; nothing where no Python has it or it finds no device.
 pytorch() {
-  local python model
+  local python model precision
   python="$(find_pytorch)" || python=""
   if [[ -z "$python" ]] ||
     ! "$python" -c "import sys, torch; sys.exit(not torch.cuda.is_available())"; then
@@ -266,12 +362,16 @@ pytorch() {
   : > "$out/rows.pytorch"
   for model in resnet20 resnet110 resnet50 gpt; do
     [[ -z "$chosen" || ",$chosen," == *",$model,"* ]] || continue
-    say "gpu_check: $model beside PyTorch"
-    rm -f "$out/pytorch.$model.json"
-    timeout -k 30 "$LIMIT_S" "$ROOT/scripts/compare_pytorch.sh" --device cuda --rounds 2 \
-      --seconds 5 --programs "$programs/bin" --json "$out/pytorch.$model.json" "$model" \
-      > "$out/pytorch.$model.txt" 2> "$out/pytorch.$model.log" ||
-      row "$out/rows.pytorch" pytorch "$model, see pytorch.$model.log" failed 0
+    for precision in f32 bf16; do
+      say "gpu_check: $model in $precision beside PyTorch"
+      rm -f "$out/pytorch.$model.$precision.json"
+      timeout -k 30 "$LIMIT_S" "$ROOT/scripts/compare_pytorch.sh" --device cuda --rounds 2 \
+        --seconds 5 --precision "$precision" --local-steps 1,4,8 \
+        --step "$programs/bench/bench_step" --programs "$programs/bin" \
+        --json "$out/pytorch.$model.$precision.json" "$model" \
+        > "$out/pytorch.$model.$precision.txt" 2> "$out/pytorch.$model.$precision.log" ||
+        row "$out/rows.pytorch" pytorch "$model, see pytorch.$model.$precision.log" failed 0
+    done
   done
 }
 
@@ -311,6 +411,8 @@ report() {
     printf '\n'
     all_of "$out/kernels.txt"
     printf '\n'
+    all_of "$out"/step.*.txt
+    printf '\n'
     all_of "$out"/pytorch.*.txt
     printf '\n%d passed, %d failed\n' "$passed" "$failed"
   } | tee "$out/table.txt"
@@ -348,9 +450,10 @@ if [[ "$only" =~ ^(build|pack)(,(build|pack))?$ ]]; then
 fi
 find_device
 if [[ -z "$only$chosen" ]]; then
-  rm -f "$out"/rows.* "$out"/losses.* "$out"/pytorch.* "$out/kernels.txt"  # of another commit
+  # Those of another commit.
+  rm -f "$out"/rows.* "$out"/losses.* "$out"/pytorch.* "$out"/step.* "$out/kernels.txt"
 fi
-for part in parity training kernels pytorch report; do
+for part in parity sanitizers training kernels step pytorch report; do
   if wants "$part"; then
     "$part"
   fi

@@ -112,18 +112,21 @@ BenchArguments ReadBenchArguments(int argc, char** argv, BenchExtras extras) {
       arguments.device = argv[++i];
     } else if (extras.has_plot && std::strcmp(argv[i], "--plot") == 0 && i + 1 < argc) {
       arguments.plot = argv[++i];
+    } else if (extras.has_job && std::strcmp(argv[i], "--job") == 0 && i + 1 < argc) {
+      arguments.job = argv[++i];
     } else if (
         !TakeCount("--runs", argc, argv, &i, &arguments.runs) &&
         (!extras.has_shards || !TakeCount("--shards", argc, argv, &i, &arguments.shards))) {
       std::fprintf(
           stderr,
-          "%s: unknown '%s'; allowed: --tiny, --runs N%s%s%s%s\n",
+          "%s: unknown '%s'; allowed: --tiny, --runs N%s%s%s%s%s\n",
           argv[0],
           argv[i],
           extras.has_rows ? ", --only TEXT (rows whose name contains it)" : "",
           extras.has_shards ? ", --shards N" : "",
           extras.has_device ? ", --device cpu, cuda or cuda:N" : "",
-          extras.has_plot ? ", --plot FILE" : "");
+          extras.has_plot ? ", --plot FILE" : "",
+          extras.has_job ? ", --job FILE" : "");
       std::exit(2);
     }
   }

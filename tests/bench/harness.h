@@ -16,6 +16,7 @@ struct BenchArguments {
   uint32_t shards = 1;         // on this host
   std::string device = "cpu";  // as a job says it
   std::string plot;            // file for an SVG; empty: none
+  std::string job;             // file of a job; empty: the benchmark's own
 
   bool Wants(const std::string& row) const { return row.find(only) != std::string::npos; }
 };
@@ -26,6 +27,7 @@ struct BenchExtras {
   bool has_shards = false;  // --shards N
   bool has_device = false;  // --device TEXT
   bool has_plot = false;    // --plot FILE
+  bool has_job = false;     // --job FILE
 };
 
 /// Reads --tiny, --runs N and the extras; ends the program with exit code 2 on anything else. Then
