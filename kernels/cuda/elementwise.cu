@@ -1,6 +1,6 @@
-#include <cmath>
-
 #include "kernels/cuda/bf16.cuh"
+#include "kernels/cuda/device/activation.cuh"
+#include "kernels/cuda/device/vectors.cuh"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch.cuh"
 #include "ps/base/random.h"
@@ -8,112 +8,79 @@
 namespace ps::kernels {
 namespace {
 
-struct CopyElement {
-  __device__ void operator()(int64_t i) const { y[i] = x[i]; }
-
-  const float* x;
-  float* y;
+struct Same {
+  __device__ float operator()(float x) const { return x; }
 };
 
-struct FillElement {
-  __device__ void operator()(int64_t i) const { y[i] = value; }
+struct Constant {
+  __device__ float operator()() const { return value; }
 
   float value;
-  float* y;
 };
 
-struct AddElement {
-  __device__ void operator()(int64_t i) const { y[i] = a[i] + b[i]; }
-
-  const float* a;
-  const float* b;
-  float* y;
+struct SumOfBoth {
+  __device__ float operator()(float a, float b) const { return a + b; }
 };
 
-struct SubtractElement {
-  __device__ void operator()(int64_t i) const { y[i] = a[i] - b[i]; }
-
-  const float* a;
-  const float* b;
-  float* y;
+struct DifferenceOfBoth {
+  __device__ float operator()(float a, float b) const { return a - b; }
 };
 
-struct ScaleElement {
-  __device__ void operator()(int64_t i) const { x[i] *= factor; }
+struct Scaled {
+  __device__ float operator()(float x) const { return x * factor; }
 
   float factor;
-  float* x;
 };
 
-struct ScaleByElement {
-  __device__ void operator()(int64_t i) const {
-    if (*factor != 1) {
-      x[i] *= *factor;
-    }
-  }
+struct ScaledBy {
+  __device__ bool is_idle() const { return *factor == 1; }
+
+  __device__ float operator()(float x) const { return x * *factor; }
 
   const float* factor;
-  float* x;
 };
 
-struct PackElement {
-  __device__ void operator()(int64_t i) const { y[i] = ToBf16(x[i]); }
-
-  const float* x;
-  uint16_t* y;
+struct Bf16Of {
+  __device__ uint16_t operator()(float x) const { return ToBf16(x); }
 };
 
-struct ReluElement {
-  __device__ void operator()(int64_t i) const { y[i] = x[i] > 0 ? x[i] : 0.0F; }
-
-  const float* x;
-  float* y;
-};
-
-struct ReluGradient {
-  __device__ void operator()(int64_t i) const { dx[i] = y[i] > 0 ? dy[i] : 0.0F; }
-
-  const float* y;
-  const float* dy;
-  float* dx;
-};
-
-constexpr float kInverseSqrt2 = 0.707106781F;
-constexpr float kInverseSqrt2Pi = 0.398942280F;
-
-struct GeluElement {
-  __device__ void operator()(int64_t i) const {
-    y[i] = 0.5F * x[i] * (1 + erff(x[i] * kInverseSqrt2));
-  }
-
-  const float* x;
-  float* y;
-};
-
-struct GeluGradient {
-  __device__ void operator()(int64_t i) const {
-    const float v = x[i];
-    const float share = 0.5F * (1 + erff(v * kInverseSqrt2));
-    dx[i] = dy[i] * (share + v * kInverseSqrt2Pi * expf(-0.5F * v * v));
-  }
-
-  const float* x;
-  const float* dy;
-  float* dx;
+struct Relu {
+  __device__ float operator()(float x) const { return x > 0 ? x : 0.0F; }
 };
 
 /// Two elements share 64 random bits, as on the CPU.
-struct DropoutElement {
-  __device__ void operator()(int64_t i) const {
+struct Dropped {
+  template <int width>
+  __device__ void Apply(
+      int64_t first, const SideBySide<float, width>& x, SideBySide<float, width>* y) const {
     const uint64_t key = Mix64(mask.key ^ *mask.step);
-    const uint64_t pair = Mix64(key ^ (static_cast<uint64_t>(i) & ~uint64_t{1}));
-    const uint64_t bits = i % 2 == 0 ? pair >> 32 : pair & 0xffffffffU;
-    y[i] = x[i] * (bits < mask.threshold ? 0.0F : mask.scale);
+    if (width > 1 && first % 2 == 0) {
+      PS_UNROLL
+      for (int i = 0; i < width; i += 2) {
+        const uint64_t pair = PairOf(key, first + i);
+        y->of[i] = x.of[i] * FactorBy(pair >> 32);
+        if constexpr (width > 1) {
+          y->of[i + 1] = x.of[i + 1] * FactorBy(pair & 0xffffffffU);
+        }
+      }
+      return;
+    }
+    PS_UNROLL
+    for (int i = 0; i < width; ++i) {
+      const uint64_t pair = PairOf(key, first + i);
+      y->of[i] = x.of[i] * FactorBy((first + i) % 2 == 0 ? pair >> 32 : pair & 0xffffffffU);
+    }
+  }
+
+  __device__ static uint64_t PairOf(uint64_t key, int64_t i) {
+    return Mix64(key ^ (static_cast<uint64_t>(i) & ~uint64_t{1}));
+  }
+
+  __device__ float FactorBy(uint64_t bits) const {
+    return bits < mask.threshold ? 0.0F : mask.scale;
   }
 
   DropoutMask mask;
-  const float* x;
-  float* y;
 };
 
 constexpr int kTile = 32;
@@ -148,55 +115,55 @@ __global__ void TransposeKernel(
 }  // namespace
 
 cudaError_t CopyValues(cudaStream_t stream, const float* x, float* y, int64_t n) {
-  return ForEach(stream, n, CopyElement{x, y});
+  return Map(stream, n, Same{}, y, x);
 }
 
 cudaError_t FillValues(cudaStream_t stream, float value, float* y, int64_t n) {
-  return ForEach(stream, n, FillElement{value, y});
+  return Map(stream, n, Constant{value}, y);
 }
 
 cudaError_t AddValues(cudaStream_t stream, const float* a, const float* b, float* y, int64_t n) {
-  return ForEach(stream, n, AddElement{a, b, y});
+  return Map(stream, n, SumOfBoth{}, y, a, b);
 }
 
 cudaError_t SubtractValues(
     cudaStream_t stream, const float* a, const float* b, float* y, int64_t n) {
-  return ForEach(stream, n, SubtractElement{a, b, y});
+  return Map(stream, n, DifferenceOfBoth{}, y, a, b);
 }
 
 cudaError_t ScaleValues(cudaStream_t stream, float factor, float* x, int64_t n) {
-  return ForEach(stream, n, ScaleElement{factor, x});
+  return Map<Scaled, float, float>(stream, n, Scaled{factor}, x, x);
 }
 
 cudaError_t ScaleValuesBy(cudaStream_t stream, const float* factor, float* x, int64_t n) {
-  return ForEach(stream, n, ScaleByElement{factor, x});
+  return Map<ScaledBy, float, float>(stream, n, ScaledBy{factor}, x, x);
 }
 
 cudaError_t PackBf16Values(cudaStream_t stream, const float* x, uint16_t* y, int64_t n) {
-  return ForEach(stream, n, PackElement{x, y});
+  return Map(stream, n, Bf16Of{}, y, x);
 }
 
 cudaError_t ReluForward(cudaStream_t stream, const float* x, float* y, int64_t n) {
-  return ForEach(stream, n, ReluElement{x, y});
+  return Map(stream, n, Relu{}, y, x);
 }
 
 cudaError_t ReluBackward(
     cudaStream_t stream, const float* y, const float* dy, float* dx, int64_t n) {
-  return ForEach(stream, n, ReluGradient{y, dy, dx});
+  return Map(stream, n, ReluGradient{}, dx, y, dy);
 }
 
 cudaError_t GeluForward(cudaStream_t stream, const float* x, float* y, int64_t n) {
-  return ForEach(stream, n, GeluElement{x, y});
+  return Map(stream, n, Gelu{}, y, x);
 }
 
 cudaError_t GeluBackward(
     cudaStream_t stream, const float* x, const float* dy, float* dx, int64_t n) {
-  return ForEach(stream, n, GeluGradient{x, dy, dx});
+  return Map(stream, n, GeluGradient{}, dx, x, dy);
 }
 
 cudaError_t ApplyDropout(
     cudaStream_t stream, const DropoutMask& mask, const float* x, float* y, int64_t n) {
-  return ForEach(stream, n, DropoutElement{mask, x, y});
+  return Map(stream, n, Dropped{mask}, y, x);
 }
 
 cudaError_t TransposeSamples(

@@ -59,7 +59,7 @@ void DeviceFloats::Download(Stream* stream, std::span<float> values) const {
   std::copy_n(pinned_->floats(), values.size(), values.begin());
 }
 
-OpRunner::OpRunner(const OpCase& op_case, uint64_t seed, Backend* backend)
+OpRunner::OpRunner(const OpCase& op_case, uint64_t seed, Backend* backend, Offsets offsets)
     : c(op_case),
       stream(Expect(backend->MakeStream())),
       op(Expect(stream->MakeOp(op_case.spec))),
@@ -71,11 +71,11 @@ OpRunner::OpRunner(const OpCase& op_case, uint64_t seed, Backend* backend)
                             : std::vector<float>()),
       dy(NormalValues(op_case.n * op_case.out_elements, seed + 1)),
       dx(op_case.vocabulary > 0 ? 0 : x.size(), kNotWritten),
-      device_x_(backend, x.size(), 0),
-      device_y_(backend, y.size(), 0),
-      device_side_(backend, side.size(), 0),
-      device_dy_(backend, dy.size(), 0),
-      device_dx_(backend, dx.size(), 0),
+      device_x_(backend, x.size(), offsets.x),
+      device_y_(backend, y.size(), offsets.y),
+      device_side_(backend, side.size(), offsets.y),
+      device_dy_(backend, dy.size(), offsets.y),
+      device_dx_(backend, dx.size(), offsets.x),
       device_step_(backend, 2, 0) {
   const uint64_t step = 1;
   std::array<float, 2> halves{};
@@ -85,8 +85,8 @@ OpRunner::OpRunner(const OpCase& op_case, uint64_t seed, Backend* backend)
   for (size_t i = 0; i < op_case.parameter_sizes.size(); ++i) {
     params.push_back(NormalValues(op_case.parameter_sizes[i], seed + 2 + i));
     grads.emplace_back(params.back().size(), kNotWritten);
-    device_params_.emplace_back(backend, params.back().size(), 1);
-    device_grads_.emplace_back(backend, params.back().size(), 3);
+    device_params_.emplace_back(backend, params.back().size(), offsets.params);
+    device_grads_.emplace_back(backend, params.back().size(), offsets.grads);
   }
 }
 

@@ -30,10 +30,23 @@ class DeviceFloats {
   std::unique_ptr<Memory> pinned_;
 };
 
+/// Where activations with their gradients, parameters, and gradients of these begin, in floats from
+/// the beginning of their memory.
+struct Offsets {
+  size_t x = 0;
+  size_t y = 0;
+  size_t params = 1;
+  size_t grads = 3;
+};
+
 /// An op of the table with the memory for one batch, on the backend under test or on another. The
-/// members are on the host. Parameters and gradients lie at odd addresses of the device.
+/// members are on the host. Parameters and gradients lie at odd addresses of the device by default.
 struct OpRunner {
-  OpRunner(const OpCase& op_case, uint64_t seed, Backend* backend = BackendUnderTest());
+  OpRunner(
+      const OpCase& op_case,
+      uint64_t seed,
+      Backend* backend = BackendUnderTest(),
+      Offsets offsets = {});
 
   void Prepare(bool training);
   void Forward(bool training);
