@@ -15,6 +15,7 @@
 #include "kernels/backend.h"
 #include "kernels/cpu/threads.h"
 #include "tests/bench/harness.h"
+#include "tests/bench/loss_bench.h"
 #include "worker/device.h"
 
 namespace ps::bench {
@@ -195,13 +196,13 @@ class Batches {
   kernels::BackwardArgs BackwardOf(size_t i, int64_t n) const {
     const Batch& batch = batches_[i % batches_.size()];
     return {
-        n,
-        batch.x->floats(),
-        batch.y->floats(),
-        batch.dy->floats(),
-        batch.dx->floats(),
-        parameter_spans_,
-        gradient_spans_};
+        .n = n,
+        .x = batch.x->floats(),
+        .y = batch.y->floats(),
+        .dy = batch.dy->floats(),
+        .dx = batch.dx->floats(),
+        .params = parameter_spans_,
+        .grads = gradient_spans_};
   }
 
  private:
@@ -326,30 +327,44 @@ void Main(const BenchArguments& arguments) {
       static_cast<long long>(edge),
       static_cast<long long>(edge));
   Table table({"op", "unit", "forward", "of the best", "backward", "of the best", "best"});
-  const auto measure = [&](const Row& row, const Work& best) {
-    if (!arguments.Wants(row.name)) {
-      return;
-    }
-    Bench bench(backend, stream.get(), row, is_tiny);
+  const auto add = [&](const std::string& name,
+                       const char* unit,
+                       const Work& forward,
+                       const Work& backward,
+                       const Work& best) {
     const std::vector<Samples> rates = MeasureInTurn(
         arguments.runs,
-        {[&] { return timer.RateOf(bench.forward) / 1e9; },
-         [&] { return timer.RateOf(bench.backward) / 1e9; },
+        {[&] { return timer.RateOf(forward) / 1e9; },
+         [&] { return timer.RateOf(backward) / 1e9; },
          [&] { return timer.RateOf(best) / 1e9; }});
     table.Add(
-        {row.name,
-         row.is_product() ? "GFLOP/s" : "GB/s",
+        {name,
+         unit,
          Spread(rates[0], 1),
          Fixed(PercentOf(rates[0], rates[2]).Median(), 0) + " %",
          Spread(rates[1], 1),
          Fixed(PercentOf(rates[1], rates[2]).Median(), 0) + " %",
          Fixed(rates[2].Median(), 1)});
   };
+  const auto measure = [&](const Row& row, const Work& best) {
+    if (arguments.Wants(row.name)) {
+      const Bench bench(backend, stream.get(), row, is_tiny);
+      add(row.name, row.is_product() ? "GFLOP/s" : "GB/s", bench.forward, bench.backward, best);
+    }
+  };
   for (const Row& row : Rows(is_tiny)) {
     measure(row, row.is_product() ? f32.forward : memory.forward);
     if (row.is_product()) {
       measure(row.InBf16(), bf16.forward);
     }
+  }
+  // Forward the loss alone, backward with its gradient.
+  const std::string loss_name = "cross-entropy of 50,257 classes";
+  if (arguments.Wants(loss_name)) {
+    LossBench loss(backend, stream.get(), is_tiny ? 2 : is_cpu ? 64 : 8192, is_tiny ? 600 : 50257);
+    const Work forward{loss.size_bytes(), [&](size_t) { loss.Run(false); }};
+    const Work backward{2 * loss.size_bytes(), [&](size_t) { loss.Run(true); }};
+    add(loss_name, "GB/s", forward, backward, memory.forward);
   }
   table.Print();
 }
