@@ -59,16 +59,14 @@ struct PoolShape {
   int64_t out_width = 0;
 };
 
+/// Bytes of a winner: 1 where they tell all places of a window apart, else 4.
+int64_t PoolWinnerBytes(const PoolOptions& options);
 /// winners [n, oh, ow, c]: which element of each window won, for the backward pass of a maximum;
 /// may be nullptr.
 cudaError_t PoolForward(
-    cudaStream_t stream, const PoolShape& shape, const float* x, float* y, int32_t* winners);
+    cudaStream_t stream, const PoolShape& shape, const float* x, float* y, void* winners);
 cudaError_t PoolBackward(
-    cudaStream_t stream,
-    const PoolShape& shape,
-    const float* dy,
-    const int32_t* winners,
-    float* dx);
+    cudaStream_t stream, const PoolShape& shape, const float* dy, const void* winners, float* dx);
 
 // conv2d.cu, conv2d_weights.cu
 

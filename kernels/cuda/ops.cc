@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstddef>
 #include <string>
 #include <type_traits>
 #include <variant>
@@ -19,9 +20,8 @@ class CudaPool final : public Op {
 
   Status Prepare(int64_t n, bool training) override {
     const PoolShape shape = Shape(n);
-    const auto size_bytes =
-        sizeof(int32_t) *
-        static_cast<size_t>(n * shape.out_height * shape.out_width * options_.channels);
+    const auto size_bytes = static_cast<size_t>(
+        PoolWinnerBytes(options_) * n * shape.out_height * shape.out_width * options_.channels);
     const bool has_winners = training && options_.kind == PoolKind::kMax;
     if (has_winners && (winners_ == nullptr || winners_->size() < size_bytes)) {
       PS_ASSIGN(winners_, AllocateCudaMemory(stream_->device(), MemoryKind::kDevice, size_bytes));
@@ -52,9 +52,7 @@ class CudaPool final : public Op {
         WindowCount(o.in_width, o.kernel_width, o.stride, o.padding)};
   }
 
-  int32_t* Winners() const {
-    return winners_ == nullptr ? nullptr : reinterpret_cast<int32_t*>(winners_->data());
-  }
+  std::byte* Winners() const { return winners_ == nullptr ? nullptr : winners_->data(); }
 
   const PoolOptions options_;
   CudaStream* const stream_;

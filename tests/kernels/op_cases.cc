@@ -176,6 +176,7 @@ void AppendSequenceOps(std::vector<OpCase>* cases) {
   // Several rows of the table, more columns than threads, more tokens than threads to a block.
   cases->push_back(EmbeddingCase(2, {1031, 139, 3, true}));
   cases->push_back(EmbeddingCase(1, {3, 2, 261, false}));
+  cases->push_back(EmbeddingCase(3, {29, 5, 36, true}));
   for (const int64_t features : {1, 31, 32, 33, 127}) {
     cases->push_back(LayerNormCase(0, features));
     cases->push_back(LayerNormCase(1, features));
@@ -257,6 +258,14 @@ void AppendPools(std::vector<OpCase>* cases) {
     cases->push_back(PoolCase(2, {kind, 32, 6, 6, 3, 3, 2, 1}));
     cases->push_back(PoolCase(2, {kind, 31, 8, 7, 3, 3, 3, 1}));
     cases->push_back(PoolCase(1, {kind, 5, 13, 11, 2, 3, 5, 1}));
+    // Channels by fours: windows that do not touch, that overlap, and that leave some out.
+    cases->push_back(PoolCase(2, {kind, 8, 6, 5, 2, 2, 2, 0}));
+    cases->push_back(PoolCase(2, {kind, 4, 5, 7, 3, 3, 1, 1}));
+    cases->push_back(PoolCase(1, {kind, 12, 9, 8, 2, 2, 3, 0}));
+    // As many places of a window as a byte tells apart, and more.
+    cases->push_back(PoolCase(1, {kind, 4, 16, 18, 15, 17, 1, 0}));
+    cases->push_back(PoolCase(1, {kind, 4, 17, 17, 16, 16, 1, 0}));
+    cases->push_back(PoolCase(1, {kind, 3, 19, 18, 16, 17, 2, 1}));
   }
   cases->push_back(PoolCase(3, {PoolKind::kAverage, 19, 7, 5, 7, 5, 1, 0}));  // global
 }
