@@ -26,7 +26,9 @@ struct ForwardArgs {
   int64_t n = 0;                // samples
   const float* x = nullptr;     // [n, h, w, c] of the op's input shape
   float* y = nullptr;           // [n, h, w, c] of its output shape
-  const float* side = nullptr;  // like y: what an op adds that is told to
+  const float* side = nullptr;  // like y: what an op adds that is told to. If OpTraits::sums_input,
+                                // like x: the op works on x + side, and
+  float* sum = nullptr;         // writes that, which is its x backward
   ConstSpans params = {};
   bool training = false;
   /// Dropout: part of what decides the mask. In the backend's memory, read when the work is done,
@@ -37,9 +39,11 @@ struct ForwardArgs {
 struct BackwardArgs {
   int64_t n = 0;
   const float* x = nullptr;   // as in the forward call; unless the op ran in place
-  const float* y = nullptr;   // what the forward call wrote
+  const float* y = nullptr;   // what the forward call wrote, if OpTraits::backward_reads_output;
+                              // else others may have written there, dy for one
   const float* dy = nullptr;  // gradient of the loss by y
   float* dx = nullptr;        // written (not added to), or nullptr when it is not needed
+  const float* dx_side = nullptr;  // is added to dx, by an op with OpTraits::adds_to_dx
   ConstSpans params = {};
   Spans grads = {};  // one per parameter, written (not added to)
 };
@@ -48,6 +52,8 @@ struct BackwardArgs {
 struct OpTraits {
   bool runs_in_place = false;          // y may be x, and dx may be dy
   bool backward_reads_output = false;  // no op may overwrite y before Backward
+  bool sums_input = false;             // takes a side and a sum, or neither
+  bool adds_to_dx = false;             // takes a dx_side
 };
 
 /// One op of fixed geometry.

@@ -17,7 +17,7 @@ enum class Precision : uint8_t { kF32, kBf16 };
 
 /// What an op does to its output at the end, which spares a pass over it: the same as the op and
 /// then that one, forward and backward. A backend may lack it (kUnsupported).
-enum class Activation : uint8_t { kNone, kRelu };
+enum class Activation : uint8_t { kNone, kRelu, kGelu };
 
 /// y[n,o] = b[o] + sum over i of x[n,i] * w[o,i].
 ///   params  w [o,i], then b [o] if there is a bias

@@ -112,6 +112,9 @@ struct Channels {
   float shift[width];
 };
 
+/// Rows of a thread that are under way together: where channels are few, all that it has.
+constexpr int kRowsAtOnce = 4;
+
 template <int width>
 __global__ void __launch_bounds__(kThreads) ForwardKernel(
     BatchNormShape shape,
@@ -128,20 +131,22 @@ __global__ void __launch_bounds__(kThreads) ForwardKernel(
     return;
   }
   const Channels<width> own(shape.epsilon, channel, gamma, beta, mean, variance);
-  ColumnCut::ForRows(shape.rows, rows_of_part, [&](int64_t row) {
-    const int64_t at = row * shape.channels + channel;
-    float values[width];
-    LoadSideBySide(x + at, values);
-    float others[width] = {};
+  float values[kRowsAtOnce][width];
+  float others[kRowsAtOnce][width] = {};
+  const auto load = [&](int64_t row, int i) {
+    LoadSideBySide(x + row * shape.channels + channel, values[i]);
     if (side != nullptr) {
-      LoadSideBySide(side + at, others);
+      LoadSideBySide(side + row * shape.channels + channel, others[i]);
     }
+  };
+  const auto store = [&](int64_t row, int i) {
     PS_UNROLL
-    for (int i = 0; i < width; ++i) {
-      values[i] = Activated(shape.activation, own.Output(i, values[i]) + others[i]);
+    for (int k = 0; k < width; ++k) {
+      values[i][k] = Activated(shape.activation, own.Output(k, values[i][k]) + others[i][k]);
     }
-    StoreSideBySide(values, y + at);
-  });
+    StoreSideBySide(values[i], y + row * shape.channels + channel);
+  };
+  ColumnCut::ForRowsAtOnce<kRowsAtOnce>(shape.rows, rows_of_part, load, store);
 }
 
 /// dy in front of the activation, and normals.
@@ -220,16 +225,17 @@ __global__ void __launch_bounds__(kThreads)
     constant[i] = share * g.dbeta[channel + i];
     slope[i] = share * g.dgamma[channel + i];
   }
-  ColumnCut::ForRows(shape.rows, rows_of_part, [&](int64_t row) {
-    float dy[width];
-    float normal[width];
-    of.Load(row, channel, dy, normal);
+  float dy[kRowsAtOnce][width];
+  float normal[kRowsAtOnce][width];
+  const auto load = [&](int64_t row, int i) { of.Load(row, channel, dy[i], normal[i]); };
+  const auto store = [&](int64_t row, int i) {
     PS_UNROLL
-    for (int i = 0; i < width; ++i) {
-      dy[i] = of.own.scale[i] * (dy[i] - constant[i] - slope[i] * normal[i]);
+    for (int k = 0; k < width; ++k) {
+      dy[i][k] = of.own.scale[k] * (dy[i][k] - constant[k] - slope[k] * normal[i][k]);
     }
-    StoreSideBySide(dy, g.dx + row * shape.channels + channel);
-  });
+    StoreSideBySide(dy[i], g.dx + row * shape.channels + channel);
+  };
+  ColumnCut::ForRowsAtOnce<kRowsAtOnce>(shape.rows, rows_of_part, load, store);
 }
 
 }  // namespace
@@ -251,7 +257,7 @@ cudaError_t BatchMoments(
       MomentValues{pivot},
       shape.rows,
       shape.channels,
-      AreColumnsFours(shape.channels, x),
+      AreFours(shape.channels, x),
       scratch,
       PutMoments{pivot, 1.0F / static_cast<float>(shape.rows), mean, variance});
 }
@@ -266,7 +272,7 @@ cudaError_t BatchNormForward(
     const float* variance,
     const float* side,
     float* y) {
-  const bool are_fours = AreColumnsFours(shape.channels, x, side, y);
+  const bool are_fours = AreFours(shape.channels, x, side, y);
   const ColumnCut cut(shape.rows, shape.channels, are_fours ? 4 : 1);
   return Launch(
       stream,
@@ -286,7 +292,7 @@ cudaError_t BatchNormForward(
 
 cudaError_t BatchNormBackward(
     cudaStream_t stream, const BatchNormShape& shape, const BatchNormGradient& g) {
-  const bool are_fours = AreColumnsFours(shape.channels, g.x, g.dy, g.dx);
+  const bool are_fours = AreFours(shape.channels, g.x, g.dy, g.dx);
   const float rows = static_cast<float>(shape.rows);
   const GradientValues values{shape, g};
   const cudaError_t error = SumColumns(

@@ -43,6 +43,7 @@ const float* GradientBeforeActivation(
   return stream->scratch();
 }
 
+/// With gelu, what is in front of it stays in memory of the op, where backward its gradient goes.
 class CudaLinear final : public Op {
  public:
   CudaLinear(const LinearOptions& options, CudaStream* stream)
@@ -57,39 +58,66 @@ class CudaLinear final : public Op {
     if (options_.input_gradient) {
       PS_TRY(PrepareGemm(stream_, InputShape(n)));
     }
+    const auto size_bytes = sizeof(float) * static_cast<size_t>(n * options_.out_features);
+    if (has_gelu() && (before_gelu_ == nullptr || before_gelu_->size() < size_bytes)) {
+      before_gelu_.reset();
+      PS_ASSIGN(
+          before_gelu_, AllocateCudaMemory(stream_->device(), MemoryKind::kDevice, size_bytes));
+    }
     return stream_->ReserveScratch(OwnScratch(n) + ColumnSumScratch(n, options_.out_features));
   }
 
   void Forward(const ForwardArgs& args) override {
     const float* bias = options_.bias ? args.params[1].data() : nullptr;
-    RunGemm(stream_, ForwardShape(args.n), args.x, args.params[0].data(), bias, args.y);
+    float* const product = has_gelu() && args.training ? before_gelu_->floats() : args.y;
+    RunGemm(stream_, ForwardShape(args.n), args.x, args.params[0].data(), bias, product);
+    if (has_gelu()) {
+      stream_->Note(GeluForward(stream_->Enter(), product, args.y, args.n * options_.out_features));
+    }
   }
 
   void Backward(const BackwardArgs& args) override {
-    const float* dy = GradientBeforeActivation(
-        stream_, options_.activation, args, args.n * options_.out_features);
+    const float* dy = BeforeActivation(args);
     RunGemm(stream_, WeightShape(args.n), dy, args.x, nullptr, args.grads[0].data());
-    if (options_.bias) {
-      stream_->Note(ColumnSum(
-          stream_->Enter(),
-          dy,
-          args.n,
-          options_.out_features,
-          stream_->scratch() + OwnScratch(args.n),
-          args.grads[1].data()));
-    }
     if (args.dx != nullptr) {
       RunGemm(stream_, InputShape(args.n), dy, args.params[0].data(), nullptr, args.dx);
     }
   }
 
   OpTraits traits() const override {
-    return {.backward_reads_output = options_.activation != Activation::kNone};
+    return {.backward_reads_output = options_.activation == Activation::kRelu};
   }
 
  private:
+  bool has_gelu() const { return options_.activation == Activation::kGelu; }
+
   int64_t OwnScratch(int64_t n) const {
-    return ActivationScratch(options_.activation, n * options_.out_features);
+    const bool has_relu = options_.activation == Activation::kRelu;
+    return has_relu ? ActivationScratch(options_.activation, n * options_.out_features) : 0;
+  }
+
+  /// The gradient of what the op has before its activation, and in the same pass that of the bias.
+  const float* BeforeActivation(const BackwardArgs& args) {
+    cudaStream_t stream = stream_->Enter();
+    const int64_t columns = options_.out_features;
+    float* const sums = stream_->scratch() + OwnScratch(args.n);
+    float* const bias = options_.bias ? args.grads[1].data() : nullptr;
+    if (options_.activation == Activation::kNone) {
+      if (bias != nullptr) {
+        stream_->Note(ColumnSum(stream, args.dy, args.n, columns, sums, bias));
+      }
+      return args.dy;
+    }
+    const float* const data = has_gelu() ? before_gelu_->floats() : args.y;
+    float* const d = has_gelu() ? before_gelu_->floats() : stream_->scratch();
+    if (bias != nullptr) {
+      stream_->Note(ActivationGradientSum(
+          stream, options_.activation, data, args.dy, d, args.n, columns, sums, bias));
+    } else {
+      const auto run = has_gelu() ? &GeluBackward : &ReluBackward;
+      stream_->Note(run(stream, data, args.dy, d, args.n * columns));
+    }
+    return d;
   }
 
   GemmShape ForwardShape(int64_t n) const {
@@ -100,7 +128,7 @@ class CudaLinear final : public Op {
         .transpose_b = true,
         .bias = options_.bias,
         .precision = options_.precision,
-        .activation = options_.activation};
+        .activation = has_gelu() ? Activation::kNone : options_.activation};
   }
 
   GemmShape InputShape(int64_t n) const {
@@ -122,6 +150,7 @@ class CudaLinear final : public Op {
 
   const LinearOptions options_;
   CudaStream* const stream_;
+  std::unique_ptr<Memory> before_gelu_;  // of the last training batch
 };
 
 class CudaConv2d final : public Op {
@@ -302,10 +331,16 @@ Result<std::unique_ptr<Op>> MakeCudaLinear(const LinearOptions& options, CudaStr
 }
 
 Result<std::unique_ptr<Op>> MakeCudaConv2d(const Conv2dOptions& options, CudaStream* stream) {
+  if (options.activation == Activation::kGelu) {
+    return Status::Unsupported("of the CUDA ops only linear ends in gelu");
+  }
   return std::unique_ptr<Op>(std::make_unique<CudaConv2d>(options, stream));
 }
 
 Result<std::unique_ptr<Op>> MakeCudaBatchNorm(const BatchNormOptions& options, CudaStream* stream) {
+  if (options.activation == Activation::kGelu) {
+    return Status::Unsupported("of the CUDA ops only linear ends in gelu");
+  }
   return std::unique_ptr<Op>(std::make_unique<CudaBatchNorm>(options, stream));
 }
 

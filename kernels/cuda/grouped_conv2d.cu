@@ -292,7 +292,7 @@ cudaError_t GroupedWeights(
       WeightProducts<precision>{size, x, dy},
       OutputPixels(shape),
       ConvWeightCount(shape),
-      AreColumnsFours(shape.options.out_channels, dy),
+      AreFours(shape.options.out_channels, dy),
       scratch,
       PutGroupedWeight{size, dw});
 }

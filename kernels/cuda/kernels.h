@@ -189,16 +189,19 @@ struct LayerNormShape {
   float epsilon = 0;
 };
 
-/// Writes mean and 1 / sqrt(variance + epsilon) of each row [rows] for the backward pass.
+struct LayerNormOutput {
+  const float* x = nullptr;
+  const float* side = nullptr;  // may be nullptr; else it is added to x, and
+  float* sum = nullptr;         // gets what is normalised
+  const float* gamma = nullptr;
+  const float* beta = nullptr;
+  float* means = nullptr;    // of each row [rows], for the backward pass, and
+  float* factors = nullptr;  // 1 / sqrt(variance + epsilon)
+  float* y = nullptr;
+};
+
 cudaError_t LayerNormForward(
-    cudaStream_t stream,
-    const LayerNormShape& shape,
-    const float* x,
-    const float* gamma,
-    const float* beta,
-    float* means,
-    float* factors,
-    float* y);
+    cudaStream_t stream, const LayerNormShape& shape, const LayerNormOutput& output);
 
 struct LayerNormGradient {
   const float* x = nullptr;
@@ -206,12 +209,15 @@ struct LayerNormGradient {
   const float* means = nullptr;
   const float* factors = nullptr;
   const float* dy = nullptr;
-  float* scratch = nullptr;  // ColumnSumScratch(rows, features)
+  const float* dx_side = nullptr;  // is added to dx; may be nullptr
+  float* scratch = nullptr;        // LayerNormScratch(rows, features)
   float* dgamma = nullptr;
   float* dbeta = nullptr;
   float* dx = nullptr;  // may be nullptr
 };
 
+/// Floats.
+int64_t LayerNormScratch(int64_t rows, int64_t features);
 cudaError_t LayerNormBackward(
     cudaStream_t stream, const LayerNormShape& shape, const LayerNormGradient& gradient);
 
@@ -294,6 +300,19 @@ int64_t ColumnSumScratch(int64_t rows, int64_t columns);
 /// out[j] = sum over i of x[i, j], in a fixed order.
 cudaError_t ColumnSum(
     cudaStream_t stream, const float* x, int64_t rows, int64_t columns, float* scratch, float* out);
+
+/// The gradient in front of an activation, from dy behind it and what its formula is of: the output
+/// of relu, the input of gelu. `d` [rows, columns] may be either. out: as ColumnSum, of d.
+cudaError_t ActivationGradientSum(
+    cudaStream_t stream,
+    Activation activation,
+    const float* data,
+    const float* dy,
+    float* d,
+    int64_t rows,
+    int64_t columns,
+    float* scratch,
+    float* out);
 
 /// Partial results of the next two; as many as there may be blocks.
 constexpr int64_t kPartialsMax = 256;

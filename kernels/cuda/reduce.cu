@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cuda/device/activation.cuh"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"
@@ -27,6 +28,38 @@ struct ColumnValues {
   }
 
   const float* x;
+  int64_t columns;
+};
+
+/// The same of a gradient that is worked out on the way, and written.
+template <typename Gradient>
+struct GradientColumns {
+  static constexpr int kEach = 1;
+
+  template <int width>
+  __device__ const GradientColumns& Of(int64_t) const {
+    return *this;
+  }
+
+  template <int width>
+  __device__ void Add(int64_t row, int64_t column, float (&sums)[1][width]) const {
+    const int64_t at = row * columns + column;
+    float values[width];
+    float of_output[width];
+    LoadSideBySide(data + at, values);
+    LoadSideBySide(dy + at, of_output);
+    PS_UNROLL
+    for (int i = 0; i < width; ++i) {
+      values[i] = gradient(values[i], of_output[i]);
+      sums[0][i] += values[i];
+    }
+    StoreSideBySide(values, d + at);
+  }
+
+  Gradient gradient;
+  const float* data;
+  const float* dy;
+  float* d;
   int64_t columns;
 };
 
@@ -85,13 +118,25 @@ cudaError_t ColumnSum(
     float* scratch,
     float* out) {
   return SumColumns(
-      stream,
-      ColumnValues{x, columns},
-      rows,
-      columns,
-      AreColumnsFours(columns, x),
-      scratch,
-      PutSum{out});
+      stream, ColumnValues{x, columns}, rows, columns, AreFours(columns, x), scratch, PutSum{out});
+}
+
+cudaError_t ActivationGradientSum(
+    cudaStream_t stream,
+    Activation activation,
+    const float* data,
+    const float* dy,
+    float* d,
+    int64_t rows,
+    int64_t columns,
+    float* scratch,
+    float* out) {
+  const bool are_fours = AreFours(columns, data, dy, d);
+  const auto run = [&]<typename Gradient>(const Gradient& gradient) {
+    const GradientColumns<Gradient> values{gradient, data, dy, d, columns};
+    return SumColumns(stream, values, rows, columns, are_fours, scratch, PutSum{out});
+  };
+  return activation == Activation::kRelu ? run(ReluGradient{}) : run(GeluGradient{});
 }
 
 cudaError_t ClipFactorOf(

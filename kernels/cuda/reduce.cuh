@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/device/vectors.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace ps::kernels {
@@ -11,6 +12,8 @@ namespace ps::kernels {
 // Sums in a fixed order: the same values give the same bits.
 
 constexpr unsigned kAllLanes = 0xffffffffU;
+/// Threads of a block that adds up parts.
+constexpr unsigned kSumThreadsMax = 1024;
 
 /// The sum over the warp, in every lane. All lanes call it.
 template <typename T>
@@ -42,45 +45,56 @@ __device__ T BlockSum(T value) {
 }
 
 /// Calls put(i, sums) for i in [0, n): the sums over `count` parts, each of which has first sums of
-/// n values, then the second ones and so on. Blocks of 32 values by some parts.
+/// n values, then the second ones and so on. Blocks of some values by a power of two of parts.
 template <int each, typename Put>
-__global__ void SumPartsKernel(const float* parts, int64_t count, int64_t n, Put put) {
-  __shared__ float shared[32][each][32];
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * 32 + threadIdx.x;
+__global__ void __launch_bounds__(kSumThreadsMax)
+    SumPartsKernel(const float* __restrict__ parts, int64_t count, int64_t n, Put put) {
+  __shared__ float shared[each][kSumThreadsMax];
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   float sums[each] = {};
-  for (int64_t part = threadIdx.y; part < count && i < n; part += blockDim.y) {
-    PS_UNROLL
-    for (int k = 0; k < each; ++k) {
-      sums[k] += parts[(part * each + k) * n + i];
-    }
-  }
-  PS_UNROLL
-  for (int k = 0; k < each; ++k) {
-    shared[threadIdx.y][k][threadIdx.x] = sums[k];
-  }
-  __syncthreads();
-  if (threadIdx.y == 0 && i < n) {
-    for (unsigned part = 1; part < blockDim.y; ++part) {
+  if (i < n) {
+    PS_UNROLL_BY(4)
+    for (int64_t part = threadIdx.y; part < count; part += blockDim.y) {
       PS_UNROLL
       for (int k = 0; k < each; ++k) {
-        sums[k] += shared[part][k][threadIdx.x];
+        sums[k] += parts[(part * each + k) * n + i];
       }
     }
+  }
+  const unsigned own = threadIdx.y * blockDim.x + threadIdx.x;
+  PS_UNROLL
+  for (int k = 0; k < each; ++k) {
+    shared[k][own] = sums[k];
+  }
+  for (unsigned down = blockDim.y / 2; down > 0; down /= 2) {
+    __syncthreads();
+    if (threadIdx.y < down) {
+      PS_UNROLL
+      for (int k = 0; k < each; ++k) {
+        shared[k][own] = sums[k] += shared[k][own + down * blockDim.x];
+      }
+    }
+  }
+  if (threadIdx.y == 0 && i < n) {
     put(i, sums);
   }
 }
 
+/// Many parts of few values, as few channels have, are spread over more blocks: 32 bytes a row are
+/// what memory hands out anyway.
 template <int each, typename Put>
 cudaError_t SumParts(
     cudaStream_t stream, const float* parts, int64_t count, int64_t n, const Put& put) {
+  constexpr int64_t kFew = 4096;
+  const unsigned across = count > 32 && n <= kFew ? 8 : 32;
   unsigned down = 1;
-  while (down < 32 && down < count) {
+  while (down < kSumThreadsMax / across && down < count) {
     down *= 2;
   }
   return Launch(
       stream,
-      dim3(static_cast<unsigned>(DivideUp(n, 32))),
-      dim3(32, down),
+      dim3(static_cast<unsigned>(DivideUp(n, across))),
+      dim3(across, down),
       &SumPartsKernel<each, Put>,
       parts,
       count,
@@ -107,18 +121,12 @@ __device__ void LoadSideBySide(const float* from, float (&values)[width]) {
 template <int width>
 __device__ void StoreSideBySide(const float (&values)[width], float* to) {
   if constexpr (width == 4) {
-    *reinterpret_cast<float4*>(to) = {values[0], values[1], values[2], values[3]};
+    StoreFour(values, to);
   } else {
     for (int i = 0; i < width; ++i) {
       to[i] = values[i];
     }
   }
-}
-
-/// Whether columns of all of these can be taken four at a time.
-template <typename... Pointers>
-bool AreColumnsFours(int64_t columns, const Pointers*... matrices) {
-  return columns % 4 == 0 && ((reinterpret_cast<uintptr_t>(matrices) % sizeof(float4) == 0) && ...);
 }
 
 /// How a matrix is cut for kernels that do something per column: blocks of kThreads, whose threads
@@ -145,8 +153,33 @@ struct ColumnCut {
   __device__ static void ForRows(int64_t rows, int64_t rows_of_part, const Visit& visit) {
     const int64_t begin = static_cast<int64_t>(blockIdx.y) * rows_of_part;
     const int64_t end = begin + rows_of_part < rows ? begin + rows_of_part : rows;
+    PS_UNROLL_BY(4)
     for (int64_t row = begin + threadIdx.y; row < end; row += blockDim.y) {
       visit(row);
+    }
+  }
+
+  /// Calls load(row, i) for up to `at_once` rows of the thread, i counting them, then store(row, i)
+  /// for these, and so on: loads do not wait for the stores of the row before.
+  template <int at_once, typename Load, typename Store>
+  __device__ static void ForRowsAtOnce(
+      int64_t rows, int64_t rows_of_part, const Load& load, const Store& store) {
+    const int64_t begin = static_cast<int64_t>(blockIdx.y) * rows_of_part;
+    const int64_t end = begin + rows_of_part < rows ? begin + rows_of_part : rows;
+    const int64_t step = blockDim.y;
+    for (int64_t row = begin + threadIdx.y; row < end; row += at_once * step) {
+      PS_UNROLL
+      for (int i = 0; i < at_once; ++i) {
+        if (row + i * step < end) {
+          load(row + i * step, i);
+        }
+      }
+      PS_UNROLL
+      for (int i = 0; i < at_once; ++i) {
+        if (row + i * step < end) {
+          store(row + i * step, i);
+        }
+      }
     }
   }
 
@@ -167,7 +200,7 @@ template <int width, typename Values>
 __global__ void __launch_bounds__(kThreads) ColumnPartsKernel(
     Values values, int64_t rows, int64_t columns, int64_t rows_of_part, float* parts) {
   constexpr int kEach = Values::kEach;
-  __shared__ float shared[kThreads][kEach * width];
+  __shared__ float shared[kEach * width][kThreads];
   const int64_t column = ColumnCut::Column<width>();
   float sums[kEach][width] = {};
   if (column < columns) {
@@ -177,14 +210,14 @@ __global__ void __launch_bounds__(kThreads) ColumnPartsKernel(
   const unsigned own = threadIdx.y * blockDim.x + threadIdx.x;
   PS_UNROLL
   for (int i = 0; i < kEach * width; ++i) {
-    shared[own][i] = sums[i / width][i % width];
+    shared[i][own] = sums[i / width][i % width];
   }
   for (unsigned down = blockDim.y / 2; down > 0; down /= 2) {
     __syncthreads();
     if (threadIdx.y < down) {
       PS_UNROLL
       for (int i = 0; i < kEach * width; ++i) {
-        shared[own][i] += shared[own + down * blockDim.x][i];
+        shared[i][own] += shared[i][own + down * blockDim.x];
       }
     }
   }
@@ -192,7 +225,7 @@ __global__ void __launch_bounds__(kThreads) ColumnPartsKernel(
     float* const part = parts + static_cast<int64_t>(blockIdx.y) * kEach * columns;
     PS_UNROLL
     for (int i = 0; i < kEach * width; ++i) {
-      part[i / width * columns + column + i % width] = shared[own][i];
+      part[i / width * columns + column + i % width] = shared[i][own];
     }
   }
 }

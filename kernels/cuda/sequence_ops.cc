@@ -63,7 +63,7 @@ class CudaLayerNorm final : public Op {
 
   Status Prepare(int64_t n, bool training) override {
     PS_TRY(Grow(*stream_, 2 * n, &moments_));
-    return training ? stream_->ReserveScratch(ColumnSumScratch(n, options_.features))
+    return training ? stream_->ReserveScratch(LayerNormScratch(n, options_.features))
                     : Status::Ok();
   }
 
@@ -71,12 +71,14 @@ class CudaLayerNorm final : public Op {
     stream_->Note(LayerNormForward(
         stream_->Enter(),
         Shape(args.n),
-        args.x,
-        args.params[0].data(),
-        args.params[1].data(),
-        moments_->floats(),
-        moments_->floats() + args.n,
-        args.y));
+        {.x = args.x,
+         .side = args.side,
+         .sum = args.sum,
+         .gamma = args.params[0].data(),
+         .beta = args.params[1].data(),
+         .means = moments_->floats(),
+         .factors = moments_->floats() + args.n,
+         .y = args.y}));
   }
 
   void Backward(const BackwardArgs& args) override {
@@ -88,13 +90,14 @@ class CudaLayerNorm final : public Op {
          .means = moments_->floats(),
          .factors = moments_->floats() + args.n,
          .dy = args.dy,
+         .dx_side = args.dx_side,
          .scratch = stream_->scratch(),
          .dgamma = args.grads[0].data(),
          .dbeta = args.grads[1].data(),
          .dx = args.dx}));
   }
 
-  OpTraits traits() const override { return {}; }
+  OpTraits traits() const override { return {.sums_input = true, .adds_to_dx = true}; }
 
  private:
   LayerNormShape Shape(int64_t n) const { return {n, options_.features, options_.epsilon}; }

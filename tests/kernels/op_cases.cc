@@ -177,7 +177,13 @@ void AppendSequenceOps(std::vector<OpCase>* cases) {
   cases->push_back(EmbeddingCase(2, {1031, 139, 3, true}));
   cases->push_back(EmbeddingCase(1, {3, 2, 261, false}));
   cases->push_back(EmbeddingCase(3, {29, 5, 36, true}));
-  for (const int64_t features : {1, 31, 32, 33, 127}) {
+  // More rows than a block has side by side, by fours too; rows of several fours of a thread, and
+  // such as no block of one row holds.
+  cases->push_back(LayerNormCase(19, 36));
+  cases->push_back(LayerNormCase(3, 1028));
+  cases->push_back(LayerNormCase(2, 1031));
+  cases->push_back(LayerNormCase(2, 4100));
+  for (const int64_t features : {1, 3, 4, 5, 31, 32, 33, 127}) {
     cases->push_back(LayerNormCase(0, features));
     cases->push_back(LayerNormCase(1, features));
     cases->push_back(LayerNormCase(5, features));
@@ -320,6 +326,9 @@ std::vector<OpCase> AllOpCases() {
   cases.push_back(BatchNormCase(2, 31, 2, 1));
   cases.push_back(BatchNormCase(2, 32, 1, 3));
   cases.push_back(BatchNormCase(11, 33, 1, 1));
+  // Many rows of few channels.
+  cases.push_back(BatchNormCase(5, 1, 32, 32));
+  cases.push_back(BatchNormCase(33, 4, 12, 11));
   // n, then channels, height, width, groups, epsilon: one group, as many as channels, some.
   cases.push_back(GroupNormCase(0, {6, 3, 5, 2, 1e-3F}));
   cases.push_back(GroupNormCase(1, {1, 1, 1, 1, 1e-3F}));
