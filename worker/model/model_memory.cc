@@ -59,6 +59,15 @@ SampleFloats FloatsOf(const std::vector<Layer>& layers, int64_t input_floats, bo
   return floats;
 }
 
+/// Whether the loss's gradient is written over the outputs, as by Sequence::gives_output_away.
+bool GivesOutputAway(const std::vector<Layer>& layers, bool adds_sides) {
+  const Layer& last = layers.back();
+  const bool is_added =
+      adds_sides && !last.body.empty() && LayerRuleOf(last.body.back().kind).traits.adds_side;
+  return is_added ? GivesOutputAway(last.body, adds_sides)
+                  : !LayerRuleOf(last.kind).traits.keeps_output;
+}
+
 /// Values of the two factors of the largest product, which are rounded to bf16 one at a time.
 int64_t FactorsMax(const std::vector<Layer>& layers, int64_t samples) {
   int64_t most = 0;
@@ -118,7 +127,8 @@ DeviceMemory MemoryOf(const Model& model, const MemoryUse& use) {
   const bool is_reordered = model.input.channels > 1 && !model.input.is_flat();
   const SampleFloats floats = FloatsOf(model.layers, is_reordered ? input : 0, use.has_own_memory);
   const int64_t copied = use.has_own_memory ? input + model.labels : 0;
-  const int64_t logits = model.output_count();
+  const bool is_over_outputs = GivesOutputAway(model.layers, use.has_own_memory);
+  const int64_t logits = is_over_outputs ? 0 : model.output_count();  // their gradient
   const int64_t ops = use.has_own_memory ? floats.ops : 0;
   memory.activations = Bytes(use.samples * (copied + logits + ops + floats.kept));
   if (use.has_own_memory) {

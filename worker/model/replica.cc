@@ -174,7 +174,8 @@ Status Replica::Reserve(int64_t n, bool training, size_t pieces) {
   const size_t labels = count * static_cast<size_t>(model_.labels);
   PS_TRY(labels_.Reserve(backend, labels * sizeof(uint32_t)));
   const size_t logit_bytes = count * static_cast<size_t>(model_.output_count()) * sizeof(float);
-  if (training && (logit_gradient_ == nullptr || logit_bytes > logit_gradient_->size())) {
+  if (training && !layers_->gives_output_away() &&
+      (logit_gradient_ == nullptr || logit_bytes > logit_gradient_->size())) {
     logit_gradient_.reset();
     PS_ASSIGN(logit_gradient_, backend->AllocateDevice(logit_bytes));
   }
@@ -281,12 +282,12 @@ void Replica::TrainPass(
       on_final(first_tensor, count);
     }
   };
-  Forward(pass, input, logit_gradient_->floats(), false);
-  layers_->Backward(pass, input.images, logit_gradient_->floats(), nullptr);
+  const float* const gradient = Forward(pass, input, false);
+  layers_->Backward(pass, input.images, gradient, nullptr);
 }
 
 void Replica::Evaluate(const Batch& batch) {
-  Forward(MakePass(batch), PutInput(batch, 0, 1), nullptr, model_.counts_near());
+  Forward(MakePass(batch), PutInput(batch, 0, 1), model_.counts_near());
   EndPiece();
 }
 
@@ -302,9 +303,13 @@ void Replica::EndPiece() {
   ++pieces_begun_;
 }
 
-/// Up to the loss; `dz` may be nullptr.
-void Replica::Forward(const Pass& pass, const Input& input, float* dz, bool counts_near) {
+/// Up to the loss. Returns its gradient by the outputs in training, else nullptr.
+const float* Replica::Forward(const Pass& pass, const Input& input, bool counts_near) {
   const float* const logits = layers_->Forward(pass, input.images);
+  float* dz = nullptr;
+  if (pass.training) {
+    dz = layers_->gives_output_away() ? const_cast<float*>(logits) : logit_gradient_->floats();
+  }
   compute_->ComputeLoss(
       {.n = model_.RowsOf(input.label_count),
        .classes = model_.classes,
@@ -318,6 +323,7 @@ void Replica::Forward(const Pass& pass, const Input& input, float* dz, bool coun
        .smoothing = model_.loss.smoothing,
        .class_weights = class_weights_ == nullptr ? nullptr : class_weights_->floats(),
        .counts_near = counts_near});
+  return dz;
 }
 
 /// Adds these tensors' `parts` to the sums.

@@ -191,7 +191,7 @@ class Replica {
   Status PutClassWeights();
   Input PutInput(const Batch& batch, uint64_t step, float weight);
   Pass MakePass(const Batch& batch) const;
-  void Forward(const Pass& pass, const Input& input, float* dz, bool counts_near);
+  const float* Forward(const Pass& pass, const Input& input, bool counts_near);
   void TrainPass(const Piece& piece, const Input& input, const StepRecorder::OnTensors& on_final);
   void AddUp(kernels::Spans parts, uint32_t first_tensor, uint32_t count);
   void SendTo(const Replica& ahead, uint32_t first_tensor, uint32_t count);
@@ -214,7 +214,7 @@ class Replica {
   DeviceCopy images_;
   std::optional<PictureMaker> pictures_;  // instead of them
   DeviceCopy labels_;
-  std::unique_ptr<kernels::Memory> logit_gradient_;
+  std::unique_ptr<kernels::Memory> logit_gradient_;  // unless it may lie where the outputs do
   proto::TensorLayout layout_;
   TensorMemory parameters_;  // with copies
   TensorMemory gradients_;   // with copies, or not the first

@@ -202,6 +202,17 @@ Status Sequence::PrependChannelsLast(const Shape& input) {
   return Status::Ok();
 }
 
+bool Sequence::gives_output_away() const {
+  if (stages_.empty()) {
+    return false;  // it is the input
+  }
+  const Stage& last = stages_.back();
+  if (last.op != nullptr) {
+    return !last.op->traits().backward_reads_output;
+  }
+  return last.body_relu == nullptr && (!last.body_adds || last.paths[0].gives_output_away());
+}
+
 bool Sequence::learns() const {
   return std::any_of(
       stages_.begin(), stages_.end(), [](const Stage& stage) { return stage.learns(); });

@@ -67,6 +67,9 @@ class Sequence {
   /// `dx` is nullptr if and only if input_gradient was false.
   void Backward(const Pass& pass, const float* x, const float* dy, float* dx);
 
+  /// Whether Backward's dy may be written over what Forward returned: nobody reads that again.
+  bool gives_output_away() const;
+
   /// Whether it has a tensor that is not frozen.
   bool learns() const;
 

@@ -50,7 +50,7 @@ void ExpectTaken(uint64_t taken, const DeviceMemory& said, const std::string& wh
 }
 
 std::vector<std::pair<proto::ModelConfig, Shape>> Models() {
-  std::vector<std::pair<proto::ModelConfig, Shape>> models(3);
+  std::vector<std::pair<proto::ModelConfig, Shape>> models(5);
   models[0].first.layers = {
       Conv2d(8, 3),
       BatchNorm(),
@@ -71,6 +71,11 @@ std::vector<std::pair<proto::ModelConfig, Shape>> Models() {
   models[2].first.depth = 2;
   models[2].first.width = 16;
   models[2].second = {1, 12, 1, ShapeKind::kTokens, 3};
+  // Only where nobody reads the outputs again the loss's gradient takes their place.
+  models[3].first.layers = {Flatten(), Linear(3), Tanh()};
+  models[3].second = {1, 8, 8};
+  models[4].first.layers = {Flatten(), Linear(3), Residual({Linear(3), Tanh()}, {})};
+  models[4].second = {1, 8, 8};
   return models;
 }
 
@@ -106,6 +111,17 @@ TEST(ModelMemoryTest, EachDeviceOfARowHasWhatItTakes) {
       ExpectTaken(backends[i].bytes, MemoryOf(rig.model, use), config.name + std::to_string(i));
     }
   }
+}
+
+TEST(ModelMemoryTest, OutputsAreThereOnce) {
+  kernels::SetComputeThreads(1);
+  proto::ModelConfig config;
+  config.layers = {Flatten(), Linear(2000)};
+  CountingBackend backend;
+  NetworkRig rig(&backend, config, {1, 3, 3}, 20, 2000);
+  ASSERT_TRUE(rig.Step().ok());
+  ExpectTaken(backend.bytes, MemoryOf(rig.model, {.samples = 20}), "many classes");
+  EXPECT_LT(backend.bytes, 2 * 20 * 2000 * sizeof(float));
 }
 
 TEST(ModelMemoryTest, AWorkerHasItsParametersAndOneOrTwoGradients) {

@@ -235,6 +235,17 @@ TEST(NetworkTest, ReluAndMaxPoolAreCoveredToo) {
   }
 }
 
+/// The loss's gradient takes the place of outputs, unless the last layer reads them again.
+TEST(NetworkTest, OutputsThatTheLastLayerReadsAgainAreKept) {
+  for (const proto::LayerConfig& last :
+       {Relu(), Gelu(), Tanh(), Sigmoid(), Dropout(0.2F), Residual({Linear(3), Tanh()}, {})}) {
+    Rig rig({Flatten(), Linear(7), Gelu(), Linear(3), last}, {1, 4, 4}, 5, 3);
+    for (size_t i = 0; i < rig.model.tensors.size(); ++i) {
+      ExpectGradientIsTheSlope(&rig, i);
+    }
+  }
+}
+
 TEST(NetworkTest, EveryGradientIsAnnouncedOnceFromLastToFirst) {
   Rig rig(EveryLayer(), {3, 8, 8}, 4, 3);
   std::vector<uint32_t> order;
