@@ -21,6 +21,7 @@ struct Stage {
   int64_t out_elements = 0;
   bool in_place = false;
   bool body_adds = false;                       // residual: the body's output is the layer's
+  bool leaves_sum = false;                      // residual: the next stage adds the two paths
   std::unique_ptr<kernels::Op> body_relu;       // that the body's last op does behind the addition
   std::unique_ptr<kernels::Memory> own_output;  // not in place, and not the body's
   std::unique_ptr<kernels::Memory> side_gradient;  // residual: the shortcut's part of dx
@@ -45,17 +46,25 @@ Status Grow(kernels::Backend* backend, int64_t elements, std::unique_ptr<kernels
   return Status::Ok();
 }
 
+kernels::Activation ActivationOf(const Layer* layer) {
+  const bool is_relu = layer != nullptr && layer->kind == proto::LayerKind::kRelu;
+  const bool is_gelu = layer != nullptr && layer->kind == proto::LayerKind::kGelu;
+  return is_relu   ? kernels::Activation::kRelu
+         : is_gelu ? kernels::Activation::kGelu
+                   : kernels::Activation::kNone;
+}
+
 /// The op of `spec` with the activation of the layer behind it; nullptr where there is none such.
 Result<std::unique_ptr<kernels::Op>> MakeFused(
     kernels::OpSpec spec, const Layer* next, kernels::Stream* stream) {
   const auto fuse = [&](auto& options) {
     if constexpr (requires { options.activation; }) {
-      options.activation = kernels::Activation::kRelu;
-      return true;
+      options.activation = ActivationOf(next);
+      return options.activation != kernels::Activation::kNone;
     }
     return false;
   };
-  if (next == nullptr || next->kind != proto::LayerKind::kRelu || !std::visit(fuse, spec)) {
+  if (!std::visit(fuse, spec)) {
     return std::unique_ptr<kernels::Op>();
   }
   Result<std::unique_ptr<kernels::Op>> op = stream->MakeOp(spec);
@@ -175,6 +184,7 @@ Result<bool> Sequence::Append(const Layer& layer, const Layer* next, uint64_t in
                                                       : previous.op->traits().backward_reads_output;
     stage.in_place = stage.op != nullptr && stage.op->traits().runs_in_place && !is_read_again;
     gradient_elements_ = std::max(gradient_elements_, stage.in_elements);
+    stages_.back().leaves_sum = previous.op == nullptr && !previous.body_adds && SumsInput(stage);
   }
   if (stage.body_relu != nullptr) {
     gradient_elements_ = std::max(gradient_elements_, stage.out_elements);
@@ -244,41 +254,67 @@ Status Sequence::Prepare(int64_t n, bool training) {
   return Status::Ok();
 }
 
-const float* Sequence::Forward(const Pass& pass, const float* x, const float* side) {
-  for (Stage& stage : stages_) {
-    ForwardStage(pass, &stage, x, &stage == &stages_.back() ? side : nullptr);
-    x = stage.y;
+/// Whether it works on the sum of two parts as it works on one.
+bool Sequence::SumsInput(const Stage& stage) {
+  if (stage.op != nullptr) {
+    return stage.op->traits().sums_input;
   }
-  return x;
+  const std::vector<Stage>& body = stage.paths[0].stages_;
+  return stage.paths.size() == 1 && !body.empty() && SumsInput(body.front());
 }
 
-void Sequence::ForwardStage(const Pass& pass, Stage* stage, const float* x, const float* side) {
+const float* Sequence::Forward(const Pass& pass, const float* x, const float* side) {
+  return ForwardStages(pass, {.x = x}, side).x;
+}
+
+Sequence::Incoming Sequence::ForwardStages(const Pass& pass, Incoming in, const float* side) {
+  for (Stage& stage : stages_) {
+    in = ForwardStage(pass, &stage, in, &stage == &stages_.back() ? side : nullptr);
+  }
+  return in;
+}
+
+Sequence::Incoming Sequence::ForwardStage(
+    const Pass& pass, Stage* stage, const Incoming& in, const float* side) {
   if (stage->op == nullptr) {
-    const float* other = stage->paths.size() > 1 ? stage->paths[1].Forward(pass, x) : x;
-    const float* body = stage->paths[0].Forward(pass, x, stage->body_adds ? other : nullptr);
-    if (stage->body_adds) {
-      stage->y = const_cast<float*>(body);  // which a path of this sequence owns
-      return;
-    }
-    stage->y = stage->own_output->floats();
-    options_.stream->Add(body, other, stage->y, pass.n * stage->out_elements);
-    return;
+    return ForwardResidual(pass, stage, in);
   }
   // In place, x is the previous stage's output, which this sequence owns.
-  stage->y = stage->in_place ? const_cast<float*>(x) : stage->own_output->floats();
+  stage->y = stage->in_place ? const_cast<float*>(in.x) : stage->own_output->floats();
   stage->op->Forward(
       {.n = pass.n * stage->rows,
-       .x = x,
+       .x = in.x,
        .y = stage->y,
-       .side = side,
+       .side = in.added == nullptr ? side : in.added,
+       .sum = in.sum,
        .params = pass.parameters.subspan(stage->first_tensor, stage->tensor_count),
        .training = pass.training,
        .step = pass.step});
+  return {.x = stage->y};
 }
 
-void Sequence::Backward(const Pass& pass, const float* x, const float* dy, float* dx) {
+Sequence::Incoming Sequence::ForwardResidual(const Pass& pass, Stage* stage, const Incoming& in) {
+  // A sum is there as soon as the body's first op has run.
+  const float* const other =
+      stage->paths.size() > 1 ? stage->paths[1].Forward(pass, in.input()) : in.input();
+  const float* const body =
+      stage->paths[0].ForwardStages(pass, in, stage->body_adds ? other : nullptr).x;
+  if (stage->body_adds) {
+    stage->y = const_cast<float*>(body);  // which a path of this sequence owns
+    return {.x = stage->y};
+  }
+  stage->y = stage->own_output->floats();
+  if (stage->leaves_sum) {
+    return {.x = body, .added = other, .sum = stage->y};
+  }
+  options_.stream->Add(body, other, stage->y, pass.n * stage->out_elements);
+  return {.x = stage->y};
+}
+
+void Sequence::Backward(
+    const Pass& pass, const float* x, const float* dy, float* dx, const float* dx_side) {
   PS_CHECK((dx != nullptr) == options_.ops.input_gradient);
-  BackwardStages(pass, x, dy, dx);
+  BackwardStages(pass, x, dy, dx, dx_side);
   SkipStages(pass, first_backward_);
 }
 
@@ -300,7 +336,8 @@ void Sequence::SkipStages(const Pass& pass, size_t count) {
   }
 }
 
-void Sequence::BackwardStages(const Pass& pass, const float* x, const float* dy, float* dx) {
+void Sequence::BackwardStages(
+    const Pass& pass, const float* x, const float* dy, float* dx, const float* dx_side) {
   size_t target = 0;     // which buffer the next gradient goes to
   bool is_ours = false;  // dy is in one of the two buffers, the other than `target`
   for (size_t i = stages_.size(); i-- > first_backward_;) {
@@ -314,7 +351,7 @@ void Sequence::BackwardStages(const Pass& pass, const float* x, const float* dy,
       is_ours = true;
     }
     if (i == first_backward_) {
-      BackwardStage(pass, &stage, stage_x, dy, dx);
+      BackwardStage(pass, &stage, stage_x, dy, dx, dx_side);
       return;
     }
     if (is_ours && stage.op != nullptr && stage.op->traits().runs_in_place) {
@@ -330,30 +367,39 @@ void Sequence::BackwardStages(const Pass& pass, const float* x, const float* dy,
 }
 
 void Sequence::BackwardStage(
-    const Pass& pass, Stage* stage, const float* x, const float* dy, float* dx) {
+    const Pass& pass,
+    Stage* stage,
+    const float* x,
+    const float* dy,
+    float* dx,
+    const float* dx_side) {
+  bool is_added = dx_side == nullptr;
   if (stage->op == nullptr) {
-    const float* side = dy;
+    const float* side = dx == nullptr ? nullptr : dy;
     if (stage->paths.size() > 1) {
       float* side_dx = dx == nullptr ? nullptr : stage->side_gradient->floats();
       stage->paths[1].Backward(pass, x, dy, side_dx);
       side = side_dx;
     }
-    stage->paths[0].Backward(pass, x, dy, dx);
-    if (dx != nullptr) {
-      options_.stream->Add(dx, side, dx, pass.n * stage->in_elements);
+    stage->paths[0].Backward(pass, x, dy, dx, side);
+  } else {
+    const bool adds = stage->op->traits().adds_to_dx;
+    stage->op->Backward(
+        {.n = pass.n * stage->rows,
+         .x = x,
+         .y = stage->y,
+         .dy = dy,
+         .dx = dx,
+         .dx_side = adds ? dx_side : nullptr,
+         .params = pass.parameters.subspan(stage->first_tensor, stage->tensor_count),
+         .grads = pass.gradients.subspan(stage->first_tensor, stage->tensor_count)});
+    is_added = is_added || adds;
+    if (stage->tensor_count > 0) {
+      pass.on_gradients(stage->first_tensor, stage->tensor_count);
     }
-    return;
   }
-  stage->op->Backward(
-      {.n = pass.n * stage->rows,
-       .x = x,
-       .y = stage->y,
-       .dy = dy,
-       .dx = dx,
-       .params = pass.parameters.subspan(stage->first_tensor, stage->tensor_count),
-       .grads = pass.gradients.subspan(stage->first_tensor, stage->tensor_count)});
-  if (stage->tensor_count > 0) {
-    pass.on_gradients(stage->first_tensor, stage->tensor_count);
+  if (!is_added) {
+    options_.stream->Add(dx, dx_side, dx, pass.n * stage->in_elements);
   }
 }
 

@@ -35,9 +35,11 @@ struct Stage;
 /// Forward: a stage writes its own buffer, or its input's where the op can run in place and the
 /// overwritten values are not needed. A sequence never writes to the x it was given.
 /// The end of a residual layer may be one pass: the body's last op adds the other path, and does
-/// the relu behind the layer. Backward, that relu's gradient is what both paths begin with.
-/// Backward: gradients alternate between two buffers of the sequence; the dy it was given is only
-/// read, because the two paths of a residual layer share it.
+/// the relu behind the layer. Backward, that relu's gradient is what both paths begin with. Else
+/// the op that comes next may add the paths as it reads them, as layer norm does on some devices;
+/// and backward the first op of the body may add the shortcut's part of the gradient. Backward:
+/// gradients alternate between two buffers of the sequence; the dy it was given is only read,
+/// because the two paths of a residual layer share it.
 class Sequence {
  public:
   struct Options {
@@ -64,8 +66,9 @@ class Sequence {
   Status Prepare(int64_t n, bool training);
   /// Returns the output, which stays valid until the next Forward.
   const float* Forward(const Pass& pass, const float* x, const float* side = nullptr);
-  /// `dx` is nullptr if and only if input_gradient was false.
-  void Backward(const Pass& pass, const float* x, const float* dy, float* dx);
+  /// `dx` is nullptr if and only if input_gradient was false. `dx_side`, if any, is added to it.
+  void Backward(
+      const Pass& pass, const float* x, const float* dy, float* dx, const float* dx_side = nullptr);
 
   /// Whether Backward's dy may be written over what Forward returned: nobody reads that again.
   bool gives_output_away() const;
@@ -74,14 +77,34 @@ class Sequence {
   bool learns() const;
 
  private:
+  /// What a stage is given: x; or two parts whose sum is the input, which the stage's first op
+  /// works out and writes there.
+  struct Incoming {
+    const float* input() const { return sum == nullptr ? x : sum; }
+
+    const float* x = nullptr;
+    const float* added = nullptr;
+    float* sum = nullptr;
+  };
+
   explicit Sequence(const Options& options);
 
+  static bool SumsInput(const Stage& stage);
   /// The index-th layer, and the next one with it where a single op does both; returns whether.
   Result<bool> Append(const Layer& layer, const Layer* next, uint64_t index);
-  void ForwardStage(const Pass& pass, Stage* stage, const float* x, const float* side);
-  void BackwardStages(const Pass& pass, const float* x, const float* dy, float* dx);
+  Incoming ForwardStages(const Pass& pass, Incoming in, const float* side);
+  Incoming ForwardStage(const Pass& pass, Stage* stage, const Incoming& in, const float* side);
+  Incoming ForwardResidual(const Pass& pass, Stage* stage, const Incoming& in);
+  void BackwardStages(
+      const Pass& pass, const float* x, const float* dy, float* dx, const float* dx_side);
   void SkipStages(const Pass& pass, size_t count);
-  void BackwardStage(const Pass& pass, Stage* stage, const float* x, const float* dy, float* dx);
+  void BackwardStage(
+      const Pass& pass,
+      Stage* stage,
+      const float* x,
+      const float* dy,
+      float* dx,
+      const float* dx_side = nullptr);
 
   const Options options_;
   std::vector<Stage> stages_;
