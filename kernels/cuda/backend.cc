@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "kernels/cuda/devices.h"
+#include "kernels/cuda/gemm/gemm_choices.h"
 #include "kernels/cuda/stream.h"
 
 namespace ps::kernels {
@@ -43,7 +44,8 @@ bool IsBuiltFor(int major, int minor, std::string* built) {
 
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(DeviceInfo info, GemmKind gemm) : info_(std::move(info)), gemm_(gemm) {}
+  CudaBackend(DeviceInfo info, GemmKind gemm)
+      : info_(std::move(info)), gemm_(gemm), choices_(gemm == GemmKind::kCublasTimed) {}
 
   std::string Name() const override {
     return fmt::format(
@@ -52,7 +54,9 @@ class CudaBackend final : public Backend {
         info_.name,
         info_.compute_major,
         info_.compute_minor,
-        gemm_ == GemmKind::kCublas ? "cuBLASLt" : "own kernels");
+        gemm_ == GemmKind::kOwn      ? "own kernels"
+        : gemm_ == GemmKind::kCublas ? "cuBLASLt"
+                                     : "cuBLASLt, timed");
   }
 
   bool is_host_memory() const override { return false; }
@@ -70,7 +74,8 @@ class CudaBackend final : public Backend {
   }
 
   Result<std::unique_ptr<Stream>> MakeStream() override {
-    PS_ASSIGN(auto stream, CudaStream::Make(info_.index, gemm_));
+    PS_ASSIGN(
+        auto stream, CudaStream::Make(info_.index, gemm_ == GemmKind::kOwn ? nullptr : &choices_));
     return std::unique_ptr<Stream>(std::move(stream));
   }
 
@@ -82,6 +87,7 @@ class CudaBackend final : public Backend {
  private:
   const DeviceInfo info_;
   const GemmKind gemm_;
+  GemmChoices choices_;  // of all its streams
 };
 
 }  // namespace

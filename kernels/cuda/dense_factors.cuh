@@ -84,12 +84,16 @@ struct AlongLines {
   bool are_fours;  // lines and pitch are multiples of four, and the values are aligned
 };
 
-inline AlongDepth DenseAlongDepth(const float* values, int64_t lines, int64_t depth) {
-  return {values, lines, depth, depth, depth % 4 == 0 && AreFoursAligned(values)};
+inline AlongDepth PitchedAlongDepth(
+    const float* values, int64_t lines, int64_t depth, int64_t pitch) {
+  const bool are_fours = depth % 4 == 0 && pitch % 4 == 0 && AreFoursAligned(values);
+  return {values, lines, depth, pitch, are_fours};
 }
 
-inline AlongLines DenseAlongLines(const float* values, int64_t lines, int64_t depth) {
-  return {values, lines, depth, lines, lines % 4 == 0 && AreFoursAligned(values)};
+inline AlongLines PitchedAlongLines(
+    const float* values, int64_t lines, int64_t depth, int64_t pitch) {
+  const bool are_fours = lines % 4 == 0 && pitch % 4 == 0 && AreFoursAligned(values);
+  return {values, lines, depth, pitch, are_fours};
 }
 
 }  // namespace ps::kernels

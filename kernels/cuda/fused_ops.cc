@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/gemm/gemm.h"
 #include "kernels/cuda/kernels.h"
 
 namespace ps::kernels {
@@ -11,7 +12,8 @@ namespace {
 
 /// c = a b by cuBLASLt, or by the folder's own kernel.
 Status PrepareGemm(CudaStream* stream, const GemmShape& shape) {
-  return stream->gemm() == nullptr ? Status::Ok() : stream->gemm()->Prepare(shape);
+  Gemm* const gemm = stream->gemm();
+  return gemm == nullptr ? Status::Ok() : gemm->Prepare(stream->Enter(), shape);
 }
 
 void RunGemm(
@@ -20,11 +22,14 @@ void RunGemm(
     const float* a,
     const float* b,
     const float* bias,
-    float* c) {
+    float* c,
+    bool a_as_before = false) {
   cudaStream_t handle = stream->Enter();
-  stream->Note(
-      stream->gemm() == nullptr ? TiledGemm(handle, shape, a, b, bias, c)
-                                : stream->gemm()->Run(handle, shape, a, b, bias, c));
+  if (stream->gemm() == nullptr) {
+    stream->Note(TiledGemm(handle, shape, a, b, bias, c));
+  } else {
+    stream->Note(stream->gemm()->Run(handle, shape, a, b, bias, c, a_as_before));
+  }
 }
 
 /// What a backward pass puts in front of the scratch of its kernels: the gradient of what the op
@@ -77,10 +82,11 @@ class CudaLinear final : public Op {
   }
 
   void Backward(const BackwardArgs& args) override {
+    const int64_t n = args.n;
     const float* dy = BeforeActivation(args);
-    RunGemm(stream_, WeightShape(args.n), dy, args.x, nullptr, args.grads[0].data());
+    RunGemm(stream_, WeightShape(n), dy, args.x, nullptr, args.grads[0].data());
     if (args.dx != nullptr) {
-      RunGemm(stream_, InputShape(args.n), dy, args.params[0].data(), nullptr, args.dx);
+      RunGemm(stream_, InputShape(n), dy, args.params[0].data(), nullptr, args.dx, true);
     }
   }
 

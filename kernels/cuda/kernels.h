@@ -269,9 +269,9 @@ struct AttentionGradient {
 cudaError_t AttentionBackward(
     cudaStream_t stream, const AttentionShape& shape, const AttentionGradient& gradient);
 
-// tiled_gemm.cu
+// gemm/tiled_gemm.cu
 
-/// A product of row-major matrices, c[m,n] = a[m,k] b[k,n], either of them stored transposed.
+/// A product of row-major matrices, c[m,n] = a[m,k] b[k,n], either factor stored transposed.
 struct GemmShape {
   int64_t m = 0;
   int64_t n = 0;
@@ -281,17 +281,57 @@ struct GemmShape {
   bool bias = false;         // of n values, added to each row
   Precision precision = Precision::kF32;
   Activation activation = Activation::kNone;  // of c
+  // Values from a row of the stored matrix to the next; 0: no gap between rows. What is in a gap
+  // is neither read nor written.
+  int64_t lda = 0;
+  int64_t ldb = 0;
+  int64_t ldc = 0;
+  // In memory as bf16, not f32. Factors may be so in Precision::kBf16 only. A result is rounded to
+  // the nearest, ties to even, and so is its bias, which is f32 in memory.
+  bool bf16_a = false;
+  bool bf16_b = false;
+  bool bf16_c = false;
+
+  // Matrices as they are stored.
+  int64_t rows_a() const { return transpose_a ? k : m; }
+
+  int64_t columns_a() const { return transpose_a ? m : k; }
+
+  int64_t rows_b() const { return transpose_b ? n : k; }
+
+  int64_t columns_b() const { return transpose_b ? k : n; }
+
+  int64_t pitch_a() const { return lda == 0 ? columns_a() : lda; }
+
+  int64_t pitch_b() const { return ldb == 0 ? columns_b() : ldb; }
+
+  int64_t pitch_c() const { return ldc == 0 ? n : ldc; }
 
   friend auto operator<=>(const GemmShape&, const GemmShape&) = default;
 };
 
+/// `a` and `b` are f32 here; `c` is what the shape says. Requires: no bf16_a, no bf16_b.
 cudaError_t TiledGemm(
     cudaStream_t stream,
     const GemmShape& shape,
     const float* a,
     const float* b,
     const float* bias,
-    float* c);
+    void* c);
+
+// gemm/round_rows.cu
+
+/// y [rows, columns] = x as bf16, rounded to the nearest, ties to even; a NaN stays one. Rows of x
+/// are `from_pitch` floats apart, those of y `pitch` values, which is a multiple of 8; between
+/// `columns` and the pitch y is 0. y is aligned to 16 bytes.
+cudaError_t RoundRows(
+    cudaStream_t stream,
+    const float* x,
+    int64_t rows,
+    int64_t columns,
+    int64_t from_pitch,
+    uint16_t* y,
+    int64_t pitch);
 
 // reduce.cu
 

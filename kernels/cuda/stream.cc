@@ -131,10 +131,10 @@ Status CudaEvent::Wait() const {
   return error == cudaSuccess ? Status::Ok() : DeviceFailed("waiting for an event", error);
 }
 
-Result<std::unique_ptr<CudaStream>> CudaStream::Make(int device, GemmKind kind) {
+Result<std::unique_ptr<CudaStream>> CudaStream::Make(int device, GemmChoices* choices) {
   std::unique_ptr<Gemm> gemm;
-  if (kind == GemmKind::kCublas) {
-    PS_ASSIGN(gemm, MakeCublasGemm(device));
+  if (choices != nullptr) {
+    PS_ASSIGN(gemm, MakeCublasGemm(device, choices));
   }
   PS_ASSIGN(
       std::unique_ptr<Memory> partials,
@@ -176,8 +176,14 @@ cudaStream_t CudaStream::Enter() {
 }
 
 void CudaStream::Note(cudaError_t error) {
-  if (error_ == cudaSuccess) {
-    error_ = error;
+  if (error != cudaSuccess && failure_.ok()) {
+    failure_ = DeviceFailed("working", error);
+  }
+}
+
+void CudaStream::Note(Status status) {
+  if (failure_.ok()) {
+    failure_ = std::move(status);
   }
 }
 
@@ -315,7 +321,7 @@ void CudaStream::WaitFor(const Event& event) {
 Status CudaStream::Synchronize() {
   cudaStream_t stream = Enter();
   Note(cudaStreamSynchronize(stream));
-  return error_ == cudaSuccess ? Status::Ok() : DeviceFailed("working", error_);
+  return failure_;
 }
 
 }  // namespace ps::kernels

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "kernels/backend.h"
-#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/gemm/gemm.h"
 
 // Inside this folder: what stands behind Memory, Event and Stream.
 
@@ -42,7 +42,9 @@ class CudaEvent final : public Event {
 
 class CudaStream final : public Stream {
  public:
-  static Result<std::unique_ptr<CudaStream>> Make(int device, GemmKind gemm);
+  /// Products are made by the folder's own kernel where `choices` is nullptr, else by cuBLASLt, and
+  /// the choices outlive the stream.
+  static Result<std::unique_ptr<CudaStream>> Make(int device, GemmChoices* choices);
   ~CudaStream() override;
 
   Result<std::unique_ptr<Op>> MakeOp(const OpSpec& spec) override;
@@ -81,6 +83,7 @@ class CudaStream final : public Stream {
   cudaStream_t Enter();
   /// Keeps the first failure for Synchronize.
   void Note(cudaError_t error);
+  void Note(Status status);
 
   /// Memory for the op that runs, at least so large from now on. May wait for the device.
   Status ReserveScratch(int64_t floats);
@@ -107,7 +110,7 @@ class CudaStream final : public Stream {
   const std::unique_ptr<Gemm> gemm_;
   const std::unique_ptr<Memory> partials_;  // kPartialsMax results of blocks
   std::unique_ptr<Memory> scratch_;
-  cudaError_t error_ = cudaSuccess;  // the first
+  Status failure_;  // the first
 };
 
 /// Stream::MakeOp. `stream` outlives the op.

@@ -1,21 +1,37 @@
 // cuBLASLt's product by plain loops, as strict as its manual: what it would refuse, or leave to
-// chance, is refused. A product is a kernel of one thread, so it runs as late, and its memory is
-// looked after, as of any other. Matrices are column-major.
+// chance, is refused, and a promise that is not kept. A product is a kernel of one thread, so it
+// runs as late, and its memory is looked after, as of any other. Matrices are column-major.
 
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <limits>
 #include <memory>
 #include <string_view>
+#include <utility>
 
-#include "tests/cuda_emulation/runtime.h"
+#include "tests/cuda_emulation/cublas_objects.h"
+#include "tests/cuda_emulation/machine.h"
+
+using ps::cuda_emulation::Algorithm;
+using ps::cuda_emulation::BytesOf;
+using ps::cuda_emulation::CublasAlgorithm;
+using ps::cuda_emulation::IsAligned;
+using ps::cuda_emulation::SumOf;
+using ps::cuda_emulation::TheMachine;
+using ps::cuda_emulation::ToBf16;
+using ps::cuda_emulation::Turn;
+using ps::cuda_emulation::Unpack;
+using ps::cuda_emulation::ValueAt;
 
 namespace {
 
 bool is_there = true;
+std::vector<CublasAlgorithm> algorithms;
+std::vector<int> products;  // places in `algorithms`
 
 struct Symbol {
   std::string_view name;
@@ -27,54 +43,22 @@ void* Address(Function* function) {
   return reinterpret_cast<void*>(function);
 }
 
-constexpr uint64_t kWorkspaceWanted = 4096;
 constexpr uint64_t kWorkspaceAlignment = 16;
 
-bool IsAligned(const void* memory, uint64_t alignment) {
-  return reinterpret_cast<uintptr_t>(memory) % alignment == 0;
+/// Two that nobody may take, one that wants more than there is, one that adds up where the result
+/// will be, and the best guess in front of a faster one.
+std::vector<CublasAlgorithm> FirstAlgorithms() {
+  return {
+      {.is_usable = false, .run_ms = 0.1},
+      {.workspace_bytes = uint64_t{1} << 40, .run_ms = 0.1},
+      {.reduction_scheme = CUBLASLT_REDUCTION_SCHEME_INPLACE, .run_ms = 0.1},
+      {.workspace_bytes = 4096, .run_ms = 2},
+      {.workspace_bytes = 4096,
+       .reduction_scheme = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE,
+       .alignment_bytes = 16,
+       .run_ms = 1},
+      {.is_refused = true, .run_ms = 0.1}};
 }
-
-}  // namespace
-
-struct cublasLtContext {};
-
-struct CublasProduct {
-  cublasOperation_t a = CUBLAS_OP_N;
-  cublasOperation_t b = CUBLAS_OP_N;
-  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  const float* bias = nullptr;
-
-  bool has_bias() const { return (epilogue & CUBLASLT_EPILOGUE_BIAS) != 0; }
-};
-
-struct CublasLayout {
-  /// What is at [row, column] of the matrix, transposed or not.
-  float At(const void* data, cublasOperation_t operation, int64_t row, int64_t column) const {
-    const int64_t i = operation == CUBLAS_OP_N ? column * ld + row : row * ld + column;
-    if (type == CUDA_R_32F) {
-      return static_cast<const float*>(data)[i];
-    }
-    return std::bit_cast<float>(uint32_t{static_cast<const uint16_t*>(data)[i]} << 16U);
-  }
-
-  int64_t Rows(cublasOperation_t operation) const { return operation == CUBLAS_OP_N ? rows : cols; }
-
-  int64_t Columns(cublasOperation_t operation) const {
-    return operation == CUBLAS_OP_N ? cols : rows;
-  }
-
-  cudaDataType_t type;
-  int64_t rows;
-  int64_t cols;
-  int64_t ld;
-};
-
-struct CublasPreference {
-  uint64_t workspace_bytes = 0;
-  uint32_t alignments[4] = {256, 256, 256, 256};  // what is promised of a, b, c and d
-};
-
-namespace {
 
 cublasStatus_t Check(
     const CublasProduct& product,
@@ -88,8 +72,26 @@ cublasStatus_t Check(
   if (!fits) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  const bool is_possible = a.type == b.type && c.type == CUDA_R_32F && d.type == CUDA_R_32F;
+  // A result in bf16 wants factors and a bias in bf16.
+  const bool is_possible = a.type == b.type && c.type == d.type &&
+                           (d.type == CUDA_R_32F || a.type == CUDA_R_16BF) &&
+                           (product.bias_type == -1 || product.bias_type == d.type);
   return is_possible ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+/// Whether what is promised allows that algorithm.
+bool IsProposed(
+    const CublasAlgorithm& algorithm,
+    const CublasPreference& preference,
+    const std::array<const CublasLayout*, 4>& layouts) {
+  const int scheme = algorithm.reduction_scheme;
+  bool is = scheme == 0 || (static_cast<uint32_t>(scheme) & preference.reduction_schemes) != 0;
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    const uint64_t row_bytes = static_cast<uint64_t>(layouts[i]->ld) * BytesOf(layouts[i]->type);
+    is = is && preference.alignments[i] % algorithm.alignment_bytes == 0 &&
+         row_bytes % algorithm.alignment_bytes == 0;
+  }
+  return is;
 }
 
 /// Reads an attribute that is as large as T.
@@ -108,6 +110,15 @@ namespace ps::cuda_emulation {
 
 void SetCublas(bool is_installed) {
   is_there = is_installed;
+}
+
+void SetCublasAlgorithms(std::vector<CublasAlgorithm> list) {
+  algorithms = std::move(list);
+}
+
+std::vector<int> TakeCublasProducts() {
+  const Turn turn;
+  return std::exchange(products, {});
 }
 
 }  // namespace ps::cuda_emulation
@@ -150,6 +161,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(
       return ReadInto(&product->epilogue, value, size_bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
       return ReadInto(&product->bias, value, size_bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+      return ReadInto(&product->bias_type, value, size_bytes);
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -187,9 +200,13 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
   if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) {
     return ReadInto(&preference->workspace_bytes, value, size_bytes);
   }
+  if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) {
+    return ReadInto(&preference->reduction_schemes, value, size_bytes);
+  }
   const int which = attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES;
-  return which < 0 || which > 3 ? CUBLAS_STATUS_INVALID_VALUE
-                                : ReadInto(&preference->alignments[which], value, size_bytes);
+  return which < 0 || which > 3
+             ? CUBLAS_STATUS_INVALID_VALUE
+             : ReadInto(&preference->alignments[static_cast<size_t>(which)], value, size_bytes);
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
@@ -211,11 +228,47 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
       status != CUBLAS_STATUS_SUCCESS) {
     return status;
   }
-  results[0] = {};
-  std::copy_n(preference->alignments, 4, results[0].algo.data);
-  results[0].algo.data[4] = std::min(preference->workspace_bytes, kWorkspaceWanted);
-  results[0].workspaceSize = results[0].algo.data[4];
-  *found = 1;
+  const std::vector<CublasAlgorithm> all = algorithms.empty() ? FirstAlgorithms() : algorithms;
+  for (size_t i = 0; i < all.size() && *found < wanted; ++i) {
+    const CublasAlgorithm& from = all[i];
+    if (!IsProposed(from, *preference, {a, b, c, d})) {
+      continue;
+    }
+    Algorithm algorithm{};
+    std::ranges::transform(
+        preference->alignments, algorithm.alignments.begin(), [](uint32_t alignment) {
+          return static_cast<uint16_t>(alignment);
+        });
+    algorithm.workspace_bytes = from.workspace_bytes;
+    algorithm.layouts = SumOf(*product, {a, b, c, d});
+    algorithm.run_ms = from.run_ms;
+    algorithm.reduction_scheme = from.reduction_scheme;
+    algorithm.place = static_cast<int16_t>(i);
+    algorithm.is_usable = from.is_usable;
+    algorithm.is_refused = from.is_refused;
+    cublasLtMatmulHeuristicResult_t& result = results[*found];
+    result = {};
+    std::memcpy(result.algo.data, &algorithm, sizeof(algorithm));
+    result.workspaceSize = from.workspace_bytes;
+    result.state = from.is_usable ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+    ++*found;
+  }
+  return *found > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(
+    const cublasLtMatmulAlgo_t* algo,
+    cublasLtMatmulAlgoConfigAttributes_t attribute,
+    void* value,
+    size_t size_bytes,
+    size_t* written_bytes) {
+  if (attribute != CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME || value == nullptr ||
+      size_bytes != sizeof(uint32_t)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  const auto scheme = static_cast<uint32_t>(Unpack(*algo).reduction_scheme);
+  std::memcpy(value, &scheme, sizeof(scheme));
+  *written_bytes = sizeof(scheme);
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -240,34 +293,55 @@ cublasStatus_t cublasLtMatmul(
       status != CUBLAS_STATUS_SUCCESS) {
     return status;
   }
+  const Algorithm how = Unpack(*algo);
+  if (!how.is_usable || how.is_refused) {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
   const bool is_in_place = c_data == d_data && c->ld == d->ld;
-  const bool is_aligned = IsAligned(a_data, algo->data[0]) && IsAligned(b_data, algo->data[1]) &&
-                          IsAligned(c_data, algo->data[2]) && IsAligned(d_data, algo->data[3]) &&
-                          IsAligned(workspace, kWorkspaceAlignment);
+  const bool is_aligned =
+      IsAligned(a_data, how.alignments[0]) && IsAligned(b_data, how.alignments[1]) &&
+      IsAligned(c_data, how.alignments[2]) && IsAligned(d_data, how.alignments[3]) &&
+      (how.workspace_bytes == 0 || IsAligned(workspace, kWorkspaceAlignment));
   const bool has_what_it_needs =
-      workspace_bytes >= algo->data[4] && (!product->has_bias() || product->bias != nullptr);
-  if (!is_in_place || !is_aligned || !has_what_it_needs) {
+      workspace_bytes >= how.workspace_bytes && (!product->has_bias() || product->bias != nullptr);
+  const bool is_as_proposed = how.layouts == SumOf(*product, {a, b, c, d});
+  if (!is_in_place || !is_aligned || !has_what_it_needs || !is_as_proposed) {
     return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  {
+    const Turn turn;
+    products.push_back(how.place);
   }
   const float scale = *static_cast<const float*>(alpha);
   const float kept = *static_cast<const float*>(beta);
   // The descriptors may be changed when the call has returned.
-  const auto multiply = [=, p = *product, a = *a, b = *b, d = *d] {
+  const auto multiply = [=, p = *product, a = *a, b = *b, d = *d, device = stream->device] {
+    TheMachine().on(device).clock_ms += how.run_ms;
     std::fill_n(
         static_cast<float*>(workspace),
-        workspace_bytes / sizeof(float),
+        how.workspace_bytes / sizeof(float),
         std::numeric_limits<float>::quiet_NaN());
-    auto* const out = static_cast<float*>(d_data);
+    const int64_t depth = a.Columns(p.a);
+    const int64_t half = how.reduction_scheme == 0 ? depth : depth / 2;
     for (int64_t column = 0; column < d.cols; ++column) {
       for (int64_t row = 0; row < d.rows; ++row) {
-        float sum = 0;
-        for (int64_t k = 0; k < a.Columns(p.a); ++k) {
-          sum += a.At(a_data, p.a, row, k) * b.At(b_data, p.b, k, column);
+        const auto sum_over = [&](int64_t begin, int64_t end) {
+          float sum = 0;
+          for (int64_t k = begin; k < end; ++k) {
+            sum += a.At(a_data, p.a, row, k) * b.At(b_data, p.b, k, column);
+          }
+          return sum;
+        };
+        const int64_t at = column * d.ld + row;
+        const float before = kept == 0 ? 0.0F : kept * ValueAt(d_data, d.type, at);
+        const float bias = p.has_bias() ? ValueAt(p.bias, d.type, row) : 0.0F;
+        float sum = scale * (sum_over(0, half) + sum_over(half, depth)) + before + bias;
+        sum = (p.epilogue & CUBLASLT_EPILOGUE_RELU) != 0 && sum < 0 ? 0.0F : sum;
+        if (d.type == CUDA_R_32F) {
+          static_cast<float*>(d_data)[at] = sum;
+        } else {
+          static_cast<uint16_t*>(d_data)[at] = ToBf16(sum);
         }
-        float& to = out[column * d.ld + row];
-        sum = scale * sum + (kept == 0 ? 0.0F : kept * to) + (p.has_bias() ? p.bias[row] : 0.0F);
-        const bool is_cut = (p.epilogue & CUBLASLT_EPILOGUE_RELU) != 0 && sum < 0;
-        to = is_cut ? 0.0F : sum;
       }
     }
   };
@@ -276,7 +350,7 @@ cublasStatus_t cublasLtMatmul(
              : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
-// What cublas_gemm.cc is told to call in place of dlopen and dlsym.
+// What cublas_library.cc is told to call in place of dlopen and dlsym.
 
 extern "C" void* EmulatedOpen(const char* /*name*/, int /*mode*/) noexcept {
   return is_there ? &is_there : nullptr;
@@ -295,6 +369,7 @@ extern "C" void* EmulatedSymbol(void* /*library*/, const char* name) noexcept {
       {"cublasLtMatmulPreferenceDestroy", Address(&cublasLtMatmulPreferenceDestroy)},
       {"cublasLtMatmulPreferenceSetAttribute", Address(&cublasLtMatmulPreferenceSetAttribute)},
       {"cublasLtMatmulAlgoGetHeuristic", Address(&cublasLtMatmulAlgoGetHeuristic)},
+      {"cublasLtMatmulAlgoConfigGetAttribute", Address(&cublasLtMatmulAlgoConfigGetAttribute)},
       {"cublasLtMatmul", Address(&cublasLtMatmul)},
   };
   for (const Symbol& symbol : symbols) {

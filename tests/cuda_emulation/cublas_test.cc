@@ -1,12 +1,12 @@
-#include <cublasLt.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -15,10 +15,14 @@
 #include "tests/cuda_emulation/runtime.h"
 #include "tests/kernels/op_runner.h"
 
-// What kernels/cuda/cublas_gemm.cc asks of cuBLASLt.
+// Ops of kernels/cuda by cuBLASLt.
 
 namespace ps::kernels::test {
 namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
 
 constexpr uint64_t kProductSeed = 29;
 constexpr double kOtherOrder = 1e-10;  // of the same factors' sums
@@ -28,7 +32,11 @@ class CublasTest : public testing::Test {
  protected:
   CublasTest() { cuda_emulation::SetComputeCapability(8, 0); }
 
-  ~CublasTest() override { cuda_emulation::SetComputeCapability(7, 5); }
+  ~CublasTest() override {
+    cuda_emulation::SetComputeCapability(7, 5);
+    cuda_emulation::SetCublasAlgorithms({});
+    cuda_emulation::TakeCublasProducts();
+  }
 
   static std::unique_ptr<Backend> Make(GemmKind gemm) { return MakeCudaBackend(0, gemm).value(); }
 
@@ -51,22 +59,128 @@ class CublasTest : public testing::Test {
 };
 
 TEST_F(CublasTest, ProductsAreThoseOfTheCpu) {
-  const auto cuda = Make(GemmKind::kCublas);
   const auto cpu = MakeCpuBackend();
-  const int launches = cuda_emulation::LaunchCount();
-  for (const OpCase& c : OpCasesOf("linear")) {
-    ExpectNear(c, cuda.get(), cpu.get(), c.gradient_nmse_max);
+  for (const GemmKind kind : {GemmKind::kCublas, GemmKind::kCublasTimed}) {
+    const auto cuda = Make(kind);
+    cuda_emulation::TakeCublasProducts();
+    for (const OpCase& c : OpCasesOf("linear")) {
+      ExpectNear(c, cuda.get(), cpu.get(), c.gradient_nmse_max);
+      EXPECT_EQ(cuda_emulation::TakeCublasProducts().empty(), c.n == 0) << c;
+    }
   }
-  EXPECT_GT(cuda_emulation::LaunchCount(), launches);
 }
 
 TEST_F(CublasTest, BiasAndReluAtItsEndAreThoseOfOurOwnKernel) {
   const auto cuda = Make(GemmKind::kCublas);
   const auto own = Make(GemmKind::kOwn);
   for (OpCase c : OpCasesOf("linear")) {
-    std::get<LinearOptions>(c.spec).activation = Activation::kRelu;
+    std::visit(
+        [](auto& options) {
+          if constexpr (requires { options.activation; }) {
+            options.activation = Activation::kRelu;
+          }
+        },
+        c.spec);
     ExpectNear(c, cuda.get(), own.get(), kOtherOrder);
   }
+}
+
+/// A gradient is a factor of two products, and its copy in bf16 of both.
+TEST_F(CublasTest, AGradientIsRoundedOnce) {
+  const auto cuda = Make(GemmKind::kCublas);
+  for (const OpCase& c : OpCasesOf("linear")) {
+    const bool has_bias = c.parameter_sizes.size() > 1;
+    if (c.precision == Precision::kBf16 && c.n > 0 && !has_bias) {
+      OpRunner runner(c, kProductSeed, cuda.get());
+      runner.Prepare(true);
+      runner.Forward(true);
+      const int launches = cuda_emulation::LaunchCount();
+      runner.Backward();
+      EXPECT_EQ(cuda_emulation::LaunchCount(), launches + 5) << "two products of three factors";
+    }
+  }
+}
+
+TEST_F(CublasTest, WhatTheLibraryRefusesIsToldInWords) {
+  cuda_emulation::SetCublasAlgorithms({{.is_refused = true}});
+  const auto cuda = Make(GemmKind::kCublas);
+  const std::unique_ptr<Stream> stream = cuda->MakeStream().value();
+  const auto op = stream->MakeOp(LinearOptions{31, 10, false}).value();
+  const auto memory = cuda->AllocateDevice(4096).value();
+  const std::span<const float> weights[] = {{memory->floats(), 310}};
+  ASSERT_TRUE(op->Prepare(5, false).ok());
+  op->Forward(
+      {.n = 5, .x = memory->floats() + 512, .y = memory->floats() + 768, .params = weights});
+  const Status status = stream->Synchronize();
+  EXPECT_EQ(status.code(), StatusCode::kUnsupported);
+  EXPECT_EQ(
+      status.message(),
+      "cuBLASLt: a product of [5, 31] and [31, 10] in f32: not supported (status 15)");
+  EXPECT_EQ(cuda_emulation::TakeFailure(), "");
+
+  cuda_emulation::SetCublasAlgorithms({{.is_usable = false}});
+  const Status unprepared = op->Prepare(6, false);
+  EXPECT_EQ(unprepared.code(), StatusCode::kUnsupported);
+  EXPECT_THAT(
+      std::string(unprepared.message()),
+      HasSubstr("a product of [6, 31] and [31, 10] in f32: cuBLASLt: choosing how to multiply"));
+}
+
+/// Streams time for themselves, and may forget what they have timed; what was taken stays.
+TEST_F(CublasTest, AllStreamsOfADeviceGiveTheSameBitsWhateverTheyTime) {
+  constexpr int64_t kRows = 3;
+  constexpr int64_t kDepth = 67;
+  constexpr int kSplit = 2;  // sums in two halves
+  const auto cuda = Make(GemmKind::kCublasTimed);
+  const auto memory = cuda->AllocateDevice(4096).value();
+  const std::vector<float> values = NormalValues(512, kProductSeed);
+  std::ranges::copy(values, memory->floats());
+  const std::span<const float> weights[] = {{memory->floats() + 256, kDepth}};
+  std::vector<std::vector<float>> results;
+  std::vector<std::vector<int>> algorithms;
+  const auto run = [&](Backend* backend) {
+    const std::unique_ptr<Stream> stream = backend->MakeStream().value();
+    const auto op = stream->MakeOp(LinearOptions{kDepth, 1, false}).value();
+    EXPECT_TRUE(op->Prepare(kRows, false).ok());
+    cuda_emulation::TakeCublasProducts();
+    float* const y = memory->floats() + 512;
+    op->Forward({.n = kRows, .x = memory->floats(), .y = y, .params = weights});
+    EXPECT_TRUE(stream->Synchronize().ok());
+    results.emplace_back(y, y + kRows);
+    algorithms.push_back(cuda_emulation::TakeCublasProducts());
+  };
+  cuda_emulation::SetCublasAlgorithms({{.run_ms = 2}, {.reduction_scheme = kSplit, .run_ms = 1}});
+  run(cuda.get());
+  cuda_emulation::SetCublasAlgorithms({{.run_ms = 1}, {.reduction_scheme = kSplit, .run_ms = 2}});
+  run(cuda.get());
+  const auto reopened = Make(GemmKind::kCublasTimed);
+  run(reopened.get());
+  EXPECT_THAT(algorithms, ElementsAre(ElementsAre(1), ElementsAre(1), ElementsAre(0)));
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_NE(results[0], results[2]) << "which algorithm runs shows in these bits";
+}
+
+/// The memory of a trial comes and goes, and no recording has it.
+TEST_F(CublasTest, ARecordingOutlivesATrial) {
+  const auto cuda = Make(GemmKind::kCublasTimed);
+  const std::unique_ptr<Stream> stream = cuda->MakeStream().value();
+  const auto op = stream->MakeOp(LinearOptions{8, 8, false}).value();
+  const auto memory = cuda->AllocateDevice(4096).value();
+  const std::span<const float> weights[] = {{memory->floats() + 256, 64}};
+  ASSERT_TRUE(op->Prepare(4, false).ok());
+  ASSERT_TRUE(stream->BeginRecording());
+  op->Forward({.n = 4, .x = memory->floats(), .y = memory->floats() + 512, .params = weights});
+  const auto recording = stream->EndRecording();
+  cuda_emulation::TakeCublasProducts();
+  ASSERT_TRUE(op->Prepare(3, false).ok());
+  EXPECT_GT(cuda_emulation::TakeCublasProducts().size(), 1U) << "it was timed";
+  EXPECT_TRUE(stream->CanReplay(*recording));
+  EXPECT_EQ(cuda_emulation::TakeFailure(), "");
+
+  ASSERT_TRUE(stream->BeginRecording());
+  EXPECT_FALSE(op->Prepare(2, false).ok());
+  EXPECT_EQ(cuda_emulation::TakeFailure(), "memory was taken while work is captured");
+  stream->EndRecording();
 }
 
 // Minibatches follow the fleet: a worker may see many sizes.
@@ -104,118 +218,6 @@ TEST_F(CublasTest, ADeviceWithoutBf16MultipliesItByOurOwnKernel) {
       ExpectNear(c, cuda.get(), own.get(), kOtherOrder);
     }
   }
-}
-
-/// A product of [2,3] and [3,2], as the emulation of cuBLASLt is asked for it.
-class CublasEmulationTest : public testing::Test {
- protected:
-  struct Product {
-    int64_t ld_a = 2;
-    uint64_t columns_of_a = 3;
-    cudaDataType_t type_of_b = CUDA_R_32F;
-    cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-    uint64_t workspace_bytes = 4096;
-    size_t offset = 0;  // of a, in bytes
-    uint32_t alignment = 4;
-  };
-
-  /// What the call that fails says, or the last one.
-  cublasStatus_t Multiply(const Product& p) {
-    const std::unique_ptr<Backend> backend = MakeCudaBackend(0, GemmKind::kOwn).value();
-    const std::unique_ptr<Memory> memory = backend->AllocateDevice(1024).value();
-    const std::unique_ptr<Memory> workspace = backend->AllocateDevice(4096).value();
-    std::fill_n(memory->floats(), 256, 1.0F);
-    cudaStream_t stream = nullptr;
-    EXPECT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
-    cublasLtMatmulDesc_t product = nullptr;
-    cublasLtMatmulPreference_t preference = nullptr;
-    std::array<cublasLtMatrixLayout_t, 3> layouts{};
-    cublasLtMatmulHeuristicResult_t best{};
-    int found = 0;
-    const float one = 1;
-    const float zero = 0;
-    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
-    const auto then = [&](auto next) {
-      status = status == CUBLAS_STATUS_SUCCESS ? next() : status;
-    };
-    then([&] { return cublasLtMatmulDescCreate(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F); });
-    then([&] {
-      return cublasLtMatmulDescSetAttribute(
-          product, CUBLASLT_MATMUL_DESC_EPILOGUE, &p.epilogue, sizeof(p.epilogue));
-    });
-    then([&] {
-      return cublasLtMatrixLayoutCreate(layouts.data(), CUDA_R_32F, 2, p.columns_of_a, p.ld_a);
-    });
-    then([&] { return cublasLtMatrixLayoutCreate(&layouts[1], p.type_of_b, 3, 2, 3); });
-    then([&] { return cublasLtMatrixLayoutCreate(&layouts[2], CUDA_R_32F, 2, 2, 2); });
-    then([&] { return cublasLtMatmulPreferenceCreate(&preference); });
-    then([&] {
-      return cublasLtMatmulPreferenceSetAttribute(
-          preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &p.workspace_bytes, 8);
-    });
-    for (const auto attribute :
-         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES}) {
-      then([&] {
-        return cublasLtMatmulPreferenceSetAttribute(preference, attribute, &p.alignment, 4);
-      });
-    }
-    then([&] {
-      return cublasLtMatmulAlgoGetHeuristic(
-          nullptr,
-          product,
-          layouts[0],
-          layouts[1],
-          layouts[2],
-          layouts[2],
-          preference,
-          1,
-          &best,
-          &found);
-    });
-    std::byte* const data = memory->data();
-    then([&] {
-      return cublasLtMatmul(
-          nullptr,
-          product,
-          &one,
-          data + p.offset,
-          layouts[0],
-          data + 256,
-          layouts[1],
-          &zero,
-          data + 512,
-          layouts[2],
-          data + 512,
-          layouts[2],
-          &best.algo,
-          workspace->data(),
-          p.workspace_bytes,
-          stream);
-    });
-    EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
-    result_ = memory->floats()[128];
-    for (cublasLtMatrixLayout_t layout : layouts) {
-      cublasLtMatrixLayoutDestroy(layout);
-    }
-    cublasLtMatmulPreferenceDestroy(preference);
-    cublasLtMatmulDescDestroy(product);
-    cudaStreamDestroy(stream);
-    return status;
-  }
-
-  float result_ = 0;
-};
-
-TEST_F(CublasEmulationTest, WhatTheLibraryRefusesIsRefused) {
-  EXPECT_EQ(Multiply({}), CUBLAS_STATUS_SUCCESS);
-  EXPECT_EQ(result_, 3);
-  EXPECT_EQ(Multiply({.ld_a = 5}), CUBLAS_STATUS_SUCCESS);
-  EXPECT_EQ(Multiply({.ld_a = 1}), CUBLAS_STATUS_INVALID_VALUE);
-  EXPECT_EQ(Multiply({.columns_of_a = 4}), CUBLAS_STATUS_INVALID_VALUE);
-  EXPECT_EQ(Multiply({.columns_of_a = 0}), CUBLAS_STATUS_INVALID_VALUE);
-  EXPECT_EQ(Multiply({.type_of_b = CUDA_R_16BF}), CUBLAS_STATUS_NOT_SUPPORTED);
-  EXPECT_EQ(Multiply({.epilogue = CUBLASLT_EPILOGUE_BIAS}), CUBLAS_STATUS_INVALID_VALUE);
-  EXPECT_EQ(Multiply({.offset = 4, .alignment = 16}), CUBLAS_STATUS_INVALID_VALUE);
 }
 
 }  // namespace

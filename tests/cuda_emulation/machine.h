@@ -31,6 +31,7 @@ struct Marks {
   uint64_t recorded = 0;
   uint64_t passed = 0;
   CUstream_st* stream = nullptr;  // of the last record
+  double passed_ms = 0;           // the device's clock at the last that was passed
 };
 
 struct Work {
@@ -105,6 +106,7 @@ inline constexpr size_t kDeviceBytes = size_t{1} << 31;
 struct Device {
   size_t memory_bytes = kDeviceBytes;
   int pieces_left = -1;  // until it is lost; -1: never
+  double clock_ms = 0;   // only cuBLASLt's products take time
   std::string failure;
 };
 
@@ -194,5 +196,6 @@ struct CUstream_st {
 
 struct CUevent_st {
   const int device;
+  const bool has_time = false;
   std::shared_ptr<ps::cuda_emulation::Marks> marks = std::make_shared<ps::cuda_emulation::Marks>();
 };

@@ -157,9 +157,9 @@ struct Lines {
   template <typename Factor>
   Factor As() const {
     if constexpr (std::is_same_v<Factor, AlongDepth>) {
-      return DenseAlongDepth(along_depth.data(), rows, depth);
+      return PitchedAlongDepth(along_depth.data(), rows, depth, depth);
     } else {
-      return DenseAlongLines(along_lines.data(), rows, depth);
+      return PitchedAlongLines(along_lines.data(), rows, depth, rows);
     }
   }
 

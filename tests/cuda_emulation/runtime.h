@@ -32,6 +32,25 @@ void SetComputeCapability(int major, int minor);
 /// Whether cuBLASLt is installed; it is as it begins.
 void SetCublas(bool is_installed);
 
+/// An algorithm that cuBLASLt proposes for a product.
+struct CublasAlgorithm {
+  bool is_usable = true;         // what `state` of the proposal says
+  bool is_refused = false;       // nevertheless, when it is to multiply
+  uint64_t workspace_bytes = 0;  // may be more than what was offered
+  int reduction_scheme = 0;      // a cublasLtReductionScheme_t; not 0: the depth is added up in
+                                 // two halves
+  uint64_t alignment_bytes = 1;  // of each matrix and the distance of its rows; else it is not
+                                 // proposed
+  double run_ms = 1;             // of the device's clock
+};
+
+/// What cuBLASLt proposes for each product from now on, the best guess first; empty: as it begins,
+/// some that are not usable, and a second one that is faster than the first.
+void SetCublasAlgorithms(std::vector<CublasAlgorithm> algorithms);
+
+/// Places in that list of those that multiplied since the last call, in order.
+std::vector<int> TakeCublasProducts();
+
 /// Bytes that allocations of a device's memory may come to; 0: 2 GiB, as it begins.
 void SetDeviceMemory(size_t size_bytes, int device = 0);
 

@@ -57,9 +57,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return Sticky(stream->device);
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   const Turn turn;
-  *event = new CUevent_st{current_device};
+  *event = new CUevent_st{current_device, (flags & cudaEventDisableTiming) == 0};
   return Sticky((*event)->device);
 }
 
@@ -86,8 +86,9 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   marks->stream = stream;
   Work mark;
   mark.is_mark = true;
-  mark.run = [kept = event->marks, count] {
+  mark.run = [kept = event->marks, count, device = stream->device] {
     kept->passed = count;
+    kept->passed_ms = TheMachine().on(device).clock_ms;
     return std::string();
   };
   stream->work.push_back(std::move(mark));
@@ -117,6 +118,20 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     marks.stream->RunOne();
   }
   return Sticky(event->device);
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+  const Turn turn;
+  for (const cudaEvent_t event : {start, end}) {
+    if (!event->has_time || event->marks->recorded == 0) {
+      return Report(cudaErrorInvalidResourceHandle);
+    }
+    if (event->marks->passed < event->marks->recorded) {
+      return cudaErrorNotReady;
+    }
+  }
+  *milliseconds = static_cast<float>(end->marks->passed_ms - start->marks->passed_ms);
+  return Sticky(end->device);
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*mode*/) {

@@ -1,3 +1,4 @@
+#include "kernels/cuda/bf16.cuh"
 #include "kernels/cuda/dense_factors.cuh"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch.cuh"
@@ -8,9 +9,10 @@ namespace {
 
 using Size = Tile64x64;
 
+/// The shape's ldc is the distance of rows here.
 template <Precision precision, typename A, typename B>
 __global__ void __launch_bounds__(Size::kThreads)
-    GemmKernel(GemmShape shape, A a, B b, const float* bias, float* c) {
+    GemmKernel(GemmShape shape, A a, B b, const float* bias, void* c) {
   Product<precision, Size>(
       static_cast<int64_t>(blockIdx.x) * Size::kRows,
       static_cast<int64_t>(blockIdx.y) * Size::kColumns,
@@ -19,10 +21,19 @@ __global__ void __launch_bounds__(Size::kThreads)
       a,
       b,
       [&](int64_t row) {
-        float* const to = row < shape.m ? c + row * shape.n : nullptr;
-        return [to, shape, bias](int64_t column, float sum) {
-          if (to != nullptr && column < shape.n) {
-            to[column] = Activated(shape.activation, shape.bias ? sum + bias[column] : sum);
+        const int64_t from = row < shape.m ? row * shape.ldc : -1;
+        return [from, shape, bias, c](int64_t column, float sum) {
+          if (from < 0 || column >= shape.n) {
+            return;
+          }
+          if (shape.bias) {
+            sum += shape.bf16_c ? Rounded<Precision::kBf16>(bias[column]) : bias[column];
+          }
+          sum = Activated(shape.activation, sum);
+          if (shape.bf16_c) {
+            static_cast<uint16_t*>(c)[from + column] = ToBf16(sum);
+          } else {
+            static_cast<float*>(c)[from + column] = sum;
           }
         };
       });
@@ -35,7 +46,9 @@ cudaError_t Run(
     const A& a,
     const B& b,
     const float* bias,
-    float* c) {
+    void* c) {
+  GemmShape told = shape;
+  told.ldc = shape.pitch_c();
   return Launch(
       stream,
       dim3(
@@ -44,7 +57,7 @@ cudaError_t Run(
       dim3(Size::kThreads),
       shape.precision == Precision::kBf16 ? &GemmKernel<Precision::kBf16, A, B>
                                           : &GemmKernel<Precision::kF32, A, B>,
-      shape,
+      told,
       a,
       b,
       bias,
@@ -59,14 +72,16 @@ cudaError_t TiledGemm(
     const float* a,
     const float* b,
     const float* bias,
-    float* c) {
+    void* c) {
   const auto with_b = [&](const auto& left) {
+    const int64_t pitch = shape.pitch_b();
     return shape.transpose_b
-               ? Run(stream, shape, left, DenseAlongDepth(b, shape.n, shape.k), bias, c)
-               : Run(stream, shape, left, DenseAlongLines(b, shape.n, shape.k), bias, c);
+               ? Run(stream, shape, left, PitchedAlongDepth(b, shape.n, shape.k, pitch), bias, c)
+               : Run(stream, shape, left, PitchedAlongLines(b, shape.n, shape.k, pitch), bias, c);
   };
-  return shape.transpose_a ? with_b(DenseAlongLines(a, shape.m, shape.k))
-                           : with_b(DenseAlongDepth(a, shape.m, shape.k));
+  const int64_t pitch = shape.pitch_a();
+  return shape.transpose_a ? with_b(PitchedAlongLines(a, shape.m, shape.k, pitch))
+                           : with_b(PitchedAlongDepth(a, shape.m, shape.k, pitch));
 }
 
 }  // namespace ps::kernels

@@ -1,0 +1,115 @@
+#include "kernels/cuda/gemm/gemm_trial.h"
+
+#include <limits>
+#include <optional>
+
+#include "kernels/cuda/stream.h"
+
+namespace ps::kernels {
+namespace {
+
+constexpr int kRuns = 3;  // that are timed
+/// Of the time that is given to all: after so much no run of the same algorithm is begun.
+constexpr float kShare = 0.1F;
+constexpr float kClearly = 0.97F;
+
+/// Times what a stream does.
+class StopWatch {
+ public:
+  explicit StopWatch(cudaStream_t stream) : stream_(stream) {
+    Note(cudaEventCreateWithFlags(&begin_, cudaEventDefault));
+    Note(cudaEventCreateWithFlags(&end_, cudaEventDefault));
+  }
+
+  StopWatch(const StopWatch&) = delete;
+  StopWatch& operator=(const StopWatch&) = delete;
+
+  ~StopWatch() {
+    for (cudaEvent_t event : {begin_, end_}) {
+      if (event != nullptr) {
+        static_cast<void>(cudaEventDestroy(event));
+      }
+    }
+  }
+
+  /// Milliseconds; nullopt: it was refused, or the device has failed.
+  std::optional<float> Time(const std::function<bool()>& work) {
+    if (error_ != cudaSuccess) {
+      return std::nullopt;
+    }
+    Note(cudaEventRecord(begin_, stream_));
+    const bool is_done = work();
+    Note(cudaEventRecord(end_, stream_));
+    Note(cudaEventSynchronize(end_));
+    float milliseconds = 0;
+    Note(cudaEventElapsedTime(&milliseconds, begin_, end_));
+    return is_done && error_ == cudaSuccess ? std::optional(milliseconds) : std::nullopt;
+  }
+
+  cudaError_t error() const { return error_; }
+
+ private:
+  void Note(cudaError_t error) { error_ = error_ == cudaSuccess ? error : error_; }
+
+  const cudaStream_t stream_;
+  cudaEvent_t begin_ = nullptr;
+  cudaEvent_t end_ = nullptr;
+  cudaError_t error_ = cudaSuccess;  // the first
+};
+
+}  // namespace
+
+Result<size_t> FastestOf(
+    cudaStream_t stream, std::span<const GemmAlgorithm> algorithms, const RunProduct& run) {
+  StopWatch watch(stream);
+  size_t fastest = 0;
+  float least_ms = std::numeric_limits<float>::infinity();
+  float spent_ms = 0;
+  for (size_t i = 0; i < algorithms.size() && spent_ms < kTrialMs; ++i) {
+    float own_ms = 0;
+    float own_least_ms = std::numeric_limits<float>::infinity();
+    for (int number = 0; number <= kRuns; ++number) {
+      const std::optional<float> ms = watch.Time([&] { return run(algorithms[i]); });
+      if (!ms) {
+        break;
+      }
+      own_ms += *ms;
+      if (number > 0) {  // the first one loads the kernel
+        own_least_ms = *ms < own_least_ms ? *ms : own_least_ms;
+        if (own_ms > kShare * kTrialMs) {
+          break;
+        }
+      }
+    }
+    spent_ms += own_ms;
+    const bool is_first = least_ms == std::numeric_limits<float>::infinity();
+    if (own_least_ms < (is_first ? least_ms : kClearly * least_ms)) {
+      least_ms = own_least_ms;
+      fastest = i;
+    }
+  }
+  if (watch.error() != cudaSuccess) {
+    return DeviceFailed("timing products", watch.error());
+  }
+  return fastest;
+}
+
+Status TrialMemory::Take(size_t size_bytes) {
+  void* data = nullptr;
+  const cudaError_t error = cudaMalloc(&data, size_bytes);
+  if (error == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());  // no later call is to report it again
+    return Status::Ok();
+  }
+  data_ = static_cast<std::byte*>(data);
+  return error == cudaSuccess ? Status::Ok() : DeviceFailed("taking memory for a trial", error);
+}
+
+TrialMemory::~TrialMemory() {
+  if (data_ != nullptr) {
+    // A failure is one of the device, which its streams report.
+    static_cast<void>(cudaFree(data_));
+  }
+}
+
+}  // namespace ps::kernels
