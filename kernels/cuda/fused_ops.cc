@@ -48,13 +48,15 @@ const float* GradientBeforeActivation(
   return stream->scratch();
 }
 
-/// With gelu, what is in front of it stays in memory of the op, where backward its gradient goes.
+/// On `rows` vectors of each sample. With gelu, what is in front of it stays in memory of the op,
+/// where backward its gradient goes.
 class CudaLinear final : public Op {
  public:
-  CudaLinear(const LinearOptions& options, CudaStream* stream)
-      : options_(options), stream_(stream) {}
+  CudaLinear(const LinearOptions& options, int64_t rows, CudaStream* stream)
+      : options_(options), rows_(rows), stream_(stream) {}
 
-  Status Prepare(int64_t n, bool training) override {
+  Status Prepare(int64_t samples, bool training) override {
+    const int64_t n = samples * rows_;
     PS_TRY(PrepareGemm(stream_, ForwardShape(n)));
     if (!training) {
       return Status::Ok();
@@ -74,16 +76,17 @@ class CudaLinear final : public Op {
 
   void Forward(const ForwardArgs& args) override {
     const float* bias = options_.bias ? args.params[1].data() : nullptr;
+    const int64_t n = args.n * rows_;
     float* const product = has_gelu() && args.training ? before_gelu_->floats() : args.y;
-    RunGemm(stream_, ForwardShape(args.n), args.x, args.params[0].data(), bias, product);
+    RunGemm(stream_, ForwardShape(n), args.x, args.params[0].data(), bias, product);
     if (has_gelu()) {
-      stream_->Note(GeluForward(stream_->Enter(), product, args.y, args.n * options_.out_features));
+      stream_->Note(GeluForward(stream_->Enter(), product, args.y, n * options_.out_features));
     }
   }
 
   void Backward(const BackwardArgs& args) override {
-    const int64_t n = args.n;
-    const float* dy = BeforeActivation(args);
+    const int64_t n = args.n * rows_;
+    const float* dy = BeforeActivation(args, n);
     RunGemm(stream_, WeightShape(n), dy, args.x, nullptr, args.grads[0].data());
     if (args.dx != nullptr) {
       RunGemm(stream_, InputShape(n), dy, args.params[0].data(), nullptr, args.dx, true);
@@ -103,14 +106,14 @@ class CudaLinear final : public Op {
   }
 
   /// The gradient of what the op has before its activation, and in the same pass that of the bias.
-  const float* BeforeActivation(const BackwardArgs& args) {
+  const float* BeforeActivation(const BackwardArgs& args, int64_t n) {
     cudaStream_t stream = stream_->Enter();
     const int64_t columns = options_.out_features;
-    float* const sums = stream_->scratch() + OwnScratch(args.n);
+    float* const sums = stream_->scratch() + OwnScratch(n);
     float* const bias = options_.bias ? args.grads[1].data() : nullptr;
     if (options_.activation == Activation::kNone) {
       if (bias != nullptr) {
-        stream_->Note(ColumnSum(stream, args.dy, args.n, columns, sums, bias));
+        stream_->Note(ColumnSum(stream, args.dy, n, columns, sums, bias));
       }
       return args.dy;
     }
@@ -118,10 +121,10 @@ class CudaLinear final : public Op {
     float* const d = has_gelu() ? before_gelu_->floats() : stream_->scratch();
     if (bias != nullptr) {
       stream_->Note(ActivationGradientSum(
-          stream, options_.activation, data, args.dy, d, args.n, columns, sums, bias));
+          stream, options_.activation, data, args.dy, d, n, columns, sums, bias));
     } else {
       const auto run = has_gelu() ? &GeluBackward : &ReluBackward;
-      stream_->Note(run(stream, data, args.dy, d, args.n * columns));
+      stream_->Note(run(stream, data, args.dy, d, n * columns));
     }
     return d;
   }
@@ -155,6 +158,7 @@ class CudaLinear final : public Op {
   }
 
   const LinearOptions options_;
+  const int64_t rows_;
   CudaStream* const stream_;
   std::unique_ptr<Memory> before_gelu_;  // of the last training batch
 };
@@ -250,6 +254,13 @@ class CudaConv2d final : public Op {
   CudaStream* const stream_;
 };
 
+/// Whether each output pixel is a product of one input pixel, with weights [out, in]. cuBLASLt
+/// makes it faster than the kernels here. The folder's own kernel for products does not: it has one
+/// tile, and convolutions choose theirs.
+bool IsProduct(const Conv2dOptions& o) {
+  return o.kernel == 1 && o.stride == 1 && o.padding == 0 && o.groups == 1;
+}
+
 class CudaBatchNorm final : public Op {
  public:
   CudaBatchNorm(const BatchNormOptions& options, CudaStream* stream)
@@ -333,12 +344,23 @@ class CudaBatchNorm final : public Op {
 }  // namespace
 
 Result<std::unique_ptr<Op>> MakeCudaLinear(const LinearOptions& options, CudaStream* stream) {
-  return std::unique_ptr<Op>(std::make_unique<CudaLinear>(options, stream));
+  return std::unique_ptr<Op>(std::make_unique<CudaLinear>(options, 1, stream));
 }
 
 Result<std::unique_ptr<Op>> MakeCudaConv2d(const Conv2dOptions& options, CudaStream* stream) {
   if (options.activation == Activation::kGelu) {
     return Status::Unsupported("of the CUDA ops only linear ends in gelu");
+  }
+  if (IsProduct(options) && stream->gemm() != nullptr && stream->gemm()->Takes(options.precision)) {
+    const LinearOptions product{
+        .in_features = options.in_channels,
+        .out_features = options.out_channels,
+        .bias = options.bias,
+        .input_gradient = options.input_gradient,
+        .precision = options.precision,
+        .activation = options.activation};
+    return std::unique_ptr<Op>(
+        std::make_unique<CudaLinear>(product, options.in_height * options.in_width, stream));
   }
   return std::unique_ptr<Op>(std::make_unique<CudaConv2d>(options, stream));
 }

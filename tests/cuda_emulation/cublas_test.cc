@@ -27,6 +27,22 @@ using testing::IsEmpty;
 constexpr uint64_t kProductSeed = 29;
 constexpr double kOtherOrder = 1e-10;  // of the same factors' sums
 
+bool IsProduct(const OpCase& c) {
+  const auto* const conv = std::get_if<Conv2dOptions>(&c.spec);
+  return conv == nullptr ||
+         (conv->kernel == 1 && conv->stride == 1 && conv->padding == 0 && conv->groups == 1);
+}
+
+std::vector<OpCase> ProductCases() {
+  std::vector<OpCase> cases = OpCasesOf("linear");
+  for (const OpCase& c : OpCasesOf("conv2d")) {
+    if (IsProduct(c)) {
+      cases.push_back(c);
+    }
+  }
+  return cases;
+}
+
 /// On a device that multiplies bf16.
 class CublasTest : public testing::Test {
  protected:
@@ -63,7 +79,7 @@ TEST_F(CublasTest, ProductsAreThoseOfTheCpu) {
   for (const GemmKind kind : {GemmKind::kCublas, GemmKind::kCublasTimed}) {
     const auto cuda = Make(kind);
     cuda_emulation::TakeCublasProducts();
-    for (const OpCase& c : OpCasesOf("linear")) {
+    for (const OpCase& c : ProductCases()) {
       ExpectNear(c, cuda.get(), cpu.get(), c.gradient_nmse_max);
       EXPECT_EQ(cuda_emulation::TakeCublasProducts().empty(), c.n == 0) << c;
     }
@@ -73,7 +89,7 @@ TEST_F(CublasTest, ProductsAreThoseOfTheCpu) {
 TEST_F(CublasTest, BiasAndReluAtItsEndAreThoseOfOurOwnKernel) {
   const auto cuda = Make(GemmKind::kCublas);
   const auto own = Make(GemmKind::kOwn);
-  for (OpCase c : OpCasesOf("linear")) {
+  for (OpCase c : ProductCases()) {
     std::visit(
         [](auto& options) {
           if constexpr (requires { options.activation; }) {
@@ -82,6 +98,19 @@ TEST_F(CublasTest, BiasAndReluAtItsEndAreThoseOfOurOwnKernel) {
         },
         c.spec);
     ExpectNear(c, cuda.get(), own.get(), kOtherOrder);
+  }
+}
+
+TEST_F(CublasTest, ConvolutionsThatAreNoProductsAreOurOwnKernels) {
+  const auto cuda = Make(GemmKind::kCublas);
+  for (const OpCase& c : OpCasesOf("conv2d")) {
+    if (!IsProduct(c)) {
+      OpRunner runner(c, kProductSeed, cuda.get());
+      runner.Prepare(true);
+      runner.Forward(true);
+      runner.Backward();
+      EXPECT_THAT(cuda_emulation::TakeCublasProducts(), IsEmpty()) << c;
+    }
   }
 }
 

@@ -249,6 +249,8 @@ void AppendConvolutions(std::vector<OpCase>* cases) {
   // More than one tile of output channels, of input channels, and of output pixels to add up.
   cases->push_back(Conv2dCase(3, {2, 13, 11, 65, 1, 1, 0, true}));
   cases->push_back(Conv2dCase(1, {66, 3, 3, 3, 1, 1, 0, true}));
+  cases->push_back(Conv2dCase(0, {3, 5, 5, 4, 1, 1, 0, true}));
+  cases->push_back(Conv2dCase(3, {16, 4, 3, 24, 1, 1, 0, false}));
   cases->push_back(Conv2dCase(2, {12, 6, 5, 40, 3, 1, 1, true}));
   cases->push_back(Conv2dCase(1, {8, 5, 5, 68, 3, 1, 1, false}));
   AppendGroupedConvolutions(cases);

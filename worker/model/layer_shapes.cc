@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -42,6 +43,14 @@ Status CheckRange(const char* field, double value, double low, double high) {
     return Misfit(fmt::format("{} is {}; allowed is {} to {}", field, value, low, high));
   }
   return Status::Ok();
+}
+
+int64_t LargestFactors(int64_t rows, int64_t in, int64_t out) {
+  constexpr int64_t kRow = 8;  // values of bf16 in 16 bytes
+  const int64_t in_row = (in + kRow - 1) / kRow * kRow;
+  const int64_t out_row = (out + kRow - 1) / kRow * kRow;
+  const int64_t weights = out * in_row;
+  return std::max({rows * in_row + weights, rows * out_row + weights, rows * (in_row + out_row)});
 }
 
 Status CheckImage(const Shape& in) {

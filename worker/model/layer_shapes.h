@@ -39,6 +39,10 @@ Status RefuseInnerLoss(Layer* layer, std::vector<TensorSpec>* tensors);
 /// Sets the output of a square window over the input; keeps the channels.
 Status ApplyWindow(Layer* layer);
 
+/// Values of the two factors of the largest product of a layer of `rows` vectors, forward or
+/// backward, as copies in bf16, whose rows a device pads to 16 bytes.
+int64_t LargestFactors(int64_t rows, int64_t in, int64_t out);
+
 TensorSpec Constant(const char* what, int64_t size, float value);
 /// With rule kAverage: `rate` is the weight of the newest observation.
 TensorSpec Average(const char* what, int64_t size, float value, float rate);

@@ -72,6 +72,13 @@ inline constexpr LayerRule kConv2dLayer = {
           const int64_t window = int64_t{layer.config.kernel} * layer.config.kernel;
           return 2 * ChannelsOfGroup(layer) * window * layer.out.element_count();
         },
+    .factor_values = [](const Layer& layer, int64_t samples) -> int64_t {
+      const proto::LayerConfig& config = layer.config;
+      const bool is_product =
+          config.kernel == 1 && config.stride == 1 && config.padding == 0 && config.groups == 1;
+      const int64_t rows = samples * layer.in.height * layer.in.width;
+      return is_product ? LargestFactors(rows, layer.in.channels, layer.out.channels) : 0;
+    },
     .traits = {.takes_relu = true},
 };
 

@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-
 #include "worker/model/layer_shapes.h"
 
 namespace ps::worker {
@@ -48,10 +46,7 @@ inline constexpr LayerRule kLinearLayer = {
     .flops = [](const Layer& layer) { return 2 * layer.in.channels * layer.out.element_count(); },
     .factor_values =
         [](const Layer& layer, int64_t samples) {
-          const int64_t rows = samples * layer.in.height;
-          const int64_t in = layer.in.channels;
-          const int64_t out = layer.out.channels;
-          return std::max({rows * in + in * out, rows * out + in * out, rows * (in + out)});
+          return LargestFactors(samples * layer.in.height, layer.in.channels, layer.out.channels);
         },
     .traits = {.takes_relu = true, .is_by_token = true},
 };
