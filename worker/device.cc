@@ -26,7 +26,7 @@ Status OpenAll(const std::vector<uint32_t>& numbers, kernels::GemmKind gemm, Dev
   return Status::Ok();
 }
 
-Result<Device> OpenCuda(const proto::DeviceChoice& choice, WorkerId seat) {
+Result<Device> OpenCuda(const proto::DeviceChoice& choice, WorkerId seat, Products how) {
   PS_ASSIGN(const std::vector<kernels::DeviceInfo> devices, kernels::ListCudaDevices());
   std::vector<uint32_t> numbers = choice.numbers;
   if (numbers.empty()) {
@@ -34,7 +34,9 @@ Result<Device> OpenCuda(const proto::DeviceChoice& choice, WorkerId seat) {
   }
   Device device;
   device.name = fmt::format("cuda:{}", fmt::join(numbers, ","));
-  Status opened = OpenAll(numbers, kernels::GemmKind::kCublas, &device);
+  const auto library =
+      how == Products::kFastest ? kernels::GemmKind::kCublasTimed : kernels::GemmKind::kCublas;
+  Status opened = OpenAll(numbers, library, &device);
   if (opened.code() == StatusCode::kUnsupported) {
     device.note = fmt::format("{}; slower kernels of our own multiply", opened.message());
     opened = OpenAll(numbers, kernels::GemmKind::kOwn, &device);
@@ -45,11 +47,11 @@ Result<Device> OpenCuda(const proto::DeviceChoice& choice, WorkerId seat) {
 
 }  // namespace
 
-Result<Device> OpenDevice(const proto::DeviceChoice& choice, WorkerId seat) {
+Result<Device> OpenDevice(const proto::DeviceChoice& choice, WorkerId seat, Products how) {
   if (choice.kind == proto::DeviceKind::kCpu) {
     return Cpu("");
   }
-  Result<Device> cuda = OpenCuda(choice, seat);
+  Result<Device> cuda = OpenCuda(choice, seat, how);
   if (cuda.ok()) {
     return cuda;
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,13 +20,19 @@ struct Device {
   std::string note;  // why it is not what could have been hoped for; empty: it is
 };
 
+/// How a device's products of matrices are made where there is a choice.
+enum class Products : uint8_t {
+  kSameBits,  // in every process that has the same type of device and libraries
+  kFastest,   // as measured in this process: last bits may differ between processes and devices
+};
+
 /// Finds the device. `seat` chooses among several where the choice names none.
 /// Errors: kUnsupported with the reason and what to do, when a CUDA device is asked for and none
 /// can be used; kInvalidArgument when there is none of such a number.
 using DeviceOpener =
-    std::function<Result<Device>(const proto::DeviceChoice& choice, WorkerId seat)>;
+    std::function<Result<Device>(const proto::DeviceChoice& choice, WorkerId seat, Products how)>;
 
 /// This machine's devices.
-Result<Device> OpenDevice(const proto::DeviceChoice& choice, WorkerId seat);
+Result<Device> OpenDevice(const proto::DeviceChoice& choice, WorkerId seat, Products how);
 
 }  // namespace ps::worker

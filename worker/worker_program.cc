@@ -82,14 +82,14 @@ Result<std::optional<proto::Timing>> WorkerProgram::Load(const proto::JoinReply&
   if (loader_->is_loading()) {
     return std::optional(timing());
   }
-  PS_TRY(ChooseDevice(reply));
+  PS_ASSIGN(
+      const proto::JobConfig config,
+      proto::ParseJobConfig(reply.config_json, "the coordinator's config"));
+  PS_TRY(ChooseDevice(reply, config.train.mode));
   const bool is_here = reply.config_json == config_json_ || reply.config_json == loaded_json_;
   if (is_here) {
     return std::optional<proto::Timing>();
   }
-  PS_ASSIGN(
-      const proto::JobConfig config,
-      proto::ParseJobConfig(reply.config_json, "the coordinator's config"));
   if (!config.worker.program.empty()) {
     return Status::InvalidArgument(
         "the job computes with worker.program; start ps_worker with --program and --directory, as "
@@ -122,14 +122,18 @@ Result<client::WorkerSettings> WorkerProgram::Configure(const proto::JoinReply& 
 }
 
 /// What a flag, else the job says of the seat. It is looked for once, unless the job says another.
-Status WorkerProgram::ChooseDevice(const proto::JoinReply& reply) {
+/// A bsp step adds up the same gradients in every run, so their products are to have the same bits,
+/// too; in the other modes the order in which gradients come differs anyhow.
+Status WorkerProgram::ChooseDevice(const proto::JoinReply& reply, proto::Mode mode) {
   const std::string& wanted = options_.device.empty() ? reply.device : options_.device;
   PS_ASSIGN(const proto::DeviceChoice choice, proto::ParseDevice(wanted));
-  if (device_choice_ == choice) {
+  const Products products = mode == proto::Mode::kBsp ? Products::kSameBits : Products::kFastest;
+  if (device_choice_ == choice && products_ == products) {
     return Status::Ok();
   }
-  PS_ASSIGN(device_, options_.open_device(choice, reply.worker));
+  PS_ASSIGN(device_, options_.open_device(choice, reply.worker, products));
   device_choice_ = choice;
+  products_ = products;
   config_json_.clear();  // its trainer is of the old device
   loaded_json_.clear();
   settings_.device = device_.name;

@@ -48,7 +48,7 @@ class WorkerProgram final : public WorkerShell {
   // WorkerShell.
   void OnTick() override { LogLoading(); }
 
-  Status ChooseDevice(const proto::JoinReply& reply);
+  Status ChooseDevice(const proto::JoinReply& reply, proto::Mode mode);
   /// Puts what was loaded for the config in the place of the trainer before it.
   Status TakeTrainer(const proto::JobConfig& config);
   /// Now and then, how far loading is.
@@ -66,6 +66,7 @@ class WorkerProgram final : public WorkerShell {
   TimePoint loading_since_{};
   TimePoint loading_told_{};
   std::optional<proto::DeviceChoice> device_choice_;
+  Products products_ = Products::kSameBits;
   Device device_;
   Trainer* trainer_ = nullptr;  // the compute thread's
   std::optional<client::HostTensors> tensors_;

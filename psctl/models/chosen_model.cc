@@ -225,7 +225,7 @@ Result<LoadedModel> LoadModel(const ModelChoice& choice, const Session& session)
   LoadedModel loaded;
   PS_ASSIGN(loaded.chosen, ChooseModel(choice, session));
   PS_TRY(BringTokenizer(!choice.tokenizer.empty(), session.console, &loaded.chosen));
-  PS_ASSIGN(loaded.device, worker::OpenDevice(device, WorkerId(0)));
+  PS_ASSIGN(loaded.device, worker::OpenDevice(device, WorkerId(0), worker::Products::kSameBits));
   if (!loaded.device.note.empty()) {
     session.console.err(loaded.device.note + "\n");
   }

@@ -27,8 +27,9 @@ class DeviceTest : public ::testing::Test {
     cuda_emulation::SetCublas(true);
   }
 
-  static Result<Device> Open(const char* choice, uint32_t seat = 0) {
-    return OpenDevice(proto::ParseDevice(choice).value(), WorkerId(seat));
+  static Result<Device> Open(
+      const char* choice, uint32_t seat = 0, Products how = Products::kSameBits) {
+    return OpenDevice(proto::ParseDevice(choice).value(), WorkerId(seat), how);
   }
 
   static std::string NameOf(const char* choice, uint32_t seat = 0) {
@@ -122,6 +123,14 @@ TEST_F(DeviceTest, WithoutCublasOurOwnKernelsMultiplyAndItIsSaid) {
       device.note,
       "libcublasLt.so.13 is not to be found; install cuBLAS of CUDA 13, or put its "
       "folder in LD_LIBRARY_PATH; slower kernels of our own multiply");
+}
+
+/// Which of them a worker asks for depends on the job's mode.
+TEST_F(DeviceTest, ProductsAreTimedOnlyWhereTheirBitsMayDifferBetweenRuns) {
+  const Device same = Open("cuda", 0, Products::kSameBits).value();
+  EXPECT_THAT(same.backends[0]->Name(), EndsWith("products by cuBLASLt)"));
+  const Device fastest = Open("cuda", 0, Products::kFastest).value();
+  EXPECT_THAT(fastest.backends[0]->Name(), EndsWith("products by cuBLASLt, timed)"));
 }
 
 }  // namespace

@@ -88,6 +88,7 @@ class WorkerOnDeviceTest : public WorkerProgramTest {
 };
 
 TEST_F(WorkerOnDeviceTest, ADeviceThatIsLostMidStepMakesTheWorkerLeaveLikeARevokedOne) {
+  config_.train.mode = proto::Mode::kBsp;  // nothing is timed first
   // Parameters and a sample's bytes have come there, and the step has begun.
   cuda_emulation::LoseDeviceAfter(8);
   const int launches = cuda_emulation::LaunchCount();
@@ -152,6 +153,25 @@ TEST_F(WorkerOnDeviceTest, AMinibatchThatDoesNotFitEndsTheWorkerThatSaysWhichOne
   EXPECT_EQ(std::get<proto::PushRequest>(push.message).samples, fits);
   coordinator_->Send(coordinator, 0, proto::Shutdown{"the test is over"});
   EXPECT_TRUE(Outcome().ok());
+}
+
+TEST_F(WorkerOnDeviceTest, ProductsAreTimedWhereNoRunHasTheSameBitsAnyhow) {
+  ListenAsCoordinator();
+  uint64_t session = 0;
+  for (const proto::Mode mode : {proto::Mode::kBsp, proto::Mode::kAsync}) {
+    config_.train.mode = mode;
+    ++session;
+    StartWorker("cuda");
+    const proto::PeerId coordinator = LetJoin(session);
+    LetJoinAgain(coordinator, session);
+    NextOf<proto::LeaseRequest>();
+    const bool is_timed = sink_.Text().find("cuBLASLt, timed") != std::string::npos;
+    EXPECT_EQ(is_timed, mode == proto::Mode::kAsync);
+    coordinator_->Send(coordinator, 0, proto::Shutdown{"the test is over"});
+    EXPECT_TRUE(Outcome().ok());
+    while (coordinator_->Next().kind != net::Event::Kind::kClosed) {
+    }
+  }
 }
 
 TEST_F(WorkerOnDeviceTest, ParametersGoToTheDeviceWhileOthersStillArrive) {
