@@ -1,5 +1,6 @@
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/devices.h"
+#include "kernels/cuda/gemm/best_product.h"
 
 namespace ps::kernels {
 namespace {
@@ -15,6 +16,11 @@ Result<std::vector<DeviceInfo>> ListCudaDevices() {
 }
 
 Result<std::unique_ptr<Backend>> MakeCudaBackend(int /*device*/, GemmKind /*gemm*/) {
+  return NoCuda();
+}
+
+Result<std::unique_ptr<BestProduct>> MakeBestProduct(
+    Backend* /*backend*/, Stream* /*stream*/, int64_t /*edge*/) {
   return NoCuda();
 }
 
