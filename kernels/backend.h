@@ -149,8 +149,8 @@ class Stream {
   virtual void Record(Event* event) = 0;
   /// What is put into this stream later runs behind the event's last Record. The host goes on.
   virtual void WaitFor(const Event& event) = 0;
-  /// Waits on this thread until all work is done, and returns the first error since the stream was
-  /// made. Errors: kUnavailable when the device is lost or has failed: leave, as when revoked.
+  /// Waits on this thread until all is done; returns the first error since the stream was made.
+  /// Errors: kUnavailable, device lost or failed: leave, as when revoked; a library's refusal.
   virtual Status Synchronize() = 0;
 };
 

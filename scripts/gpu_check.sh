@@ -138,11 +138,14 @@ row() { printf '%s\t%s\t%s\t%s\n' "${@:2}" >> "$1"; }
 parity() {
   local gemm log status option rows="$out/rows.parity"
   : > "$rows"
-  for gemm in cublaslt own_kernels; do
+  for gemm in cublaslt cublaslt_timed own_kernels; do
     log="$out/parity_$gemm.log"
     status=0
     option=()
     [[ "$gemm" == own_kernels ]] && option=(--own-gemm)
+    # What multiplies, and the models of PyTorch's figures.
+    [[ "$gemm" == cublaslt_timed ]] &&
+      option=(--timed-gemm '--gtest_filter=*/conv2d:*/linear:Bf16*:Golden*:FusedActivation*')
     say "gpu_check: parity, $gemm"
     (cd "$ROOT" && timeout -k 30 "$LIMIT_S" "$programs/tests/cuda_parity" "${option[@]}") \
       > "$log" 2>&1 || status=$?

@@ -56,8 +56,9 @@ class CublasTest : public testing::Test {
 
   static std::unique_ptr<Backend> Make(GemmKind gemm) { return MakeCudaBackend(0, gemm).value(); }
 
-  static void ExpectNear(const OpCase& c, Backend* here, Backend* there, double nmse_max) {
-    OpRunner actual(c, kProductSeed, here);
+  static void ExpectNear(
+      const OpCase& c, Backend* here, Backend* there, double nmse_max, bool is_aligned = false) {
+    OpRunner actual(c, kProductSeed, here, is_aligned ? Offsets{0, 0, 0, 0} : Offsets{});
     OpRunner expected(c, kProductSeed, there);
     for (OpRunner* runner : {&actual, &expected}) {
       runner->Prepare(true);
@@ -80,8 +81,10 @@ TEST_F(CublasTest, ProductsAreThoseOfTheCpu) {
     const auto cuda = Make(kind);
     cuda_emulation::TakeCublasProducts();
     for (const OpCase& c : ProductCases()) {
-      ExpectNear(c, cuda.get(), cpu.get(), c.gradient_nmse_max);
-      EXPECT_EQ(cuda_emulation::TakeCublasProducts().empty(), c.n == 0) << c;
+      for (const bool is_aligned : {false, true}) {
+        ExpectNear(c, cuda.get(), cpu.get(), c.gradient_nmse_max, is_aligned);
+        EXPECT_EQ(cuda_emulation::TakeCublasProducts().empty(), c.n == 0) << c;
+      }
     }
   }
 }

@@ -1,7 +1,7 @@
 // The table of ops and the work of streams on this machine's first CUDA device, against plain loops
 // and against the CPU, and small models against PyTorch's figures. Exit status 77 and the reason
 // where there is no device.
-//   cuda_parity [--own-gemm] [--gtest_...]
+//   cuda_parity [--own-gemm | --timed-gemm] [--gtest_...]
 
 #include <gtest/gtest.h>
 
@@ -33,8 +33,10 @@ int main(int argc, char** argv) {
   GemmKind gemm = GemmKind::kCublas;
   if (argc == 2 && std::strcmp(argv[1], "--own-gemm") == 0) {
     gemm = GemmKind::kOwn;
+  } else if (argc == 2 && std::strcmp(argv[1], "--timed-gemm") == 0) {
+    gemm = GemmKind::kCublasTimed;
   } else if (argc > 1) {
-    std::fprintf(stderr, "usage: cuda_parity [--own-gemm] [--gtest_...]\n");
+    std::fprintf(stderr, "usage: cuda_parity [--own-gemm | --timed-gemm] [--gtest_...]\n");
     return 2;
   }
   auto backend = ps::kernels::MakeCudaBackend(0, gemm);
