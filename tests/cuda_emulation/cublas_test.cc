@@ -12,6 +12,7 @@
 
 #include "kernels/cpu/backend.h"
 #include "kernels/cuda/backend.h"
+#include "kernels/cuda/gemm/best_product.h"
 #include "tests/cuda_emulation/runtime.h"
 #include "tests/kernels/op_runner.h"
 
@@ -170,11 +171,12 @@ TEST_F(CublasTest, AllStreamsOfADeviceGiveTheSameBitsWhateverTheyTime) {
   const std::span<const float> weights[] = {{memory->floats() + 256, kDepth}};
   std::vector<std::vector<float>> results;
   std::vector<std::vector<int>> algorithms;
+  std::vector<bool> timed;
   const auto run = [&](Backend* backend) {
     const std::unique_ptr<Stream> stream = backend->MakeStream().value();
     const auto op = stream->MakeOp(LinearOptions{kDepth, 1, false}).value();
     EXPECT_TRUE(op->Prepare(kRows, false).ok());
-    cuda_emulation::TakeCublasProducts();
+    timed.push_back(!cuda_emulation::TakeCublasProducts().empty());
     float* const y = memory->floats() + 512;
     op->Forward({.n = kRows, .x = memory->floats(), .y = y, .params = weights});
     EXPECT_TRUE(stream->Synchronize().ok());
@@ -187,6 +189,7 @@ TEST_F(CublasTest, AllStreamsOfADeviceGiveTheSameBitsWhateverTheyTime) {
   run(cuda.get());
   const auto reopened = Make(GemmKind::kCublasTimed);
   run(reopened.get());
+  EXPECT_THAT(timed, ElementsAre(true, false, true));
   EXPECT_THAT(algorithms, ElementsAre(ElementsAre(1), ElementsAre(1), ElementsAre(0)));
   EXPECT_EQ(results[0], results[1]);
   EXPECT_NE(results[0], results[2]) << "which algorithm runs shows in these bits";
@@ -213,6 +216,24 @@ TEST_F(CublasTest, ARecordingOutlivesATrial) {
   EXPECT_FALSE(op->Prepare(2, false).ok());
   EXPECT_EQ(cuda_emulation::TakeFailure(), "memory was taken while work is captured");
   stream->EndRecording();
+}
+
+TEST_F(CublasTest, TheYardstickIsTheFastestProductAndNothingElse) {
+  constexpr int64_t kEdge = 16;
+  cuda_emulation::SetCublasAlgorithms({{.run_ms = 2}, {.alignment_bytes = 16, .run_ms = 1}});
+  const auto cuda = Make(GemmKind::kCublasTimed);
+  const std::unique_ptr<Stream> stream = cuda->MakeStream().value();
+  const auto product = MakeBestProduct(cuda.get(), stream.get(), kEdge).value();
+  cuda_emulation::TakeCublasProducts();
+  const int launches = cuda_emulation::LaunchCount();
+  product->Run();
+  EXPECT_TRUE(stream->Synchronize().ok());
+  EXPECT_EQ(cuda_emulation::LaunchCount(), launches + 1);
+  EXPECT_THAT(cuda_emulation::TakeCublasProducts(), ElementsAre(1));
+  const auto own = Make(GemmKind::kOwn);
+  const std::unique_ptr<Stream> other = own->MakeStream().value();
+  EXPECT_EQ(
+      MakeBestProduct(own.get(), other.get(), kEdge).status().code(), StatusCode::kUnsupported);
 }
 
 // Minibatches follow the fleet: a worker may see many sizes.

@@ -13,20 +13,26 @@ namespace {
 /// What is no part of the figure: the parts that sums over many rows are made of, and the like.
 constexpr double kBesides = 0.12;
 
+/// cuBLASLt's, of each of a replica's two streams.
+constexpr size_t kWorkspaceBytes = size_t{32} << 20;
+
 struct ModelOnDevice {
   const char* model;
   Shape input;
   int64_t n;
   Network::StepOptions options;
+  kernels::Precision precision = kernels::Precision::kF32;
 };
 
 /// `psctl model` says so.
 TEST(ModelMemoryOnDeviceTest, AStepFitsIntoWhatIsSaidAndNotIntoMuchLess) {
+  cuda_emulation::SetComputeCapability(8, 0);
   const ModelOnDevice cases[] = {
       {"mlp", {1, 16, 16}, 64, {.step = 1}},
       {"mlp", {1, 16, 16}, 64, {.step = 1, .micro_batch = 24, .bf16_gradients = true}},
       {"cnn", {1, 12, 12}, 6, {.step = 1}},
-      {"gpt", {1, 16, 1, ShapeKind::kTokens, 64}, 6, {.step = 1, .bf16_gradients = true}}};
+      {"gpt", {1, 16, 1, ShapeKind::kTokens, 64}, 6, {.step = 1, .bf16_gradients = true}},
+      {"gpt", {1, 16, 1, ShapeKind::kTokens, 64}, 6, {.step = 1}, kernels::Precision::kBf16}};
   for (const ModelOnDevice& c : cases) {
     proto::ModelConfig config;
     config.name = c.model;
@@ -34,15 +40,19 @@ TEST(ModelMemoryOnDeviceTest, AStepFitsIntoWhatIsSaidAndNotIntoMuchLess) {
     config.width = 64;
     const int64_t micro = c.options.micro_batch;
     const auto is_enough = [&](double factor) {
-      const auto cuda = kernels::MakeCudaBackend(0, kernels::GemmKind::kOwn).value();
-      NetworkRig rig(cuda.get(), config, c.input, c.n, 10);
+      const bool is_bf16 = c.precision == kernels::Precision::kBf16;
+      const auto kind = is_bf16 ? kernels::GemmKind::kCublas : kernels::GemmKind::kOwn;
+      const auto cuda = kernels::MakeCudaBackend(0, kind).value();
+      NetworkRig rig(cuda.get(), config, c.input, c.n, 10, c.precision);
       const MemoryUse use{
           .samples = micro == 0 ? c.n : micro,
           .has_own_memory = true,
           .adds_pieces = micro > 0,
-          .bf16_gradients = c.options.bf16_gradients};
+          .bf16_gradients = c.options.bf16_gradients,
+          .bf16_products = is_bf16};
       const auto said = static_cast<double>(MemoryOf(rig.model, use).total());
-      cuda_emulation::SetDeviceMemory(static_cast<size_t>(factor * said));
+      const size_t workspaces = is_bf16 ? 2 * kWorkspaceBytes : 0;
+      cuda_emulation::SetDeviceMemory(static_cast<size_t>(factor * said) + workspaces);
       const bool is_done = rig.Step(c.options).ok();
       cuda_emulation::SetDeviceMemory(0);
       return is_done;
@@ -50,6 +60,7 @@ TEST(ModelMemoryOnDeviceTest, AStepFitsIntoWhatIsSaidAndNotIntoMuchLess) {
     EXPECT_TRUE(is_enough(1 + kBesides)) << c.model;
     EXPECT_FALSE(is_enough(1 - kBesides)) << c.model;
   }
+  cuda_emulation::SetComputeCapability(7, 5);
   EXPECT_EQ(cuda_emulation::TakeFailure(), "");
 }
 
