@@ -141,7 +141,7 @@ proto::JobConfig ConfigOf(const BenchArguments& arguments) {
 void Main(const BenchArguments& arguments) {
   const auto choice = proto::ParseDevice(arguments.device);
   Require(choice.ok(), "--device " + std::string(choice.status().message()));
-  auto device = worker::OpenDevice(*choice, WorkerId(0));
+  auto device = worker::OpenDevice(*choice, WorkerId(0), worker::Products::kFastest);
   if (!device.ok()) {
     std::printf("SKIP: %s\n", std::string(device.status().message()).c_str());
     std::exit(77);
