@@ -327,15 +327,19 @@ TEST_F(EncoderOnDeviceTest, AStepThatNeedsTheMemoryGetsIt) {
   const Model model = MakeModel(config_.model, {1, 8, 9}, 3).value();
   const auto said =
       static_cast<double>(MemoryOf(model, {.samples = 8, .has_own_memory = true}).total());
-  EncodedRig host(config_, EncodedBy::kHost, kWhole);
-  host.Begin(true);
+  std::vector<float> whole;
+  {
+    EncodedRig host(config_, EncodedBy::kHost, kWhole);
+    host.Begin(true);
+    whole = host.Push(0, 8, false);
+  }
   EncodedRig device(config_, EncodedBy::kDevice, {EncodingKind::kInt8});
   device.Begin(true);
   cuda_emulation::SetDeviceMemory(static_cast<size_t>(1.3 * said));
   const std::vector<float> pushed = device.Push(0, 8, false);
   cuda_emulation::SetDeviceMemory(0);
   EXPECT_TRUE(device.has_given_up());
-  EXPECT_EQ(pushed, host.Push(0, 8, false)) << "it left as f32";
+  EXPECT_EQ(pushed, whole) << "it left as f32";
 }
 
 /// A batch norm learns nothing from a single sample: the push is zeros.

@@ -50,7 +50,7 @@ TEST_P(OpParity, BackwardEqualsFiniteDifferencesOfTheReference) {
 /// otherwise then.
 TEST_P(OpParity, AlignedParametersGiveTheSameResultsWithinTheBound) {
   for (const OpCase& c : OpCasesOf(GetParam())) {
-    OpRunner aligned(c, kParitySeed, BackendUnderTest(), true);
+    OpRunner aligned(c, kParitySeed, BackendUnderTest(), {0, 0, 0, 0});
     OpRunner odd(c, kParitySeed);
     for (OpRunner* runner : {&aligned, &odd}) {
       runner->Prepare(true);
