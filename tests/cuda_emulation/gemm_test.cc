@@ -39,10 +39,10 @@ uint16_t ToBf16(float value) {
 }
 
 /// A matrix in device memory, with NaN in its gaps. On an imaginary device the host may read it.
-class Matrix {
+class StoredMatrix {
  public:
   /// `values` are dense; nullptr: all NaN. `offset`: where it begins, in values.
-  Matrix(
+  StoredMatrix(
       Backend* backend,
       int64_t rows,
       int64_t columns,
@@ -123,7 +123,7 @@ class GemmTest : public testing::Test {
     std::vector<float> a = NormalValues(shape.m * shape.k, kSeed);
     std::vector<float> b = NormalValues(shape.k * shape.n, kSeed + 1);
     std::vector<float> bias = NormalValues(shape.n, kSeed + 2);
-    const Matrix in_a(
+    const StoredMatrix in_a(
         backend_.get(),
         shape.rows_a(),
         shape.columns_a(),
@@ -131,7 +131,7 @@ class GemmTest : public testing::Test {
         shape.bf16_a,
         &a,
         offsets.a);
-    const Matrix in_b(
+    const StoredMatrix in_b(
         backend_.get(),
         shape.rows_b(),
         shape.columns_b(),
@@ -139,8 +139,8 @@ class GemmTest : public testing::Test {
         shape.bf16_b,
         &b,
         offsets.b);
-    const Matrix in_bias(backend_.get(), 1, shape.n, shape.n, false, &bias, offsets.bias);
-    const Matrix out(
+    const StoredMatrix in_bias(backend_.get(), 1, shape.n, shape.n, false, &bias, offsets.bias);
+    const StoredMatrix out(
         backend_.get(), shape.m, shape.n, shape.pitch_c(), shape.bf16_c, nullptr, offsets.c);
     const auto* const bias_data = static_cast<const float*>(in_bias.data());
     if (gemm == nullptr) {
@@ -354,9 +354,9 @@ TEST_F(GemmTest, CopiesAreRoundedRowByRowWithZerosBetween) {
     for (const int64_t from_pitch : {columns, columns + 1, columns + 4}) {
       for (const size_t offset : {0U, 1U}) {
         const std::vector<float> values = NormalValues(kRows * columns, kSeed);
-        const Matrix from(backend_.get(), kRows, columns, from_pitch, false, &values, offset);
+        const StoredMatrix from(backend_.get(), kRows, columns, from_pitch, false, &values, offset);
         const int64_t pitch = (columns + 7) / 8 * 8;
-        const Matrix to(backend_.get(), kRows, columns, pitch, true, nullptr, 0);
+        const StoredMatrix to(backend_.get(), kRows, columns, pitch, true, nullptr, 0);
         ASSERT_EQ(
             RoundRows(
                 stream_,

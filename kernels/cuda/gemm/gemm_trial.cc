@@ -9,7 +9,7 @@ namespace ps::kernels {
 namespace {
 
 constexpr int kRuns = 3;  // that are timed
-/// Of the time that is given to all: after so much no run of the same algorithm is begun.
+/// After this share of the time for all of them no other run of one algorithm is begun.
 constexpr float kShare = 0.1F;
 constexpr float kClearly = 0.97F;
 
