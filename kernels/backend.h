@@ -152,6 +152,8 @@ class Stream {
   /// Waits on this thread until all is done; returns the first error since the stream was made.
   /// Errors: kUnavailable, device lost or failed: leave, as when revoked; a library's refusal.
   virtual Status Synchronize() = 0;
+  /// The first error that is known of by now. Never waits.
+  virtual Status Failure() const = 0;
 };
 
 class Backend {
@@ -172,6 +174,10 @@ class Backend {
   /// Host memory that all backends of this kind copy from and to without a detour.
   virtual Result<std::unique_ptr<Memory>> AllocatePinned(size_t size_bytes) = 0;
   virtual Result<std::unique_ptr<Stream>> MakeStream() = 0;
+
+  /// A stream for uploads, downloads, CopyAcross and events alone: it takes no memory for others.
+  virtual Result<std::unique_ptr<Stream>> MakeCopyStream() { return MakeStream(); }
+
   virtual Result<std::unique_ptr<Event>> MakeEvent() = 0;
 };
 

@@ -238,6 +238,8 @@ class CpuStream final : public Stream {
 
   Status Synchronize() override { return Status::Ok(); }
 
+  Status Failure() const override { return Status::Ok(); }
+
  private:
   static void Move(const void* from, void* to, size_t size_bytes) {
     if (size_bytes > 0 && to != from) {

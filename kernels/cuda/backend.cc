@@ -79,6 +79,11 @@ class CudaBackend final : public Backend {
     return std::unique_ptr<Stream>(std::move(stream));
   }
 
+  Result<std::unique_ptr<Stream>> MakeCopyStream() override {
+    PS_ASSIGN(auto stream, CudaStream::MakeForCopies(info_.index));
+    return std::unique_ptr<Stream>(std::move(stream));
+  }
+
   Result<std::unique_ptr<Event>> MakeEvent() override {
     PS_ASSIGN(auto event, CudaEvent::Make(info_.index));
     return std::unique_ptr<Event>(std::move(event));

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <array>
 #include <atomic>
 #include <utility>
 
@@ -11,8 +12,12 @@
 namespace ps::kernels {
 namespace {
 
-/// How often device memory has been freed in this process: a graph holds addresses.
-std::atomic<uint64_t> frees{0};
+/// How often memory of a device has been freed in this process: a graph holds addresses. Devices
+/// beyond so many share counts, which records more than has to be.
+std::atomic<uint64_t>& FreesOf(int device) {
+  static std::array<std::atomic<uint64_t>, 32> frees{};
+  return frees[static_cast<size_t>(device) % frees.size()];
+}
 
 class CudaMemory final : public Memory {
  public:
@@ -24,7 +29,7 @@ class CudaMemory final : public Memory {
     static_cast<void>(cudaSetDevice(device_));
     static_cast<void>(kind_ == MemoryKind::kDevice ? cudaFree(data()) : cudaFreeHost(data()));
     if (kind_ == MemoryKind::kDevice && size() > 0) {
-      ++frees;
+      ++FreesOf(device_);
     }
   }
 
@@ -36,7 +41,8 @@ class CudaMemory final : public Memory {
 /// A graph of kernels.
 class CudaRecording final : public Recording {
  public:
-  CudaRecording(int device, cudaGraphExec_t graph)
+  /// `frees`: FreesOf the device when the recording began.
+  CudaRecording(int device, cudaGraphExec_t graph, uint64_t frees)
       : device_(device), graph_(graph), frees_(frees) {}
 
   ~CudaRecording() override {
@@ -49,7 +55,7 @@ class CudaRecording final : public Recording {
   /// nullptr when the device has failed.
   cudaGraphExec_t graph() const { return graph_; }
 
-  bool is_current() const { return frees_ == frees; }
+  bool is_current() const { return frees_ == FreesOf(device_); }
 
  private:
   const int device_;
@@ -136,9 +142,19 @@ Result<std::unique_ptr<CudaStream>> CudaStream::Make(int device, GemmChoices* ch
   if (choices != nullptr) {
     PS_ASSIGN(gemm, MakeCublasGemm(device, choices));
   }
+  return Make(device, std::move(gemm), kPartialsMax);
+}
+
+Result<std::unique_ptr<CudaStream>> CudaStream::MakeForCopies(int device) {
+  return Make(device, nullptr, 0);
+}
+
+Result<std::unique_ptr<CudaStream>> CudaStream::Make(
+    int device, std::unique_ptr<Gemm> gemm, int64_t partials_max) {
+  const size_t partials_bytes = static_cast<size_t>(partials_max) * sizeof(LossResult);
   PS_ASSIGN(
       std::unique_ptr<Memory> partials,
-      AllocateCudaMemory(device, MemoryKind::kDevice, kPartialsMax * sizeof(LossResult)));
+      AllocateCudaMemory(device, MemoryKind::kDevice, partials_bytes));
   PS_ASSIGN(std::unique_ptr<Memory> scratch, AllocateCudaMemory(device, MemoryKind::kDevice, 0));
   cudaStream_t stream = nullptr;
   const cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
@@ -280,7 +296,8 @@ void CudaStream::MoveAverages(std::span<const AverageMove> moves) {
 
 bool CudaStream::BeginRecording() {
   cudaStream_t stream = Enter();
-  // Other threads do as they like meanwhile.
+  frees_before_recording_ = FreesOf(device_);
+  // Other threads do as they like meanwhile; what they free counts.
   Note(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
   return true;
 }
@@ -294,7 +311,7 @@ std::unique_ptr<Recording> CudaStream::EndRecording() {
     Note(cudaGraphInstantiate(&executable, graph, 0));
     Note(cudaGraphDestroy(graph));
   }
-  return std::make_unique<CudaRecording>(device_, executable);
+  return std::make_unique<CudaRecording>(device_, executable, frees_before_recording_);
 }
 
 bool CudaStream::CanReplay(const Recording& recording) const {

@@ -45,6 +45,8 @@ class CudaStream final : public Stream {
   /// Products are made by the folder's own kernel where `choices` is nullptr, else by cuBLASLt, and
   /// the choices outlive the stream.
   static Result<std::unique_ptr<CudaStream>> Make(int device, GemmChoices* choices);
+  /// Backend::MakeCopyStream.
+  static Result<std::unique_ptr<CudaStream>> MakeForCopies(int device);
   ~CudaStream() override;
 
   Result<std::unique_ptr<Op>> MakeOp(const OpSpec& spec) override;
@@ -76,6 +78,7 @@ class CudaStream final : public Stream {
   void Record(Event* event) override;
   void WaitFor(const Event& event) override;
   Status Synchronize() override;
+  Status Failure() const override { return failure_; }
 
   // For this folder's ops.
 
@@ -96,6 +99,9 @@ class CudaStream final : public Stream {
   int device() const { return device_; }
 
  private:
+  static Result<std::unique_ptr<CudaStream>> Make(
+      int device, std::unique_ptr<Gemm> gemm, int64_t partials);
+
   CudaStream(
       int device,
       cudaStream_t stream,
@@ -108,9 +114,10 @@ class CudaStream final : public Stream {
   const int device_;
   const cudaStream_t stream_;
   const std::unique_ptr<Gemm> gemm_;
-  const std::unique_ptr<Memory> partials_;  // kPartialsMax results of blocks
+  const std::unique_ptr<Memory> partials_;  // kPartialsMax results of blocks; of none for copies
   std::unique_ptr<Memory> scratch_;
   Status failure_;  // the first
+  uint64_t frees_before_recording_ = 0;
 };
 
 /// Stream::MakeOp. `stream` outlives the op.

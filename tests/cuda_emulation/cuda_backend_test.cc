@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "kernels/cuda/backend.h"
@@ -152,6 +153,41 @@ TEST(CudaBackendTest, NothingButWorkIsRecorded) {
     static_cast<void>(stream->EndRecording());
     EXPECT_EQ(cuda_emulation::TakeFailure(), std::string(c.failure) + " while work is captured");
   }
+}
+
+/// A worker's other threads may free memory whenever they like.
+TEST(CudaBackendTest, WhatIsFreedWhileWorkIsRecordedEndsTheRecording) {
+  const std::unique_ptr<Backend> backend = MakeOwn();
+  const std::unique_ptr<Memory> x = backend->AllocateDevice(sizeof(float)).value();
+  for (const bool is_freed : {false, true}) {
+    std::unique_ptr<Memory> other = backend->AllocateDevice(sizeof(float)).value();
+    const std::unique_ptr<Stream> stream = backend->MakeStream().value();
+    ASSERT_TRUE(stream->BeginRecording());
+    stream->Fill(1, x->floats(), 1);
+    if (is_freed) {
+      std::thread([&] { other.reset(); }).join();
+    }
+    const std::unique_ptr<Recording> recording = stream->EndRecording();
+    EXPECT_EQ(stream->CanReplay(*recording), !is_freed);
+  }
+}
+
+TEST(CudaBackendTest, WhatIsFreedOnAnotherDeviceEndsNoRecording) {
+  cuda_emulation::SetMachine(CUDART_VERSION, 2);
+  {
+    const std::unique_ptr<Backend> backend = MakeOwn();
+    const std::unique_ptr<Backend> neighbour = MakeCudaBackend(1, GemmKind::kOwn).value();
+    const std::unique_ptr<Memory> x = backend->AllocateDevice(sizeof(float)).value();
+    const std::unique_ptr<Stream> stream = backend->MakeStream().value();
+    ASSERT_TRUE(stream->BeginRecording());
+    stream->Fill(1, x->floats(), 1);
+    const std::unique_ptr<Recording> recording = stream->EndRecording();
+    static_cast<void>(neighbour->AllocateDevice(4).value());
+    EXPECT_TRUE(stream->CanReplay(*recording));
+    static_cast<void>(backend->AllocateDevice(4).value());
+    EXPECT_FALSE(stream->CanReplay(*recording));
+  }
+  cuda_emulation::SetMachine(CUDART_VERSION, 1);
 }
 
 TEST(CudaBackendTest, DevicesAreChosenByNumber) {
