@@ -71,18 +71,13 @@ void ComputeThread::EncodeHere() {
   encoder_.emplace(layout_, frame_bytes_, has_feedback_);
 }
 
-void ComputeThread::Upload(const ParameterRange& changed) {
-  const std::lock_guard lock(mutex_);
-  PS_CHECK(trainer_ != nullptr && !task_) << "parameters without a trainer, or during a task";
-  if (trainer_->has_copies()) {
-    uploads_.push_back(changed);
-    changed_.notify_all();
-  }
+void ComputeThread::Upload(client::PullIntake::Fresh fresh, client::HostTensors* tensors) {
+  uploads_.Put(std::move(fresh), tensors, trainer_.get());  // set by this thread alone
 }
 
 void ComputeThread::Settle() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return (uploads_.empty() && !is_uploading_) || is_stopping_; });
+  uploads_.AwaitAll();
+  const std::lock_guard lock(mutex_);
   if (trainer_ != nullptr) {
     trainer_->Settle();
   }
@@ -91,6 +86,7 @@ void ComputeThread::Settle() {
 void ComputeThread::Start(const client::ComputeTask& task, const TaskTensors& tensors) {
   const std::lock_guard lock(mutex_);
   PS_CHECK(trainer_ != nullptr && !task_) << "a task without a trainer, or a second one";
+  uploads_.BeginTask();
   task_ = task;
   tensors_ = tensors;
   changed_.notify_all();
@@ -110,6 +106,7 @@ void ComputeThread::Stop() {
     is_stopping_ = true;
     changed_.notify_all();
   }
+  uploads_.Stop();
   if (thread_.joinable()) {
     thread_.join();
   }
@@ -121,35 +118,18 @@ void ComputeThread::Run() {
     TaskTensors tensors;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(
-          lock, [this] { return task_.has_value() || !uploads_.empty() || is_stopping_; });
-      UploadAll(&lock);
+      changed_.wait(lock, [this] { return task_.has_value() || is_stopping_; });
       if (is_stopping_) {
         return;
-      }
-      if (!task_) {
-        continue;
       }
       task = *task_;
       tensors = tensors_;
       kernels::SetComputeThreads(threads_);
     }
-    RunTask(task, tensors);
-  }
-}
-
-/// Without the mutex while the trainer is at it. It has it again at the end.
-void ComputeThread::UploadAll(std::unique_lock<std::mutex>* lock) {
-  while (!uploads_.empty() && !is_stopping_) {
-    const std::vector<ParameterRange> uploads = std::exchange(uploads_, {});
-    is_uploading_ = true;
-    lock->unlock();
-    for (const ParameterRange& changed : uploads) {
-      trainer_->Upload(changed);
+    if (!uploads_.AwaitTaskValues()) {
+      return;
     }
-    lock->lock();
-    is_uploading_ = false;
-    changed_.notify_all();
+    RunTask(task, tensors);
   }
 }
 
@@ -220,6 +200,7 @@ Result<client::ComputeResult> ComputeThread::Step(
             [this, session = task.session, tensor] { callbacks_.on_tensor_ready(session, tensor); })
         .Ignore("the push begins when the step is done instead");
   };
+  watch.on_taken = [this] { uploads_.LetOn(); };
   Result<client::ComputeResult> result = trainer_->Step(task, tensors, watch);
   if (result.ok() && task.is_local && is_encoding()) {  // no tensor was ready before
     for (uint32_t tensor = 0; tensor < trainer_->TensorElements().size(); ++tensor) {
@@ -246,12 +227,17 @@ void ComputeThread::RunTask(const client::ComputeTask& task, const TaskTensors& 
   } else if (!emulated_ || WaitFor(emulated_->WaitBefore(false))) {
     result = trainer_->Evaluate(tensors.parameters, task.begin, task.end);
   }
+  const std::string note = trainer_->TakeNote();
+  uploads_.EndTask();
   {
     const std::lock_guard lock(mutex_);
     task_.reset();
     if (is_stopping_) {
       return;
     }
+  }
+  if (!note.empty()) {
+    loop_->Post([this, note] { callbacks_.on_note(note); }).Ignore("it is for people alone");
   }
   std::function<void()> tell;
   if (result.ok()) {

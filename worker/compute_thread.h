@@ -6,14 +6,15 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
-#include <vector>
 
 #include "ps/client/gradient_encoder.h"
 #include "ps/client/worker_core.h"
 #include "ps/emulation/device.h"
 #include "ps/net/loop.h"
 #include "worker/trainer.h"
+#include "worker/upload_thread.h"
 
 namespace ps::worker {
 
@@ -27,6 +28,8 @@ class ComputeThread {
     std::function<void(uint64_t session, uint32_t samples)> on_local_step;
     std::function<void(const client::ComputeTask& task, const client::ComputeResult& result)>
         on_done;
+    /// People are to know this of the task that has ended.
+    std::function<void(const std::string& note)> on_note;
     /// The arithmetic can't go on, e.g. the machine lacks memory; kUnavailable: the device is lost.
     std::function<void(const Status& why)> on_failure;
   };
@@ -51,9 +54,10 @@ class ComputeThread {
   /// Goes on with other encodings, and what was kept. Requires: gradients are encoded, no task is
   /// under way.
   void ChangeEncodings(const client::ChunkLayout& layout, bool has_feedback);
-  /// Has the device get changed parameters, in the order of the calls and before the next task.
-  /// Requires: a trainer is set and no task is under way.
-  void Upload(const ParameterRange& changed);
+  /// New values go to their place in `tensors`, which live until Settle, and to the device, in the
+  /// order of the calls. The task under way is computed without them, the next one with them.
+  /// Requires: a trainer is set that has copies.
+  void Upload(client::PullIntake::Fresh fresh, client::HostTensors* tensors);
   /// Waits until the trainer reads no parameters any more, so that they can go. Requires: no task
   /// is under way.
   void Settle();
@@ -74,7 +78,6 @@ class ComputeThread {
 
  private:
   void Run();
-  void UploadAll(std::unique_lock<std::mutex>* lock);
   void RunTask(const client::ComputeTask& task, const TaskTensors& tensors);
   Result<client::ComputeResult> Step(const client::ComputeTask& task, const TaskTensors& tensors);
   /// A minibatch of it begins (ends). False when stopped meanwhile.
@@ -98,8 +101,6 @@ class ComputeThread {
   // Guarded by mutex_.
   std::optional<client::ComputeTask> task_;
   TaskTensors tensors_;  // of that
-  std::vector<ParameterRange> uploads_;
-  bool is_uploading_ = false;
   bool is_stopping_ = false;
 
   std::atomic<ps::Step> handed_over_ = 0;
@@ -119,6 +120,7 @@ class ComputeThread {
   TimePoint minibatch_begin_{};
   TimePoint arithmetic_begin_{};
 
+  UploadThread uploads_;
   std::thread thread_;
 };
 

@@ -9,6 +9,7 @@
 #include "ps/proto/exchange.h"
 #include "ps/proto/job/task.h"
 #include "worker/model/metric_sums.h"
+#include "worker/model/model_memory.h"
 #include "worker/model/norm_batches.h"
 
 namespace ps::worker {
@@ -147,6 +148,10 @@ Status Trainer::FinishEncoded(uint32_t tensor, bool whole, client::FlatGradient*
   return Status::Ok();
 }
 
+void Trainer::SettleUploads() {
+  network_->SettleUploads().Ignore("a device that is lost reads nothing; the next step tells");
+}
+
 void Trainer::Settle() {
   network_->Settle().Ignore("a device that is lost reads nothing; the next step tells");
 }
@@ -163,6 +168,7 @@ Result<client::ComputeResult> Trainer::Step(
     return MakeLocalSteps(task, watch);
   }
   TakeDeviceBack();
+  network_->TakeUploads();
   return Minibatch(task, watch, false);
 }
 
@@ -188,6 +194,11 @@ Result<client::ComputeResult> Trainer::Minibatch(
     // Dropout differs from step to step and from worker to worker, and is the same when repeated.
     const uint64_t dropout_step = (uint64_t{task.epoch} << 40) ^ task.begin;
     const bool is_bf16 = config_.train.gradient_dtype == proto::GradientDtype::kBf16;
+    const auto on_begin = [&] {
+      if (watch.on_taken && !is_local && network_->has_second_copy()) {
+        watch.on_taken();
+      }
+    };
     PS_ASSIGN(
         const BatchLoss loss,
         network_->TrainStep(
@@ -198,7 +209,8 @@ Result<client::ComputeResult> Trainer::Minibatch(
              .micro_batch = config_.train.micro_batch,
              .bf16_gradients = is_bf16 && !is_local,
              .encodes = is_encoded_ && !is_local,
-             .stays = is_local},
+             .stays = is_local,
+             .on_begin = on_begin},
             gradients_,
             ready));
     result = {loss.loss_sum, static_cast<uint64_t>(loss.correct)};
@@ -246,7 +258,7 @@ Result<client::ComputeResult> Trainer::MakeLocalSteps(
 Status Trainer::BeginLocalSteps() {
   if (has_copies()) {
     TakeDeviceBack();
-    network_->AwaitUploads();
+    network_->TakeUploads();
   }
   if (!local_steps_) {
     std::optional<LocalSteps::Place> place;
@@ -256,7 +268,15 @@ Status Trainer::BeginLocalSteps() {
     }
     local_steps_.emplace(config_, model_, backends_[0], place);
   }
-  PS_TRY(local_steps_->Begin(parameters_));
+  Status begun = local_steps_->Begin(parameters_);
+  while (begun.code() == StatusCode::kInvalidArgument && has_copies()) {
+    PS_ASSIGN(const bool has_more, network_->GiveUpMemory(begun));
+    if (!has_more) {
+      break;
+    }
+    begun = local_steps_->Begin(parameters_);
+  }
+  PS_TRY(begun);
   is_device_local_ = has_copies();
   if (!has_copies()) {
     parameters_.assign(local_steps_->parameters().begin(), local_steps_->parameters().end());
@@ -307,6 +327,7 @@ Result<client::ComputeResult> Trainer::Evaluate(
     std::span<const float> parameters, uint64_t begin, uint64_t end) {
   Split(parameters, &parameters_);
   TakeDeviceBack();
+  network_->TakeUploads();
   client::ComputeResult result;
   const uint64_t batch = EvaluateBatch(dataset_.info().shape);
   for (uint64_t at = begin; at < end; at += batch) {
@@ -388,6 +409,9 @@ Result<std::unique_ptr<Trainer>> Trainer::Make(
   PS_ASSIGN(auto network, Network::Make(model, devices, config.train.seed, precision));
   if (FormFor(dataset, *network) == BatchForm::kBytes) {
     PS_TRY(network->TakePictures(*dataset.pictures()));
+  }
+  if (network->has_copies() && OverlapsSteps(config)) {
+    PS_TRY(network->ReserveSecondCopy());
   }
   return std::unique_ptr<Trainer>(new Trainer(
       config, std::move(dataset), std::move(model), std::move(backends), std::move(network)));

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -71,9 +72,13 @@ class Trainer {
   bool has_copies() const { return network_->has_copies(); }
 
   /// These parameters have changed since the last call that named them. Returns before the device
-  /// has them. Requires: they lie within one tensor.
+  /// has them: they stay as they are until SettleUploads has returned, or the task that began
+  /// later. Requires: they lie within one tensor. Thread: any one, between two tasks or behind a
+  /// step's on_taken.
   void Upload(const ParameterRange& changed);
-  /// Nothing of what was uploaded is read any more.
+  /// Nothing of what was uploaded is read any more. Thread: as Upload.
+  void SettleUploads();
+  /// The same, and nothing else is done. Requires: no task is under way.
   void Settle();
 
   /// Gradients leave the device encoded from now on, as the layout says, each part of a chunk in
@@ -99,6 +104,9 @@ class Trainer {
   /// As client::GradientEncoder::TakeHeldBack. Requires: SetEncodings. Errors: as FinishEncoded.
   Result<double> TakeHeldBack() { return network_->encoder()->TakeHeldBack(); }
 
+  /// What people are to know of the last task, once; empty: nothing new.
+  std::string TakeNote() { return network_->TakeNote(); }
+
   /// The next Step will probably be of these samples: they are fetched on a thread of their own.
   /// Thread: any.
   void Foresee(const client::SamplesAhead& next);
@@ -114,6 +122,10 @@ class Trainer {
     /// The tensor's gradient is final. Once a tensor; with local steps not called, since the push
     /// tells how many samples are behind it.
     std::function<void(uint32_t tensor)> on_ready = {};
+    /// The step has taken its parameters: what is uploaded from now on is for later ones. Not
+    /// called where it can't be so: then nothing may be uploaded, and the parameters stay as they
+    /// are, until the step has ended.
+    std::function<void()> on_taken = {};
   };
 
   /// Gradient of the mean loss over samples [begin, end) of the epoch's order, into

@@ -28,6 +28,7 @@ WorkerProgram::WorkerProgram(Options options, const Logger* log)
           [this](const client::ComputeTask& task, const client::ComputeResult& result) {
             OnComputeDone(task, result);
           },
+          [this](const std::string& note) { Warn("device_memory", note); },
           [this](const Status& why) { OnComputeFailed(why); }});
   loader_ = std::make_unique<Loader>(&loop(), options_.make_trainer, [this] {
     this->log().Info("loaded", {{"seconds", Seconds(SystemTime().Now() - loading_since_)}});
@@ -196,7 +197,15 @@ Status WorkerProgram::ChangeEncodings(const client::ChunkLayout& layout, bool ha
 
 /// By way of our own memory: a frame's is not pinned, so a device could not read it by itself.
 void WorkerProgram::TakeChunk(const client::PullIntake::Fresh& fresh) {
-  compute_->Upload({fresh.offset, tensors_->Take(fresh)});
+  if (trainer_->has_copies()) {
+    compute_->Upload(fresh, &*tensors_);
+  } else {
+    tensors_->Take(fresh);
+  }
+}
+
+bool WorkerProgram::TakesChunksDuringTasks() const {
+  return trainer_->has_copies();
 }
 
 Result<client::GradientLoan> WorkerProgram::StartCompute(const client::ComputeTask& task) {

@@ -37,6 +37,7 @@ class WorkerProgram final : public WorkerShell {
   Status Prepare(const client::ChunkLayout& layout, size_t gradients) override;
   Status ChangeEncodings(const client::ChunkLayout& layout, bool has_feedback) override;
   void TakeChunk(const client::PullIntake::Fresh& fresh) override;
+  bool TakesChunksDuringTasks() const override;
   Result<client::GradientLoan> StartCompute(const client::ComputeTask& task) override;
   void EndStepEarly(Step step) override;
   void HandOver(Step step) override;

@@ -39,25 +39,21 @@ bool ParameterGate::IsLate(Step step) const {
   return !is_overlapping() || !links_.HavePulledStep(step - std::min<Step>(step, 2));
 }
 
-void ParameterGate::OnValues(Arrived arrived, bool is_host_busy) {
-  if (is_host_busy) {
-    stash_.push_back(std::move(arrived));
-  } else {
-    HandOver(arrived);
+void ParameterGate::OnValues(std::vector<PullIntake::Fresh> values, bool is_host_busy) {
+  for (PullIntake::Fresh& fresh : values) {
+    if (is_host_busy && !host_.TakesChunksDuringTasks()) {
+      stash_.push_back(std::move(fresh));
+    } else {
+      host_.TakeChunk(fresh);
+    }
   }
 }
 
 void ParameterGate::HandOverStash() {
-  for (const Arrived& arrived : stash_) {
-    HandOver(arrived);
-  }
-  stash_.clear();
-}
-
-void ParameterGate::HandOver(const Arrived& arrived) {
-  for (const PullIntake::Fresh& fresh : arrived.chunks) {
+  for (const PullIntake::Fresh& fresh : stash_) {
     host_.TakeChunk(fresh);
   }
+  stash_.clear();
 }
 
 }  // namespace ps::client

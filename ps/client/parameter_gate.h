@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "ps/base/time.h"
@@ -17,7 +16,8 @@ namespace ps::client {
 /// The parameters that the host holds: whether a lease may be computed with them, and what comes of
 /// new ones.
 ///
-/// Invariant: a new value is handed over once, and not while arithmetic reads the parameters.
+/// Invariant: a new value is handed over once, and while arithmetic reads the parameters only to a
+/// host that keeps it from them.
 class ParameterGate {
  public:
   /// All outlive it.
@@ -44,27 +44,20 @@ class ParameterGate {
   /// A step on time is computed with the parameters after this worker's step before the last.
   bool IsLate(Step step) const;
 
-  /// Values of one frame, and who owns their bytes.
-  struct Arrived {
-    std::vector<PullIntake::Fresh> chunks;
-    std::shared_ptr<const void> owner;
-  };
-
-  void OnValues(Arrived arrived, bool is_host_busy);
+  /// Values of one frame.
+  void OnValues(std::vector<PullIntake::Fresh> values, bool is_host_busy);
   /// Arithmetic has ended.
   void HandOverStash();
 
  private:
-  void HandOver(const Arrived& arrived);
-
   const Session& session_;
   WorkerHost& host_;
   ShardLinks& links_;
 
   proto::Mode mode_ = proto::Mode::kAsync;
-  bool needs_pull_ = true;      // parameters must be pulled for the next train step
-  LeaseId pull_lease_;          // the lease that an explicit pull was begun for
-  std::vector<Arrived> stash_;  // while arithmetic reads the parameters
+  bool needs_pull_ = true;                // parameters must be pulled for the next train step
+  LeaseId pull_lease_;                    // the lease that an explicit pull was begun for
+  std::vector<PullIntake::Fresh> stash_;  // while arithmetic reads the parameters
 };
 
 }  // namespace ps::client

@@ -230,7 +230,8 @@ Result<PullIntake::Taken> PullIntake::Take(
            bytes.subspan(offset, size),
            chunk.element_count,
            encoding,
-           chunk.base != 0});
+           chunk.base != 0,
+           reply.payload.owner});
     }
     offset += size;
   }

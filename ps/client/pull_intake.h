@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -40,11 +41,12 @@ class PullIntake {
     std::span<const std::byte> bytes;  // as they came
     uint32_t element_count = 0;
     codec::Encoding encoding{};
-    bool is_difference = false;  // to the value that was handed over before
+    bool is_difference = false;           // to the value that was handed over before
+    std::shared_ptr<const void> owner{};  // of the bytes
   };
 
   struct Taken {
-    std::vector<Fresh> fresh;       // alive as long as the reply's payload
+    std::vector<Fresh> fresh;
     uint32_t completed_chunks = 0;  // of the answer, by this frame
     bool lacks_base = false;        // a difference is to what is not held: ask anew
   };

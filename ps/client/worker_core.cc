@@ -121,7 +121,7 @@ void WorkerCore::OnShardMessage(
   } else if (const auto* pull = std::get_if<proto::PullReply>(&message)) {
     auto fresh = link->OnPullReply(request_id, *pull, now);
     if (fresh.ok()) {
-      parameters_.OnValues({std::move(fresh).value(), pull->payload.owner}, steps_.is_host_busy());
+      parameters_.OnValues(std::move(fresh).value(), steps_.is_host_busy());
     } else {
       Exit(fresh.status());
     }

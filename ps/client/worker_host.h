@@ -102,9 +102,14 @@ class WorkerHost {
     return Status::Unsupported("this worker can't change how its gradients travel");
   }
 
-  /// New values of a chunk, or of a part of one, which the host copies before it returns. No task
-  /// is under way; others still come, so a device can fetch these meanwhile.
+  /// New values of a chunk, or of a part of one, in the order of calls; others still come, so a
+  /// device can fetch these meanwhile. The host copies them before it returns, or keeps their
+  /// owner. The next StartCompute is with them.
   virtual void TakeChunk(const PullIntake::Fresh& fresh) = 0;
+
+  /// Whether TakeChunk may be called while a task is under way, which then computes without the
+  /// values. Else they are handed over when it has ended. Constant between two calls of Prepare.
+  virtual bool TakesChunksDuringTasks() const { return false; }
 
   /// Begins a task with the parameters handed over. Returns the gradient that a train task will
   /// fill, of the types that WorkerSettings says; null for an evaluation. An error ends the worker.

@@ -64,6 +64,7 @@ std::string PartsText(const worker::DeviceMemory& memory, int64_t samples) {
     }
   };
   add(memory.tensors, "parameters and gradients");
+  add(memory.second_copy, "a second copy of parameters if there is room");
   add(memory.rounded, "gradients in fewer bits");
   add(memory.activations, fmt::format("activations at {} samples", samples));
   add(memory.scratch, "scratch");

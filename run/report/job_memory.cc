@@ -34,6 +34,7 @@ WorkerMemory::Part PartOf(
       model,
       {.samples = part.samples,
        .has_own_memory = has_own_memory,
+       .has_second_copy = has_own_memory && worker::OverlapsSteps(config),
        .is_first = device == 0,
        .is_last = device + 1 == devices,
        .adds_pieces = part.samples < share,
@@ -52,8 +53,8 @@ WorkerMemory MemoryOfWorker(
     const worker::Model& model,
     int64_t samples,
     const ComputedOn& on) {
-  // With overlap one gradient is computed while another travels; clip_norm rules overlap out.
-  const bool has_two = config.train.overlap && config.optimizer.clip_norm == 0;
+  // With overlap one gradient is computed while another travels, and values come meanwhile.
+  const bool has_two = worker::OverlapsSteps(config);
   WorkerMemory memory;
   if (on.is_host) {
     memory.host = PartOf(config, model, samples, 0, 1, /*has_own_memory=*/false);
@@ -90,7 +91,7 @@ void AddWorkerMemory(
   worker->host_bytes = static_cast<double>(memory.host.memory.total());
   worker->device_bytes = 0;
   for (const WorkerMemory::Part& part : memory.devices) {
-    worker->device_bytes = std::max(worker->device_bytes, static_cast<double>(part.memory.total()));
+    worker->device_bytes = std::max(worker->device_bytes, static_cast<double>(part.memory.least()));
   }
 }
 

@@ -19,8 +19,7 @@ class StepPipelineTest : public ::testing::Test {
 
   void Values(float value) {
     for (const ShardId shard : kBoth) {
-      parts_.parameters.OnValues(
-          {parts_.AnswerPull(shard, value), nullptr}, parts_.steps.is_host_busy());
+      parts_.parameters.OnValues(parts_.AnswerPull(shard, value), parts_.steps.is_host_busy());
     }
   }
 
@@ -62,10 +61,22 @@ TEST_F(StepPipelineTest, ValuesThatComeDuringATaskWaitForItsEnd) {
   fresh.key = MakeChunkKey(0, 0);
   fresh.bytes = std::as_bytes(std::span(parts_.values));
   fresh.element_count = static_cast<uint32_t>(parts_.values.size());
-  parts_.parameters.OnValues({{fresh}, nullptr}, parts_.steps.is_host_busy());
+  parts_.parameters.OnValues({fresh}, parts_.steps.is_host_busy());
   const size_t taken = parts_.host.taken.size();
   Compute();
   EXPECT_EQ(parts_.host.taken.size(), taken + 1);
+}
+
+TEST_F(StepPipelineTest, AHostThatKeepsThemFromTheTaskGetsThemAsTheyCome) {
+  parts_.host.takes_during_tasks = true;
+  Advance();
+  Values(3);
+  Advance();
+  const size_t taken = parts_.host.taken.size();
+  Values(4);
+  EXPECT_EQ(parts_.host.taken.size(), taken + 2);
+  Compute();
+  EXPECT_EQ(parts_.host.taken.size(), taken + 2) << "each once";
 }
 
 TEST_F(StepPipelineTest, NoStepBeginsWhenNoneMayAndWhatIsInHandIsFinished) {
@@ -162,7 +173,7 @@ TEST_F(LocalPipelineTest, AStepOfWhichNotEvenOneMinibatchFitsIsDropped) {
   ComputeSome(24);  // it took 0.5 s
   for (const ShardId shard : kBoth) {
     parts_.AnswerPush(shard, 1);
-    parts_.parameters.OnValues({parts_.AnswerPull(shard, 4), nullptr}, parts_.steps.is_host_busy());
+    parts_.parameters.OnValues(parts_.AnswerPull(shard, 4), parts_.steps.is_host_busy());
   }
   proto::LeaseGrant grant = parts_.Grant(3, 200, 224);
   grant.local_steps = 3;
@@ -219,7 +230,7 @@ TEST_F(StepPipelineTest, WhatALeaseSaysHoldsFromItsFirstStepOn) {
   EXPECT_TRUE(parts_.host.changes.empty());
   for (const ShardId shard : kBoth) {
     parts_.AnswerPush(shard, 1);
-    parts_.parameters.OnValues({parts_.AnswerPull(shard, 4), nullptr}, false);
+    parts_.parameters.OnValues(parts_.AnswerPull(shard, 4), false);
   }
   Advance();
   ASSERT_EQ(parts_.host.changes.size(), 1U);
@@ -252,7 +263,7 @@ TEST_F(OverlapPipelineTest, GradientsChangeHowTheyTravelWhenNoneIsUnderWay) {
   EXPECT_TRUE(parts_.host.changes.empty());
   for (const ShardId shard : kBoth) {
     parts_.AnswerPush(shard, 1);
-    parts_.parameters.OnValues({parts_.AnswerPull(shard, 4), nullptr}, false);
+    parts_.parameters.OnValues(parts_.AnswerPull(shard, 4), false);
   }
   Advance();
   EXPECT_EQ(parts_.host.tasks.size(), 2U);
@@ -331,8 +342,7 @@ class LastPushTest : public StepPipelineTest {
     for (const ShardId shard : kBoth) {
       parts_.AnswerPush(shard, step);
       parts_.parameters.OnValues(
-          {parts_.AnswerPull(shard, static_cast<float>(3 + step)), nullptr},
-          parts_.steps.is_host_busy());
+          parts_.AnswerPull(shard, static_cast<float>(3 + step)), parts_.steps.is_host_busy());
     }
     Advance();
   }

@@ -56,6 +56,8 @@ class FakeHost final : public WorkerHost {
     taken.push_back(fresh.key);
   }
 
+  bool TakesChunksDuringTasks() const override { return takes_during_tasks; }
+
   void EndStepEarly(Step step) override { ended_early = step; }
 
   void HandOver(Step step) override { handed_over = step; }
@@ -98,6 +100,7 @@ class FakeHost final : public WorkerHost {
   Step ended_early = 0;
   Step handed_over = 0;
   bool can_hand_over = true;
+  bool takes_during_tasks = false;
   std::vector<ComputeTask> tasks;
   std::vector<SamplesAhead> ahead;
   std::optional<HostTensors> tensors;

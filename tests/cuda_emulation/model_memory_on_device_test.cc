@@ -39,14 +39,19 @@ TEST(ModelMemoryOnDeviceTest, AStepFitsIntoWhatIsSaidAndNotIntoMuchLess) {
     config.depth = 1;
     config.width = 64;
     const int64_t micro = c.options.micro_batch;
+    bool has_second_copy = false;
     const auto is_enough = [&](double factor) {
       const bool is_bf16 = c.precision == kernels::Precision::kBf16;
       const auto kind = is_bf16 ? kernels::GemmKind::kCublas : kernels::GemmKind::kOwn;
       const auto cuda = kernels::MakeCudaBackend(0, kind).value();
       NetworkRig rig(cuda.get(), config, c.input, c.n, 10, c.precision);
+      if (has_second_copy) {
+        EXPECT_TRUE(rig.network->ReserveSecondCopy().ok());
+      }
       const MemoryUse use{
           .samples = micro == 0 ? c.n : micro,
           .has_own_memory = true,
+          .has_second_copy = has_second_copy,
           .adds_pieces = micro > 0,
           .bf16_gradients = c.options.bf16_gradients,
           .bf16_products = is_bf16};
@@ -55,10 +60,13 @@ TEST(ModelMemoryOnDeviceTest, AStepFitsIntoWhatIsSaidAndNotIntoMuchLess) {
       cuda_emulation::SetDeviceMemory(static_cast<size_t>(factor * said) + workspaces);
       const bool is_done = rig.Step(c.options).ok();
       cuda_emulation::SetDeviceMemory(0);
-      return is_done;
+      return is_done && rig.network->has_second_copy() == has_second_copy;
     };
-    EXPECT_TRUE(is_enough(1 + kBesides)) << c.model;
-    EXPECT_FALSE(is_enough(1 - kBesides)) << c.model;
+    for (const bool second : {false, true}) {
+      has_second_copy = second;
+      EXPECT_TRUE(is_enough(1 + kBesides)) << c.model;
+      EXPECT_FALSE(is_enough(1 - kBesides)) << c.model;
+    }
   }
   cuda_emulation::SetComputeCapability(7, 5);
   EXPECT_EQ(cuda_emulation::TakeFailure(), "");

@@ -238,6 +238,7 @@ TEST(NetworkOnDeviceTest, APartOfTheParametersCanBeUploadedAlone) {
   bias.span()[2] = 5;
   EXPECT_EQ(rig.network->Evaluate(spans, batch).value().loss_sum, before) << "not told of it";
   rig.network->Upload(1, 2, spans[1].subspan(2));
+  rig.network->TakeUploads();
   const double after = rig.network->Evaluate(spans, batch).value().loss_sum;
   rig.parameters[1][2] = 5;
   EXPECT_EQ(rig.Evaluate().value().loss_sum, after) << "of the element that was told of alone";

@@ -98,6 +98,7 @@ void Fleet::Run(Process* process) {
   options.doubles_residual = scenario.sabotage == Sabotage::kDoubledResidual;
   options.doubles_hand_over = scenario.sabotage == Sabotage::kDoubledHandOver;
   options.doubles_differences = scenario.sabotage == Sabotage::kDoubledDifference;
+  options.takes_during_tasks = process->pid % 2 == 1;
   options.step_time = std::chrono::milliseconds(20 + 25 * speed);
   options.coordinator_node = world_.coordinator_node;
   options.hides_cuts = scenario.sabotage == Sabotage::kWholeStep;

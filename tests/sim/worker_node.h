@@ -27,7 +27,8 @@ class WorkerNode final : public Node, public client::WorkerHost {
     client::WorkerSettings settings;
     Duration step_time = std::chrono::milliseconds(10);
     int coordinator_node = 0;
-    bool hides_cuts = false;  // Sabotage::kWholeStep
+    bool takes_during_tasks = false;  // new values, as a worker whose device has a second copy
+    bool hides_cuts = false;          // Sabotage::kWholeStep
     Duration clock_ahead{};
     bool doubles_residual = false;     // a fault
     bool doubles_hand_over = false;    // likewise
@@ -66,6 +67,9 @@ class WorkerNode final : public Node, public client::WorkerHost {
   Status Prepare(const client::ChunkLayout& layout, size_t gradients) override;
   Status ChangeEncodings(const client::ChunkLayout& layout, bool has_feedback) override;
   void TakeChunk(const client::PullIntake::Fresh& fresh) override;
+
+  bool TakesChunksDuringTasks() const override { return options_.takes_during_tasks; }
+
   Result<client::GradientLoan> StartCompute(const client::ComputeTask& task) override;
 
   void EndStepEarly(Step step) override { ended_early_ = step; }

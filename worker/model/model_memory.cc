@@ -1,4 +1,5 @@
-// What sequence.cc, replica.cc, gradient_return.cc and local_steps.cc take; the tests compare.
+// What sequence.cc, replica.cc, device_parameters.cc, gradient_return.cc, device_encoder.cc and
+// local_steps.cc take; the tests compare.
 
 #include "worker/model/model_memory.h"
 
@@ -106,12 +107,20 @@ uint64_t Bytes(int64_t values, size_t value_bytes = sizeof(float)) {
 
 }  // namespace
 
+/// A step that is clipped can't leave before all of it is there.
+bool OverlapsSteps(const proto::JobConfig& config) {
+  return config.train.overlap && config.optimizer.clip_norm == 0;
+}
+
 DeviceMemory MemoryOf(const Model& model, const MemoryUse& use) {
   const bool has_gradients = use.has_own_memory || !use.is_first;
   const int copies = (use.has_own_memory ? 1 : 0) + (has_gradients ? 1 : 0) +
                      (use.is_last ? 0 : 1) + (use.adds_pieces ? 1 : 0);
   DeviceMemory memory;
   memory.tensors = Bytes(copies * LayoutOf(model).element_count());
+  if (use.has_second_copy) {
+    memory.second_copy = Bytes(LayoutOf(model).element_count());
+  }
   if (use.bf16_gradients && use.is_first) {
     memory.rounded = Bytes(model.parameter_count(), sizeof(uint16_t));
   }

@@ -111,10 +111,27 @@ void Network::Upload(uint32_t tensor, int64_t begin, std::span<const float> valu
   }
 }
 
+void Network::TakeUploads() {
+  upload_failure_ = OfAll([](Replica& replica) { return replica.TakeUploads(); });
+}
+
+Status Network::SettleUploads() {
+  return OfAll([](Replica& replica) { return replica.SettleUploads(); });
+}
+
 Status Network::Settle() {
+  return OfAll([](Replica& replica) { return replica.Settle(); });
+}
+
+Status Network::Finish() {
+  return OfAll([](Replica& replica) { return replica.Finish(); });
+}
+
+/// All of them do it; the first failure.
+Status Network::OfAll(const std::function<Status(Replica&)>& work) const {
   Status first_failure;
   for (const auto& replica : replicas_) {
-    Status status = replica->Settle();
+    Status status = work(*replica);
     if (first_failure.ok()) {
       first_failure = std::move(status);
     }
@@ -149,7 +166,15 @@ Result<BatchLoss> Network::TrainStep(
       ready(tensor);
     }
   };
-  PS_TRY(BeginReturn(gradients, options, whole));
+  Status begun = BeginReturn(gradients, options, whole);
+  if (begun.code() == StatusCode::kInvalidArgument && has_second_copy()) {
+    PS_TRY(DropSecondCopy(begun));
+    begun = BeginReturn(gradients, options, whole);
+  }
+  PS_TRY(begun);
+  if (options.on_begin) {
+    options.on_begin();
+  }
   for (int64_t offset = 0; offset < division.share; offset += division.piece) {
     StartPieces(step, offset);
   }
@@ -224,7 +249,7 @@ Status Network::Apply(Parameters parameters, const Batch& batch, std::span<float
         PieceOf(batch, range),
         outputs.subspan(static_cast<size_t>(range.begin) * sample, count * sample));
   }
-  return Settle();
+  return Finish();
 }
 
 Batch Network::PieceOf(const Batch& batch, const PieceRange& range) const {
@@ -308,7 +333,7 @@ float Network::WeightOf(const Step& step, const Batch& piece) const {
 }
 
 Result<kernels::LossResult> Network::AddLosses(const Division& division) {
-  PS_TRY(Settle());
+  PS_TRY(Finish());
   kernels::LossResult sum;
   for (size_t i = 0; i < division.devices(); ++i) {
     for (const kernels::LossResult& loss : replicas_[i]->losses()) {
@@ -326,73 +351,8 @@ Status Network::Prepare(
     Parameters parameters, const Batch& batch, const Division& division, bool training) {
   PS_TRY(CheckSizes("parameters", parameters, model_.tensors));
   PS_TRY(CheckBatch(model_, pictures_ ? &*pictures_ : nullptr, batch, division.n));
-  size_t device = 0;
-  Status status = ReserveAll(division, training, &device);
-  if (status.code() == StatusCode::kInvalidArgument && encoder_ && encoder_->GiveUp()) {
-    status = ReserveAll(division, training, &device);
-  }
-  return status.code() == StatusCode::kInvalidArgument
-             ? TooLarge(division, training, device, status)
-             : status;
-}
-
-Status Network::ReserveAll(const Division& division, bool training, size_t* device) {
-  PS_TRY(Reserve(division, division.piece, training, device));
-  for (*device = 0; *device < division.devices(); ++*device) {
-    const int64_t end = division.ShareOf(*device).end - division.ShareOf(*device).begin;
-    for (int64_t offset = std::max<int64_t>((end - 1) / division.piece - 1, 0) * division.piece;
-         offset < end;
-         offset += division.piece) {
-      const PieceRange range = division.RangeOf(*device, offset);
-      if (range.end - range.begin < division.piece) {
-        PS_TRY(replicas_[*device]->Reserve(range.end - range.begin, training, 1));
-      }
-    }
-  }
-  return Status::Ok();
-}
-
-Status Network::Reserve(const Division& division, int64_t piece, bool training, size_t* device) {
-  const size_t pieces = training ? division.pieces() : 1;
-  for (*device = 0; *device < division.devices(); ++*device) {
-    PS_TRY(replicas_[*device]->Reserve(piece, training, pieces));
-  }
-  return Status::Ok();
-}
-
-Status Network::Release(const Division& division) {
-  for (size_t i = 0; i < division.devices(); ++i) {
-    PS_TRY(replicas_[i]->Release());
-  }
-  return Status::Ok();
-}
-
-Status Network::TooLarge(
-    const Division& division, bool training, size_t device, const Status& why) {
-  int64_t fits = 0;
-  int64_t too_many = division.piece;
-  while (too_many - fits > 1) {
-    const int64_t middle = fits + (too_many - fits) / 2;
-    PS_TRY(Release(division));
-    size_t ignored = 0;
-    (Reserve(division, middle, training, &ignored).ok() ? fits : too_many) = middle;
-  }
-  PS_TRY(Release(division));
-  if (division.adds_pieces()) {
-    return Status::InvalidArgument(fmt::format(
-        "pieces of {}, as train.micro_batch says, do not fit into the memory of {}, {}: {}",
-        division.piece,
-        replicas_[device]->backend()->Name(),
-        fits == 0 ? "nor does a single sample" : fmt::format("pieces of {} do", fits),
-        why.message()));
-  }
-  return Status::InvalidArgument(fmt::format(
-      "a minibatch of {} does not fit into the memory of {}, {}: {}",
-      division.n,
-      replicas_[device]->backend()->Name(),
-      fits == 0 ? "a single sample does not"
-                : fmt::format("one of {} does", fits * static_cast<int64_t>(division.devices())),
-      why.message()));
+  PS_TRY(upload_failure_);
+  return MakeRoomFor(division, training);
 }
 
 void Network::ClipAndPack(Gradients gradients, float norm_max) {
@@ -427,6 +387,7 @@ void Network::UploadAll(Parameters parameters) {
   for (size_t i = 0; i < parameters.size(); ++i) {
     Upload(static_cast<uint32_t>(i), 0, parameters[i]);
   }
+  TakeUploads();
 }
 
 }  // namespace ps::worker

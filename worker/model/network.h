@@ -6,6 +6,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -49,6 +51,9 @@ class Network {
     bool encodes = false;
     /// The gradients stay where they are made, in sums(), and none is told of.
     bool stays = false;
+    /// Called in TrainStep when its work is about to begin: it has its memory, and reads parameters
+    /// where later values do not go if has_second_copy.
+    std::function<void()> on_begin = {};
   };
 
   /// The backends, at least one and all of one kind, outlive the network. Of n samples each of d
@@ -70,12 +75,35 @@ class Network {
   /// they are.
   bool has_copies() const { return replicas_[0]->has_copies(); }
 
-  /// Puts values of `tensor` from element `begin` on the way to the device, where the next step
-  /// finds them. They stay as they are until it has returned, or until they are put there again.
+  /// Puts values of `tensor` from element `begin` on the way to the device. They stay as they are
+  /// until SettleUploads, or a step behind the next TakeUploads, has returned. With a second copy,
+  /// also on another thread while a step runs, from its on_begin on.
   void Upload(uint32_t tensor, int64_t begin, std::span<const float> values);
+  /// Whatever runs from now on is with all that was put on the way before. If that has failed, it
+  /// says so.
+  void TakeUploads();
+  /// All parameters, taken.
   void UploadAll(Parameters parameters);
-  /// Waits until all that was put on the way is there. Errors: kUnavailable, the device is lost.
+  /// Waits until all that was put on the way has left its place. Thread: as Upload. Errors:
+  /// kUnavailable, the device is lost.
+  Status SettleUploads();
+  /// The same, and until the devices have nothing to do. Errors: likewise.
   Status Settle();
+
+  /// Has each device keep the parameters twice, so that Upload goes on during a step. If there is
+  /// not enough memory for that, or for a minibatch beside it, there is none (any more), and
+  /// TakeNote says so. Requires: has_copies. Errors: the backend's, other than short memory.
+  Status ReserveSecondCopy();
+
+  bool has_second_copy() const { return first().has_second_copy(); }
+
+  /// Memory is short for something that a step can't do without: what it can do without goes, the
+  /// second copy first, then what encodes gradients. False: there is no such thing. Requires: all
+  /// uploads have been taken. Errors: kUnavailable, the device is lost.
+  Result<bool> GiveUpMemory(const Status& why);
+
+  /// What people are to know, once; empty: nothing new.
+  std::string TakeNote() { return std::exchange(note_, {}); }
 
   /// Forward and backward. Writes the gradient of the batch's mean loss; for tensors of rule
   /// kAverage, the observation to be averaged. Same arguments, device and thread count, same bits.
@@ -96,9 +124,6 @@ class Network {
   kernels::Stream* compute() const { return first().compute(); }
 
   const TensorMemory& device_parameters() const { return first().parameters(); }
-
-  /// What is put into compute() from now on finds what was uploaded.
-  void AwaitUploads() { first().AwaitUploads(); }
 
   /// The first device's parameters go to the others, where the next step finds them.
   void ShareParameters();
@@ -149,9 +174,15 @@ class Network {
   float WeightOf(const Step& step, const Batch& piece) const;
   /// Waits for all pieces of the devices.
   Result<kernels::LossResult> AddLosses(const Division& division);
-  /// Checks the arguments and has what pieces of the division need.
+  /// Waits until all work but uploads is done.
+  Status Finish();
+  Status DropSecondCopy(const Status& why);
+  Status OfAll(const std::function<Status(Replica&)>& work) const;
+  /// Checks the arguments and makes room.
   Status Prepare(
       Parameters parameters, const Batch& batch, const Division& division, bool training);
+  /// Has what pieces of the division need, if need be without second copies.
+  Status MakeRoomFor(const Division& division, bool training);
   /// What a minibatch needs, including the shorter pieces at the ends of shares: from its first
   /// piece on the host waits for nothing, so that memory can't be taken. `device`: whose memory is
   /// short.
@@ -171,6 +202,8 @@ class Network {
   std::optional<GradientReturn> gradient_return_;  // from the first device
   std::unique_ptr<kernels::Memory> norms_;  // squared, of each tensor, and what follows from them
   std::optional<PictureFormat> pictures_;
+  Status upload_failure_;
+  std::string note_;
   std::vector<std::span<const float>> sources_;  // of the step's gradients
 };
 

@@ -1,7 +1,7 @@
-// All work of a piece goes into one stream: the batch, forward, loss, backward. Parameters arrive,
-// and sums leave for the device ahead, by a second stream behind events, so copies and arithmetic
-// overlap. Where device memory is the host's the copies are of memory onto itself, which is
-// nothing.
+// All work of a piece goes into one stream: the batch, forward, loss, backward. Sums leave for the
+// device ahead by a second stream behind events, and parameters arrive by a third, so copies and
+// arithmetic overlap. Where device memory is the host's the copies are of memory onto itself, which
+// is nothing.
 
 #include "worker/model/replica.h"
 
@@ -29,21 +29,6 @@ double DivisorOf(const kernels::LossRule& loss, const Batch& batch) {
   return sum;
 }
 
-Status TensorMemory::Reserve(
-    Backend* backend, const Model& model, const proto::TensorLayout& layout) {
-  if (memory_ != nullptr) {
-    return Status::Ok();
-  }
-  const size_t size_bytes = static_cast<size_t>(layout.element_count()) * sizeof(float);
-  PS_ASSIGN(memory_, backend->AllocateDevice(size_bytes));
-  for (size_t i = 0; i < model.tensors.size(); ++i) {
-    const auto size = static_cast<size_t>(model.tensors[i].element_count());
-    spans_.emplace_back(memory_->floats() + layout.OffsetOf(i), size);
-    const_spans_.emplace_back(spans_.back());
-  }
-  return Status::Ok();
-}
-
 Result<std::unique_ptr<Replica>> Replica::Make(const Model* model, const Options& options) {
   std::unique_ptr<Replica> replica(new Replica(model, options));
   PS_TRY(replica->Build());
@@ -53,9 +38,10 @@ Result<std::unique_ptr<Replica>> Replica::Make(const Model* model, const Options
 Status Replica::Build() {
   Backend* const backend = options_.backend;
   PS_ASSIGN(compute_, backend->MakeStream());
-  PS_ASSIGN(copies_, backend->MakeStream());
-  PS_ASSIGN(uploaded_, backend->MakeEvent());
+  PS_ASSIGN(copies_, backend->MakeCopyStream());
+  PS_TRY(parameters_.Make(backend, &model_, compute_.get()));
   PS_ASSIGN(trained_, backend->MakeEvent());
+  PS_ASSIGN(shared_, backend->MakeEvent());
   PS_TRY(loss_.Reserve(backend, 1));
   PS_TRY(numbers_.Reserve(backend, 1));
   PS_TRY(PutClassWeights());
@@ -79,18 +65,22 @@ Status Replica::Build() {
 
 /// Errors: kInvalidArgument, the model does not fit whatever the minibatch.
 Status Replica::ReserveTensors() {
-  std::vector<TensorMemory*> wanted;
+  std::vector<std::function<Status()>> wanted;
+  const auto want = [&](TensorMemory* memory) {
+    wanted.emplace_back(
+        [this, memory] { return memory->Reserve(options_.backend, model_, layout_); });
+  };
   if (has_copies()) {
-    wanted.push_back(&parameters_);
+    wanted.emplace_back([this] { return parameters_.Reserve(layout_); });
   }
   if (has_copies() || !options_.is_first) {
-    wanted.push_back(&gradients_);
+    want(&gradients_);
   }
   if (!options_.is_last) {
-    wanted.push_back(&arrivals_);
+    want(&arrivals_);
   }
-  for (TensorMemory* memory : wanted) {
-    const Status status = memory->Reserve(options_.backend, model_, layout_);
+  for (const std::function<Status()>& reserve : wanted) {
+    const Status status = reserve();
     if (status.code() == StatusCode::kInvalidArgument) {
       const size_t size_bytes = static_cast<size_t>(layout_.element_count()) * sizeof(float);
       return Status::InvalidArgument(fmt::format(
@@ -141,25 +131,34 @@ Status Replica::TakePictures(const PictureFormat& format) {
 
 void Replica::Upload(uint32_t tensor, int64_t begin, std::span<const float> values) {
   if (has_copies()) {
-    float* const to = parameters_.spans()[tensor].data() + begin;
-    copies_->Upload(values.data(), to, values.size_bytes());
+    parameters_.Upload(tensor, begin, values);
   }
 }
 
-void Replica::AwaitUploads() {
-  copies_->Record(uploaded_.get());
-  compute_->WaitFor(*uploaded_);
+Status Replica::TakeUploads() {
+  return has_copies() ? parameters_.Take() : Status::Ok();
+}
+
+Status Replica::SettleUploads() {
+  return parameters_.SettleUploads();
 }
 
 void Replica::TakeParametersOf(Replica* ahead) {
-  const std::span<float> to = parameters_.all();
-  ahead->AwaitUploads();  // there they may have come from the device ahead of it
+  const std::span<float> to = parameters_.first().all();
   ahead->compute_->Record(ahead->trained_.get());
   copies_->WaitFor(*ahead->trained_);
-  copies_->CopyAcross(ahead->parameters_.all().data(), to.data(), static_cast<int64_t>(to.size()));
+  copies_->CopyAcross(
+      ahead->parameters_.first().all().data(), to.data(), static_cast<int64_t>(to.size()));
+  copies_->Record(shared_.get());
+  compute_->WaitFor(*shared_);
 }
 
 Status Replica::Settle() {
+  PS_TRY(Finish());
+  return SettleUploads();
+}
+
+Status Replica::Finish() {
   PS_TRY(compute_->Synchronize());
   return copies_->Synchronize();
 }
@@ -200,22 +199,20 @@ Status Replica::Release() {
 }
 
 void Replica::Begin(kernels::ConstSpans parameters, kernels::Spans gradients) {
-  read_ = has_copies() ? parameters_.const_spans() : parameters;
+  read_ = has_copies() ? parameters_.spans() : parameters;
   sums_ = has_copies() || !options_.is_first ? gradients_.spans() : gradients;
   pieces_begun_ = 0;
 }
 
-/// Puts a piece on the way, and has the pass wait for the parameters.
+/// Puts a piece on the way.
 Replica::Input Replica::PutInput(const Batch& batch, uint64_t step, float weight) {
   numbers_.host()[pieces_begun_] = {step, DivisorOf(model_.loss, batch), weight};
   numbers_.Upload(compute_.get(), pieces_begun_);
-  const Input input{
+  return {
       pictures_ ? pictures_->Run(compute_.get(), batch.bytes, batch.moves)
                 : images_.Upload(compute_.get(), batch.images),
       labels_.Upload(compute_.get(), batch.labels),
       static_cast<int64_t>(batch.labels.size())};
-  AwaitUploads();
-  return input;
 }
 
 Pass Replica::MakePass(const Batch& batch) const {

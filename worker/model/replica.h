@@ -13,9 +13,11 @@
 #include "ps/proto/chunks.h"
 #include "worker/model/batch.h"
 #include "worker/model/device_copy.h"
+#include "worker/model/device_parameters.h"
 #include "worker/model/picture_maker.h"
 #include "worker/model/sequence.h"
 #include "worker/model/step_recorder.h"
+#include "worker/model/tensor_memory.h"
 
 namespace ps::worker {
 
@@ -67,25 +69,6 @@ struct PassNumbers {
   float weight = 1;
 };
 
-/// Device memory that holds all of a model's tensors, of one layout.
-class TensorMemory {
- public:
-  /// Unless it is there. Errors: kInvalidArgument when memory is short.
-  Status Reserve(kernels::Backend* backend, const Model& model, const proto::TensorLayout& layout);
-
-  kernels::Spans spans() const { return spans_; }
-
-  kernels::ConstSpans const_spans() const { return const_spans_; }
-
-  /// All of it, with what lies between the tensors.
-  std::span<float> all() const { return {memory_->floats(), memory_->size() / sizeof(float)}; }
-
- private:
-  std::unique_ptr<kernels::Memory> memory_;
-  std::vector<std::span<float>> spans_;
-  std::vector<std::span<const float>> const_spans_;
-};
-
 /// A model on one of the devices of a network: its memory there, and the work of one piece of a
 /// minibatch at a time. Devices stand in a row. Each adds what the one behind it sends to its own
 /// gradients, tensor by tensor as they become final, and sends the sums on to the one ahead, so
@@ -124,23 +107,33 @@ class Replica {
 
   kernels::Stream* compute() const { return compute_.get(); }
 
-  /// The stream of copies of parameters and gradients.
+  /// The stream of copies of gradients.
   kernels::Stream* copies() const { return copies_.get(); }
 
   bool has_copies() const { return !options_.backend->is_host_memory(); }
 
   /// The device's parameters. Requires: has_copies.
-  const TensorMemory& parameters() const { return parameters_; }
+  const TensorMemory& parameters() const { return parameters_.first(); }
 
-  /// What is put into compute() from now on finds what was uploaded.
-  void AwaitUploads();
   /// The parameters become those of the device ahead, behind the work in its compute().
   void TakeParametersOf(Replica* ahead);
 
   /// As Network. The format fits the model.
   Status TakePictures(const PictureFormat& format);
   void Upload(uint32_t tensor, int64_t begin, std::span<const float> values);
+  Status TakeUploads();
+  Status SettleUploads();
   Status Settle();
+
+  /// As DeviceParameters.
+  Status ReserveSecondCopy() { return parameters_.ReserveSecond(); }
+
+  Status DropSecondCopy() { return parameters_.DropSecond(); }
+
+  bool has_second_copy() const { return parameters_.has_second(); }
+
+  /// Waits until all work but uploads is done. Errors: as Network::Settle.
+  Status Finish();
 
   /// What pieces of n samples need, at most so many `pieces` of a minibatch. Requires: no work is
   /// left. Errors: kInvalidArgument when memory is short.
@@ -159,7 +152,7 @@ class Replica {
   /// The same without a loss: the last layer's outputs go into pinned memory. Requires: likewise.
   void Apply(const Batch& batch, std::span<float> outputs);
 
-  /// The pieces' losses since Begin. Requires: Settle since then.
+  /// The pieces' losses since Begin. Requires: Finish since then.
   std::span<const kernels::LossResult> losses() const { return {loss_.host(), pieces_begun_}; }
 
   /// The gradients of this device's pieces, and of those behind that were added.
@@ -201,10 +194,10 @@ class Replica {
   const Options options_;
   std::unique_ptr<kernels::Stream> compute_;
   std::unique_ptr<kernels::Stream> copies_;
-  std::unique_ptr<kernels::Event> uploaded_;  // the parameters that the next piece reads
-  std::unique_ptr<kernels::Event> trained_;   // those that local steps have changed here
-  std::vector<Hop> hops_;                     // by their first tensor; empty on the first device
-  std::vector<uint32_t> hop_of_;              // by tensor
+  std::unique_ptr<kernels::Event> trained_;  // local steps have changed the parameters here
+  std::unique_ptr<kernels::Event> shared_;   // those of the device ahead have come
+  std::vector<Hop> hops_;                    // by their first tensor; empty on the first device
+  std::vector<uint32_t> hop_of_;             // by tensor
   Exchanged<kernels::LossResult> loss_;
   Exchanged<PassNumbers> numbers_;
   std::unique_ptr<kernels::Memory> class_weights_;       // of the loss, if it has any
@@ -216,10 +209,10 @@ class Replica {
   DeviceCopy labels_;
   std::unique_ptr<kernels::Memory> logit_gradient_;  // unless it may lie where the outputs do
   proto::TensorLayout layout_;
-  TensorMemory parameters_;  // with copies
-  TensorMemory gradients_;   // with copies, or not the first
-  TensorMemory pieces_;      // gradients of all pieces but the first, which has that of the sums
-  TensorMemory arrivals_;    // sums of the device behind
+  DeviceParameters parameters_;  // with copies
+  TensorMemory gradients_;       // with copies, or not the first
+  TensorMemory pieces_;    // gradients of all pieces but the first, which has that of the sums
+  TensorMemory arrivals_;  // sums of the device behind
   // The minibatch under way.
   kernels::ConstSpans read_;
   kernels::Spans sums_;
