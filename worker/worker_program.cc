@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "ps/proto/exchange.h"
@@ -13,6 +14,15 @@ namespace ps::worker {
 namespace {
 
 constexpr Duration kLoadingToldEvery = std::chrono::seconds(10);
+
+/// A device takes steps so fast that one thread can't move what they push and pull. Where the CPU
+/// computes, its cores are for that.
+size_t LinkThreadsFor(const Trainer& trainer) {
+  constexpr size_t kCoresEach = 4;
+  constexpr size_t kThreadsMax = 4;
+  const size_t cores = std::thread::hardware_concurrency();
+  return trainer.has_copies() ? std::clamp<size_t>(cores / kCoresEach, 1, kThreadsMax) : 1;
+}
 
 }  // namespace
 
@@ -168,9 +178,10 @@ Status WorkerProgram::TakeTrainer(const proto::JobConfig& config) {
     model_bytes += static_cast<uint64_t>(elements) * sizeof(float);
   }
   // A whole gradient may wait for a slow network, and be repeated once.
-  endpoint().SetQueueBytesMax(
+  connections().SetQueueBytesMax(
       std::max<uint64_t>(uint64_t{config.servers.queue_mib} << 20, 2 * model_bytes));
   trainer_ = trainer.get();
+  ChooseLinkThreads(LinkThreadsFor(*trainer));
   compute_->SetTrainer(std::move(trainer));
   return Status::Ok();
 }

@@ -45,7 +45,14 @@ std::span<const float> HostTensors::Take(const PullIntake::Fresh& fresh) {
 }
 
 Result<std::shared_ptr<FlatGradient>> HostTensors::Lend() {
-  const auto is_here = [](const auto& gradient) { return gradient.use_count() == 1; };
+  const auto is_here = [](const std::shared_ptr<FlatGradient>& gradient) {
+    if (gradient.use_count() != 1) {
+      return false;
+    }
+    // Who takes and drops a copy sees all that another thread did before it dropped its own.
+    std::shared_ptr(gradient).reset();
+    return true;
+  };
   auto free = std::ranges::find_if(gradients_, is_here);
   if (free == gradients_.end()) {
     PS_TRY(AddGradient());

@@ -44,7 +44,8 @@ class FlatGradient final : public StepGradient {
 };
 
 /// What most hosts of a WorkerCore have: parameters and gradients in the host's memory, each in one
-/// piece, as ChunkLayout lays them out. Thread: one, where loans are given back too.
+/// piece, as ChunkLayout lays them out. Thread: one; another one may Take, and any may give back a
+/// loan.
 class HostTensors {
  public:
   using MakeMemory = std::function<Result<Buffer>(size_t size_bytes)>;

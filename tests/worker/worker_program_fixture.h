@@ -75,6 +75,7 @@ class WorkerProgramTest : public testing::Test {
     options.open_device = OpenDevice;
     options.make_trainer = make_trainer_;
     options.device = device;
+    options.link_threads = link_threads_;
     thread_ = std::thread([this, options] {
       WorkerProgram program(options, &log_);
       outcome_.set_value(program.Run());
@@ -119,6 +120,14 @@ class WorkerProgramTest : public testing::Test {
     return reply;
   }
 
+  /// The second of the two tensors is on a shard of its own, which listens at `port`.
+  proto::JoinReply ReplyOfTwoShards(uint64_t incarnation, uint32_t port) const {
+    proto::JoinReply reply = ReplyOf(incarnation);
+    reply.shards.push_back({ShardId(1), "127.0.0.1", port});
+    reply.placement.chunks[1].shard = ShardId(1);
+    return reply;
+  }
+
   /// The next message of this kind to the coordinator. Nobody may connect meanwhile.
   template <typename T>
   T NextOf() {
@@ -142,6 +151,7 @@ class WorkerProgramTest : public testing::Test {
   }
 
   Loader::Make make_trainer_ = Trainer::Make;
+  size_t link_threads_ = 0;
   const DataFolder folder_;
   proto::JobConfig config_;
   const net::ReservedPort reserved_;

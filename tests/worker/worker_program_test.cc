@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <filesystem>
 #include <future>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <variant>
 
 #include "tests/worker/worker_program_fixture.h"
@@ -47,6 +49,112 @@ TEST_F(WorkerProgramTest, AFencedWorkerConnectsOnceAndKeepsItsDataset) {
     ASSERT_EQ(NextOf<proto::WorkerHeartbeat>().incarnation, Incarnation(2));
   }
   coordinator_->Send(second, 0, proto::Shutdown{"the test is over"});
+  const Status status = WaitForOutcome();
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+/// The two shards of a worker, which answer whatever comes.
+class TwoShards {
+ public:
+  TwoShards(net::TestNode* first, net::TestNode* second) : nodes_{first, second} {}
+
+  /// The first request of this kind to the shard; what comes before is passed over.
+  template <typename T>
+  Event NextAt(size_t shard) {
+    while (true) {
+      Event event = nodes_[shard]->Next();
+      if (std::holds_alternative<T>(event.message) || testing::Test::HasFailure()) {
+        return event;
+      }
+    }
+  }
+
+  void AnswerPull(size_t shard, const Event& request) {
+    const uint32_t elements = shard == 0 ? 18 : 3;
+    auto buffer = std::make_shared<Buffer>(elements * sizeof(float));
+    std::ranges::fill(buffer->floats(), 0.01F * static_cast<float>(++version_));
+    proto::PullReply reply;
+    reply.chunks = {{MakeChunkKey(static_cast<uint32_t>(shard), 0), version_, elements, 0}};
+    reply.chunk_total = 1;
+    reply.placement = 1;
+    reply.payload = proto::Payload::Own(std::move(buffer), elements * sizeof(float));
+    nodes_[shard]->Send(request.peer, request.request_id, reply);
+  }
+
+  /// With the pull that it asks for.
+  Step AnswerPush(size_t shard) {
+    const Event request = NextAt<proto::PushRequest>(shard);
+    const auto* push = std::get_if<proto::PushRequest>(&request.message);
+    if (push == nullptr) {
+      return 0;
+    }
+    proto::PushReply reply;
+    reply.step = push->step;
+    reply.placement = 1;
+    nodes_[shard]->Send(request.peer, request.request_id, reply);
+    if (push->wants_pull) {
+      AnswerPull(shard, request);
+    }
+    return push->step;
+  }
+
+ private:
+  net::TestNode* const nodes_[2];
+  Version version_ = 0;
+};
+
+// One of the shards has a thread of its own. The loop that the core is on hears of both.
+TEST_F(WorkerProgramTest, ShardsAreSpreadOverThreads) {
+  net::TestNode second(net::TestOptions("s1"));
+  const uint32_t port = second.Listen();
+  TwoShards shards(shard_.get(), &second);
+  link_threads_ = 2;
+  ListenAsCoordinator();
+  StartWorker();
+  for (const uint64_t incarnation : {1U, 2U}) {
+    const Event connected = coordinator_->Next();
+    const Event join = coordinator_->Next();
+    ASSERT_TRUE(std::holds_alternative<proto::JoinRequest>(join.message));
+    const proto::PeerId peer = connected.peer;
+    coordinator_->Send(peer, join.request_id, ReplyOfTwoShards(incarnation, port));
+    if (incarnation == 1) {
+      static_cast<void>(NextOf<proto::JoinRequest>());  // it has loaded
+      coordinator_->Send(peer, 0, ReplyOfTwoShards(incarnation, port));
+    }
+    EXPECT_EQ(NextOf<proto::LeaseRequest>().incarnation, Incarnation(incarnation));
+    proto::LeaseGrant grant;
+    grant.incarnation = Incarnation(incarnation);
+    grant.lease = LeaseId(1);
+    grant.end = 20;
+    grant.minibatch = 4;
+    coordinator_->Send(peer, 0, grant);
+    proto::PeerId second_peer;
+    for (const size_t shard : {0U, 1U}) {
+      const Event pull = shards.NextAt<proto::PullRequest>(shard);
+      shards.AnswerPull(shard, pull);
+      second_peer = pull.peer;
+    }
+    for (Step step = 1; step <= 5; ++step) {
+      EXPECT_EQ(shards.AnswerPush(0), step);
+      EXPECT_EQ(shards.AnswerPush(1), step);
+    }
+    uint64_t samples = 0;
+    while (samples < 20 && !HasFailure()) {
+      for (const proto::StepDone& done : NextOf<proto::StepReport>().steps) {
+        samples = std::max(samples, done.end);
+      }
+    }
+    if (incarnation == 2) {
+      coordinator_->Send(peer, 0, proto::Shutdown{"the test is over"});
+    } else {
+      // The session ends with its threads: a shard on one of them fences the worker.
+      proto::Refusal fenced;
+      fenced.code = StatusCode::kStale;
+      second.Send(second_peer, 0, fenced);
+      while (coordinator_->Next().kind != Event::Kind::kClosed) {
+      }
+    }
+  }
   const Status status = WaitForOutcome();
   EXPECT_TRUE(status.ok()) << status;
 }

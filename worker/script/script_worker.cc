@@ -286,7 +286,7 @@ Result<client::WorkerSettings> ScriptWorker::Configure(const proto::JoinReply& r
     model_bytes += static_cast<uint64_t>(elements) * sizeof(float);
   }
   // A whole gradient may wait for a slow network, and be repeated once.
-  endpoint().SetQueueBytesMax(
+  connections().SetQueueBytesMax(
       std::max<uint64_t>(uint64_t{config.servers.queue_mib} << 20, 2 * model_bytes));
   StartTicking(settings_.timing);
   const std::lock_guard lock(mutex_);

@@ -37,10 +37,15 @@ WorkerShell::WorkerShell(Options options, const Logger* log)
   endpoint_options.tls = options_.tls;
   endpoint_options.seed = seed;
   endpoint_options.emulated_link = emulation::MakeLink(options_.emulation.link_bytes_per_s);
-  endpoint_ = std::make_unique<net::Endpoint>(&loop_, std::move(endpoint_options), log, this);
+  connections_ = std::make_unique<Connections>(&loop_, std::move(endpoint_options), log, this);
+  connections_->SetThreads(options_.link_threads);
 }
 
 WorkerShell::~WorkerShell() = default;
+
+void WorkerShell::ChooseLinkThreads(size_t threads) {
+  connections_->SetThreads(options_.link_threads == 0 ? threads : options_.link_threads);
+}
 
 Status WorkerShell::RunLoop() {
   PS_TRY(WatchForNotices());
@@ -103,12 +108,12 @@ void WorkerShell::ConnectCoordinator(Incarnation incarnation) {
   if (incarnation == Incarnation()) {
     GiveUpShards();  // a new session
   }
-  endpoint_->CancelConnect(coordinator_connect_);
+  connections_->Cancel(coordinator_connect_);
   if (coordinator_ != proto::PeerId()) {
-    endpoint_->Close(coordinator_);
+    connections_->Close(coordinator_);
     coordinator_ = proto::PeerId();
   }
-  coordinator_connect_ = endpoint_->Connect(
+  coordinator_connect_ = connections_->ConnectCoordinator(
       options_.coordinator_host,
       options_.coordinator_port,
       MakeHello(incarnation),
@@ -119,7 +124,7 @@ void WorkerShell::ConnectCoordinator(Incarnation incarnation) {
         }
         coordinator_ = *peer;
         core_->OnCoordinatorConnected(
-            *peer, endpoint_->TermOf(*peer), SystemTime().Now(), outbox());
+            *peer, connections_->TermOf(*peer), SystemTime().Now(), outbox());
       },
       RetryOf(
           crypto::kCoordinatorRole,
@@ -140,20 +145,21 @@ net::RetryPolicy WorkerShell::RetryOf(
 
 void WorkerShell::GiveUpShards() {
   for (const auto& [shard, connect] : shard_connects_) {
-    endpoint_->CancelConnect(connect);
+    connections_->Cancel(connect);
   }
   shard_connects_.clear();
+  std::erase_if(shards_, [](const auto& entry) { return Connections::IsOnThread(entry.first); });
   for (const auto& [peer, shard] : shards_) {
-    endpoint_->Close(peer);
+    connections_->Close(peer);
   }
+  connections_->EndThreads();
 }
 
 void WorkerShell::ConnectShard(const proto::ShardAddress& address, Incarnation incarnation) {
-  net::ConnectId& connect = shard_connects_[address.shard];
-  endpoint_->CancelConnect(connect);
-  connect = endpoint_->Connect(
-      address.host,
-      address.port,
+  Connections::Attempt& connect = shard_connects_[address.shard];
+  connections_->Cancel(connect);
+  connect = connections_->ConnectShard(
+      address,
       MakeHello(incarnation),
       [this, address, incarnation](const Result<proto::PeerId>& peer) {
         if (!peer.ok()) {
@@ -173,7 +179,7 @@ void WorkerShell::ConnectShard(const proto::ShardAddress& address, Incarnation i
 
 void WorkerShell::ForgetShard(ShardId shard) {
   if (const auto connect = shard_connects_.find(shard); connect != shard_connects_.end()) {
-    endpoint_->CancelConnect(connect->second);
+    connections_->Cancel(connect->second);
     shard_connects_.erase(connect);
   }
   std::erase_if(shards_, [&](const auto& entry) { return entry.second.first.shard == shard; });
@@ -191,11 +197,11 @@ void WorkerShell::Exit(const Status& status) {
   is_exiting_ = true;
   exit_status_ = status;
   // Not from inside the core's call: the endpoint still sends the core's messages.
-  loop_.RunAfter({}, [this] { endpoint_->CloseAll([this] { loop_.Stop(); }); });
+  loop_.RunAfter({}, [this] { connections_->CloseAll([this] { loop_.Stop(); }); });
 }
 
 void WorkerShell::OnConnected(proto::PeerId peer, const proto::Hello& /*hello*/) {
-  endpoint_->Close(peer);  // a worker never listens, so no peer may connect to it
+  connections_->Close(peer);  // a worker never listens, so no peer may connect to it
 }
 
 void WorkerShell::OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <csignal>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "ps/net/loop.h"
 #include "ps/notice/local_sources.h"
 #include "ps/notice/notice_flags.h"
+#include "worker/shell/connections.h"
 
 namespace ps::worker {
 
@@ -36,6 +38,7 @@ class WorkerShell : public client::WorkerHost, public net::EndpointHandler {
     std::function<void(const std::string&)> on_named;  // takes part under this name, as "w3"
     std::string program = "ps_worker";                 // begins what it says on stderr
     std::vector<int> notice_signals = {SIGTERM, SIGINT};
+    size_t link_threads = 0;  // that shards' connections have; 0: who computes chooses
   };
 
   WorkerShell(const WorkerShell&) = delete;
@@ -53,14 +56,17 @@ class WorkerShell : public client::WorkerHost, public net::EndpointHandler {
 
   client::WorkerCore& core() { return *core_; }
 
-  net::Endpoint& endpoint() { return *endpoint_; }
+  Connections& connections() { return *connections_; }
 
   const Logger& log() const { return *log_; }
 
   const proto::Timing& timing() const { return timing_; }
 
-  /// The endpoint, as the core sees it.
-  proto::Outbox* outbox() { return endpoint_.get(); }
+  /// The connections, as the core sees them.
+  proto::Outbox* outbox() { return connections_.get(); }
+
+  /// Shards that are connected from now on have so many threads, unless an option says how many.
+  void ChooseLinkThreads(size_t threads);
 
   /// With each tick of the core.
   virtual void OnTick() {}
@@ -96,7 +102,7 @@ class WorkerShell : public client::WorkerHost, public net::EndpointHandler {
   const Logger* const log_;
   net::Loop loop_;
   std::unique_ptr<client::WorkerCore> core_;
-  std::unique_ptr<net::Endpoint> endpoint_;
+  std::unique_ptr<Connections> connections_;
   notice::SignalSource signals_;
   std::vector<std::unique_ptr<notice::NoticeWatcher>> watchers_;
   proto::Timing timing_;
@@ -104,8 +110,8 @@ class WorkerShell : public client::WorkerHost, public net::EndpointHandler {
   std::string name_;
   // At most one connection to the coordinator and to each shard, made or under way: those of an
   // earlier session are given up before the next begins.
-  net::ConnectId coordinator_connect_;
-  std::map<ShardId, net::ConnectId> shard_connects_;
+  Connections::Attempt coordinator_connect_;
+  std::map<ShardId, Connections::Attempt> shard_connects_;
   proto::PeerId coordinator_;
   std::map<proto::PeerId, std::pair<proto::ShardAddress, Incarnation>> shards_;
   bool is_exiting_ = false;
