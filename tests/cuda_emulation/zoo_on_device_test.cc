@@ -44,6 +44,7 @@ struct ZooCase {
   bool is_text = false;
   bool has_norms = false;
   uint64_t steps = 3;
+  kernels::GemmKind gemm = kernels::GemmKind::kOwn;
 };
 
 /// A convolution has so many times fewer channels.
@@ -153,7 +154,8 @@ TEST_P(ZooOnDeviceTest, LearnsWithTheLossesOfTheCpu) {
   const int64_t classes = c.is_text ? kBytes : 10;
   const proto::ModelConfig model = SmallModel(job, input, classes);
   const auto cpu = kernels::MakeCpuBackend();
-  const auto cuda = kernels::MakeCudaBackend(0, kernels::GemmKind::kOwn).value();
+  cuda_emulation::SetComputeCapability(8, 0);  // whose cuBLASLt multiplies bf16
+  const auto cuda = kernels::MakeCudaBackend(0, c.gemm).value();
   NetworkRig expected(cpu.get(), model, input, c.n, classes, precision);
   NetworkRig found(cuda.get(), model, input, c.n, classes, precision);
   c.is_text ? TakeText(&expected) : TakePictures(&expected);
@@ -185,7 +187,14 @@ TEST_P(ZooOnDeviceTest, LearnsWithTheLossesOfTheCpu) {
     const double evaluated = expected.Evaluate().value().loss_sum;
     EXPECT_NEAR(evaluated, found.Evaluate().value().loss_sum, 10 * c.tolerance * evaluated);
   }
+  cuda_emulation::SetComputeCapability(7, 5);
   EXPECT_EQ(cuda_emulation::TakeFailure(), "");
+}
+
+/// By cuBLASLt, timed.
+ZooCase Timed(ZooCase c) {
+  c.gemm = kernels::GemmKind::kCublasTimed;
+  return c;
 }
 
 /// With batch norms, which make much of the last bits, and whose running statistics say nothing
@@ -251,10 +260,14 @@ INSTANTIATE_TEST_SUITE_P(
             .tolerance = 2e-3,
             .left_max = 0.5,
             .precision = "bf16"},
-        Text("gpt_text", 2e-3, "bf16")),
+        Text("gpt_text", 2e-3, "bf16"),
+        // Its 1x1 convolutions are products.
+        Timed(Deep("fashion_mnist_resnet50", "0.0001", 2, 16, "f32")),
+        Timed(Text("gpt_text", 2e-3, "bf16"))),
     [](const auto& info) {
       const std::string precision = info.param.precision;
-      return std::string(info.param.config) + (precision.empty() ? "" : "_" + precision);
+      return std::string(info.param.config) + (precision.empty() ? "" : "_" + precision) +
+             (info.param.gemm == kernels::GemmKind::kOwn ? "" : "_timed");
     });
 
 }  // namespace
