@@ -29,6 +29,34 @@ constexpr int64_t DivideUp(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
+/// Gives each block `shared_bytes` of BlockMemory().
+template <typename... Parameters, typename... Arguments>
+cudaError_t Launch(
+    cudaStream_t stream,
+    dim3 grid,
+    dim3 block,
+    size_t shared_bytes,
+    void (*kernel)(Parameters...),
+    Arguments&&... arguments) {
+  constexpr size_t kUnasked = 48 << 10;  // that any kernel may have
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) {
+    return cudaSuccess;
+  }
+  if (shared_bytes > kUnasked) {
+    const cudaError_t error = cudaFuncSetAttribute(
+        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
+    if (error != cudaSuccess) {
+      return error;
+    }
+  }
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  return cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...);
+}
+
 template <typename... Parameters, typename... Arguments>
 cudaError_t Launch(
     cudaStream_t stream,
@@ -36,14 +64,7 @@ cudaError_t Launch(
     dim3 block,
     void (*kernel)(Parameters...),
     Arguments&&... arguments) {
-  if (grid.x == 0 || grid.y == 0 || grid.z == 0) {
-    return cudaSuccess;
-  }
-  cudaLaunchConfig_t config{};
-  config.gridDim = grid;
-  config.blockDim = block;
-  config.stream = stream;
-  return cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...);
+  return Launch(stream, grid, block, size_t{0}, kernel, std::forward<Arguments>(arguments)...);
 }
 
 /// The first of n elements that this thread of a one-dimensional grid does, and how far on the

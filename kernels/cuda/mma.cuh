@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/shared_memory.cuh"
 
 namespace ps::kernels {
 
@@ -39,28 +40,21 @@ __device__ inline void MmaBf16(float (&d)[4], const uint32_t (&a)[4], const uint
 
 /// g and t.
 __device__ inline int LaneGroup() {
-  return static_cast<int>(threadIdx.x) % 32 / 4;
+  return static_cast<int>(threadIdx.x % 32 / 4);
 }
 
 __device__ inline int LaneMember() {
-  return static_cast<int>(threadIdx.x) % 4;
+  return static_cast<int>(threadIdx.x % 4);
 }
 
-/// Four squares of 8 x 8 values of bf16 as fragments: 16 lines from `line` on, and 16 depths. A
-/// line's depths lie side by side in the tile, whose rows are `pitch` words apart, or a depth's
-/// lines do, if is_transposed. For MmaBf16's a, or for its b twice: of eight lines, then of the
-/// next.
-template <bool is_transposed, bool is_a>
-__device__ void LoadSquares(const uint32_t* tile, int pitch, int line, uint32_t (&squares)[4]) {
-#ifdef __CUDACC__
-  // A lane gives the address of one row of one square.
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int square = lane / 8;
-  const int lines = (is_a ? square % 2 : square / 2) * 8;
-  const int depths = (is_a ? square / 2 : square % 2) * 8;
-  const uint32_t* const row = is_transposed
-                                  ? tile + (depths + lane % 8) * pitch + (line + lines) / 2
-                                  : tile + (line + lines + lane % 8) * pitch + depths / 2;
+/// Four squares of 8 x 8 values of 16 bits from shared memory. Lane l gives `row`, the address of
+/// row l % 8 of square l / 8, a multiple of 16. With g and t it gets of each square the values 2t
+/// and 2t+1 of row g, or, if it is transposed, of column g. Requires: all lanes call it together.
+template <bool is_transposed>
+__device__ void LoadMatrices(const void* row, uint32_t (&squares)[4]) {
+#ifndef __CUDACC__
+  ps::cuda_emulation::LoadMatrices(row, is_transposed, squares);
+#else
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(row));
   if constexpr (is_transposed) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -73,19 +67,48 @@ __device__ void LoadSquares(const uint32_t* tile, int pitch, int line, uint32_t 
                  : "r"(address)
                  : "memory");
   }
-#else
-  for (int square = 0; square < 4; ++square) {
-    const int own_line = line + (is_a ? square % 2 : square / 2) * 8 + LaneGroup();
-    const int depth = (is_a ? square / 2 : square % 2) * 8 + 2 * LaneMember();
-    if constexpr (is_transposed) {
-      const int shift = own_line % 2 * 16;
-      const uint32_t first = tile[depth * pitch + own_line / 2] >> shift & 0xffffU;
-      squares[square] = first | (tile[(depth + 1) * pitch + own_line / 2] >> shift) << 16U;
-    } else {
-      squares[square] = tile[own_line * pitch + depth / 2];
-    }
-  }
 #endif
+}
+
+/// Which row of which square a lane gives LoadMatrices for fragments of 16 lines and 16 depths: for
+/// MmaBf16's a, or for its b twice, of eight lines, then of the next.
+template <bool is_a>
+struct LaneOfSquares {
+  __device__ LaneOfSquares()
+      : row(static_cast<int>(threadIdx.x % 8)),
+        line((is_a ? Square() % 2 : Square() / 2) * 8),
+        depth((is_a ? Square() / 2 : Square() % 2) * 8) {}
+
+  int row;
+  int line;   // of the square's first
+  int depth;  // likewise
+
+ private:
+  __device__ static int Square() { return static_cast<int>(threadIdx.x % 32 / 8); }
+};
+
+/// Four squares of 8 x 8 values of bf16 as fragments: 16 lines from `line` on, and 16 depths. A
+/// line's depths lie side by side in the tile, whose rows are `pitch` words apart, or a depth's
+/// lines do, if is_transposed. For MmaBf16's a, or for its b twice: of eight lines, then of the
+/// next.
+template <bool is_transposed, bool is_a>
+__device__ void LoadSquares(const uint32_t* tile, int pitch, int line, uint32_t (&squares)[4]) {
+  const LaneOfSquares<is_a> lane;
+  LoadMatrices<is_transposed>(
+      is_transposed ? tile + (lane.depth + lane.row) * pitch + (line + lane.line) / 2
+                    : tile + (line + lane.line + lane.row) * pitch + lane.depth / 2,
+      squares);
+}
+
+/// The same from a swizzled tile whose rows are lines, or depths if it is transposed.
+template <bool is_transposed, bool is_a, int units>
+__device__ void LoadSquares(
+    const SwizzledTile<uint4, units>& tile, int line, int depth, uint32_t (&squares)[4]) {
+  const LaneOfSquares<is_a> lane;
+  LoadMatrices<is_transposed>(
+      is_transposed ? tile.At(depth + lane.depth + lane.row, (line + lane.line) / 8)
+                    : tile.At(line + lane.line + lane.row, (depth + lane.depth) / 8),
+      squares);
 }
 
 /// Loads from a tile that has the depth in pairs: 8 columns from `column` on, 8 pairs from `pair`

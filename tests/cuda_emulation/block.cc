@@ -2,12 +2,17 @@
 
 #include <fmt/core.h>
 
+#include <cstring>
 #include <memory>
+#include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ps/base/check.h"
 #include "tests/cuda_emulation/fiber.h"
+#include "tests/cuda_emulation/machine.h"
+#include "tests/cuda_emulation/shared_memory.h"
 
 // CUDA's names for where a thread is.
 dim3 threadIdx;
@@ -26,7 +31,8 @@ struct Thread {
   State state = State::kReady;
   std::source_location where;  // kAtBarrier, kInWarp
   unsigned mask = 0;           // kInWarp
-  uint64_t value = 0;          // kInWarp: what it gives
+  LaneWords words{};           // kInWarp: what it gives
+  ThreadCopies copies;
 };
 
 /// The block that runs, and the stacks, which are kept for the next one.
@@ -35,6 +41,7 @@ struct Block {
   std::vector<Thread> threads;
   std::vector<LaneValues> met;  // by warp: what its lanes gave when they last met
   unsigned running = 0;
+  std::unique_ptr<Allocation> shared;  // dynamic; none: null
   std::string failure;
 };
 
@@ -123,7 +130,7 @@ bool ReleaseLanes(Block* block, unsigned first) {
   for (unsigned lane = 0; lane < kLanes; ++lane) {
     if ((mask >> lane & 1U) != 0) {
       Thread& thread = block->threads[warp * kLanes + lane];
-      block->met[warp][lane] = thread.value;
+      block->met[warp][lane] = thread.words;
       thread.state = State::kReady;
     }
   }
@@ -190,6 +197,9 @@ void RunBlock(Block* block, ThreadOrder order, const std::function<void()>& body
     block->threads[i] = {};
     block->fibers[i]->Start(&body);
   }
+  if (block->shared != nullptr) {
+    std::memset(block->shared->data(), kNanByte, block->shared->size_bytes);
+  }
   const auto warps = static_cast<unsigned>(block->met.size());
   do {
     for (unsigned i = 0; i < warps && block->failure.empty(); ++i) {
@@ -201,7 +211,11 @@ void RunBlock(Block* block, ThreadOrder order, const std::function<void()>& body
 }  // namespace
 
 std::string RunGrid(
-    dim3 grid, dim3 block_shape, ThreadOrder order, const std::function<void()>& body) {
+    dim3 grid,
+    dim3 block_shape,
+    ThreadOrder order,
+    const std::function<void()>& body,
+    size_t shared_bytes) {
   const unsigned count = block_shape.x * block_shape.y * block_shape.z;
   PS_CHECK(count > 0 && count <= kThreadsPerBlockMax) << count << " threads a block";
   Block& block = TheBlock();
@@ -211,6 +225,11 @@ std::string RunGrid(
     block.fibers.push_back(std::make_unique<Fiber>());
   }
   block.failure.clear();
+  if (shared_bytes == 0) {
+    block.shared.reset();
+  } else if (block.shared == nullptr || block.shared->size_bytes != shared_bytes) {
+    block.shared = std::make_unique<Allocation>(shared_bytes, std::nullopt);
+  }
   gridDim = grid;
   blockDim = block_shape;
   for (blockIdx.z = 0; blockIdx.z < grid.z; ++blockIdx.z) {
@@ -235,7 +254,8 @@ void WaitForBlock(const std::source_location& where) {
   Fiber::Pause();
 }
 
-const LaneValues& MeetWarp(unsigned mask, uint64_t value, const std::source_location& where) {
+const LaneValues& MeetWarp(
+    unsigned mask, const LaneWords& words, const std::source_location& where) {
   Block& block = TheBlock();
   const unsigned self = block.running;
   if ((mask >> self % kLanes & 1U) == 0) {
@@ -251,7 +271,7 @@ const LaneValues& MeetWarp(unsigned mask, uint64_t value, const std::source_loca
   thread.state = State::kInWarp;
   thread.where = where;
   thread.mask = mask;
-  thread.value = value;
+  thread.words = words;
   Fiber::Pause();
   return block.met[self / kLanes];
 }
@@ -268,11 +288,33 @@ uint64_t LaneValue(
             mask));
     PauseForGood();
   }
-  return values[lane];
+  return values[lane][0];
 }
 
 unsigned Lane() {
   return TheBlock().running % kLanes;
+}
+
+std::byte* DynamicShared() {
+  Block& block = TheBlock();
+  PS_CHECK(block.shared != nullptr) << "a block that was given no dynamic shared memory";
+  return block.shared->data();
+}
+
+ThreadCopies& CopiesOfThread() {
+  Block& block = TheBlock();
+  return block.threads[block.running].copies;
+}
+
+void RequireAligned(
+    const void* address, size_t alignment, const char* what, const std::source_location& where) {
+  if (reinterpret_cast<uintptr_t>(address) % alignment != 0) {
+    SetFailure(
+        &TheBlock(),
+        fmt::format(
+            "{} {} takes an address that is no multiple of {}", what, PlaceName(where), alignment));
+    PauseForGood();
+  }
 }
 
 }  // namespace ps::cuda_emulation

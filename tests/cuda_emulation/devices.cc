@@ -9,6 +9,7 @@ using ps::cuda_emulation::current_device;
 using ps::cuda_emulation::HasDevice;
 using ps::cuda_emulation::Machine;
 using ps::cuda_emulation::Report;
+using ps::cuda_emulation::SharedBytesMax;
 using ps::cuda_emulation::Sticky;
 using ps::cuda_emulation::TheMachine;
 using ps::cuda_emulation::Turn;
@@ -96,6 +97,19 @@ cudaError_t cudaSetDevice(int device) {
   }
   current_device = device;
   return Sticky(device);
+}
+
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
+  const Turn turn;
+  Machine& machine = TheMachine();
+  const bool is_possible =
+      kernel != nullptr && attribute == cudaFuncAttributeMaxDynamicSharedMemorySize && value >= 0 &&
+      static_cast<size_t>(value) <= SharedBytesMax(machine.compute_major, machine.compute_minor);
+  if (!is_possible) {
+    return Report(cudaErrorInvalidValue);
+  }
+  machine.on(current_device).shared_bytes_max[kernel] = static_cast<size_t>(value);
+  return Sticky(current_device);
 }
 
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {

@@ -31,6 +31,9 @@ class OnlyMemoryOf {
   const int device_;
 };
 
+/// Dynamic shared memory that any block may have.
+constexpr size_t kSharedBytesUnasked = 48 << 10;
+
 }  // namespace
 
 Machine& TheMachine() {
@@ -67,7 +70,21 @@ cudaError_t FailInCapture(const char* what) {
              : cudaSuccess;
 }
 
-cudaError_t Launch(cudaStream_t stream, dim3 grid, dim3 block, std::function<void()> body) {
+size_t SharedBytesMax(int major, int minor) {
+  const size_t kib = major < 8    ? 64
+                     : major == 8 ? (minor == 0 || minor == 7 ? 163 : 99)
+                     : major < 12 ? 227
+                                  : 99;
+  return kib << 10;
+}
+
+cudaError_t Launch(
+    cudaStream_t stream,
+    dim3 grid,
+    dim3 block,
+    std::function<void()> body,
+    const void* kernel,
+    size_t shared_bytes) {
   const Turn turn;
   const uint64_t threads = uint64_t{block.x} * block.y * block.z;
   const bool is_possible = grid.x > 0 && grid.y > 0 && grid.z > 0 && grid.x <= 0x7fffffffU &&
@@ -88,13 +105,18 @@ cudaError_t Launch(cudaStream_t stream, dim3 grid, dim3 block, std::function<voi
             stream->device,
             device));
   }
+  const std::map<const void*, size_t>& allowed = TheMachine().on(device).shared_bytes_max;
+  const auto of_kernel = allowed.find(kernel);
+  if (shared_bytes > (of_kernel == allowed.end() ? kSharedBytesUnasked : of_kernel->second)) {
+    return Report(cudaErrorInvalidValue);
+  }
   ++TheMachine().launches;
   if (stream->capture == nullptr) {
     NoteIssue({IssueKind::kKernel, stream});
   }
-  stream->Put([grid, block, device, body = std::move(body)] {
+  stream->Put([grid, block, device, shared_bytes, body = std::move(body)] {
     const OnlyMemoryOf guard(device);
-    return RunGrid(grid, block, TheMachine().order, body);
+    return RunGrid(grid, block, TheMachine().order, body, shared_bytes);
   });
   return Sticky(device);
 }

@@ -108,7 +108,11 @@ struct Device {
   int pieces_left = -1;  // until it is lost; -1: never
   double clock_ms = 0;   // only cuBLASLt's products take time
   std::string failure;
+  std::map<const void*, size_t> shared_bytes_max;  // of kernels that may have more than 48 KiB
 };
+
+/// What a block may have, when it says so, on devices of this compute capability.
+size_t SharedBytesMax(int major, int minor);
 
 struct Machine {
   std::mutex mutex;  // of Turn

@@ -19,14 +19,22 @@ namespace ps::cuda_emulation {
 constexpr int kDevicesMax = 16;
 
 /// Puts a kernel into a stream of the current device. Errors: cudaErrorInvalidConfiguration for an
-/// empty grid or block.
-cudaError_t Launch(cudaStream_t stream, dim3 grid, dim3 block, std::function<void()> body);
+/// empty grid or block; cudaErrorInvalidValue for more than 48 KiB of dynamic shared memory, unless
+/// cudaFuncSetAttribute has allowed this kernel so much on this device.
+cudaError_t Launch(
+    cudaStream_t stream,
+    dim3 grid,
+    dim3 block,
+    std::function<void()> body,
+    const void* kernel = nullptr,
+    size_t shared_bytes = 0);
 
 /// What the machine has: the version of CUDA that its driver knows (0: no driver), and how many
 /// devices, at most kDevicesMax. As it begins: CUDART_VERSION and 1.
 void SetMachine(int driver_version, int devices);
 
-/// Sets that of all its devices; 7.5 at the beginning.
+/// Sets that of all its devices; 7.5 at the beginning. How much shared memory a block may have
+/// follows from it.
 void SetComputeCapability(int major, int minor);
 
 /// Whether cuBLASLt is installed; it is as it begins.

@@ -45,6 +45,10 @@ struct alignas(8) uint2 {
   unsigned x, y;
 };
 
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+
 struct cudaLaunchConfig_t {
   dim3 gridDim = {};
   dim3 blockDim = {};
@@ -56,7 +60,18 @@ template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelEx(
     const cudaLaunchConfig_t* config, void (*kernel)(Parameters...), Arguments&&... arguments) {
   return ps::cuda_emulation::Launch(
-      config->stream, config->gridDim, config->blockDim, [=] { kernel(arguments...); });
+      config->stream,
+      config->gridDim,
+      config->blockDim,
+      [=] { kernel(arguments...); },
+      reinterpret_cast<const void*>(kernel),
+      config->dynamicSmemBytes);
+}
+
+template <typename... Parameters>
+cudaError_t cudaFuncSetAttribute(
+    void (*kernel)(Parameters...), cudaFuncAttribute attribute, int value) {
+  return cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), attribute, value);
 }
 
 inline void __syncthreads(std::source_location where = std::source_location::current()) {
@@ -65,7 +80,7 @@ inline void __syncthreads(std::source_location where = std::source_location::cur
 
 inline void __syncwarp(
     unsigned mask = ~0U, std::source_location where = std::source_location::current()) {
-  ps::cuda_emulation::MeetWarp(mask, 0, where);
+  ps::cuda_emulation::MeetWarp(mask, {}, where);
 }
 
 namespace ps::cuda_emulation {
@@ -81,7 +96,7 @@ uint64_t ToBits(T value) {
 /// The value of lane `source`, which must be among those of the mask.
 template <typename T>
 T Shuffle(unsigned mask, T value, unsigned source, const std::source_location& where) {
-  const uint64_t bits = LaneValue(MeetWarp(mask, ToBits(value), where), mask, source, where);
+  const uint64_t bits = LaneValue(MeetWarp(mask, {ToBits(value)}, where), mask, source, where);
   T result;
   std::memcpy(&result, &bits, sizeof(T));
   return result;
@@ -94,11 +109,12 @@ inline void MmaBf16(
     const uint32_t (&a)[4],
     const uint32_t (&b)[2],
     const std::source_location& where = std::source_location::current()) {
-  const auto meet = [&](uint32_t low, uint32_t high) {
-    return LaneValues(MeetWarp(~0U, low | static_cast<uint64_t>(high) << 32, where));
+  const auto both = [](uint32_t low, uint32_t high) {
+    return low | static_cast<uint64_t>(high) << 32;
   };
-  const LaneValues of_a[] = {meet(a[0], a[1]), meet(a[2], a[3])};  // depths 0 to 7, 8 to 15
-  const LaneValues of_b = meet(b[0], b[1]);
+  // Of a the depths 0 to 7, and 8 to 15; of b all.
+  const LaneValues& lanes =
+      MeetWarp(~0U, {both(a[0], a[1]), both(a[2], a[3]), both(b[0], b[1])}, where);
   const auto value = [](uint64_t registers, unsigned second, unsigned k) {
     const uint64_t bits = registers >> (32 * second + 16 * (k % 2)) << 16 & 0xffff0000U;
     return std::bit_cast<float>(static_cast<uint32_t>(bits));
@@ -108,8 +124,8 @@ inline void MmaBf16(
     const unsigned column = Lane() % 4 * 2 + i % 2;
     for (unsigned k = 0; k < 16; ++k) {
       const unsigned member = k % 8 / 2;
-      d[i] += value(of_a[k / 8][4 * group + member], i / 2, k) *
-              value(of_b[4 * column + member], k / 8, k);
+      d[i] += value(lanes[4 * group + member][k / 8], i / 2, k) *
+              value(lanes[4 * column + member][2], k / 8, k);
     }
   }
 }
@@ -149,10 +165,10 @@ T __shfl_down_sync(
 inline unsigned __ballot_sync(
     unsigned mask, bool predicate, std::source_location where = std::source_location::current()) {
   const ps::cuda_emulation::LaneValues values =
-      ps::cuda_emulation::MeetWarp(mask, predicate ? 1 : 0, where);
+      ps::cuda_emulation::MeetWarp(mask, {predicate ? 1U : 0U}, where);
   unsigned votes = 0;
   for (unsigned lane = 0; lane < 32; ++lane) {
-    votes |= (mask >> lane & 1U) != 0 && values[lane] != 0 ? 1U << lane : 0U;
+    votes |= (mask >> lane & 1U) != 0 && values[lane][0] != 0 ? 1U << lane : 0U;
   }
   return votes;
 }

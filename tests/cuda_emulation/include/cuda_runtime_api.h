@@ -41,6 +41,10 @@ enum cudaDeviceAttr {
   cudaDevAttrComputeCapabilityMajor = 75,
 };
 
+enum cudaFuncAttribute {
+  cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+};
+
 struct dim3 {
   // NOLINTNEXTLINE(google-explicit-constructor): as CUDA's
   constexpr dim3(unsigned x_in = 1, unsigned y_in = 1, unsigned z_in = 1)
@@ -80,6 +84,7 @@ cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaSetDevice(int device);
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer);
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags);
 
