@@ -253,16 +253,30 @@ struct AttentionShape {
   float scale = 0;         // of scores
 };
 
-/// Writes the logarithm of each row's sum [n, heads, length] for the backward pass.
+/// How many values a thing has that has one for each row of each head: [n, heads, length rounded up
+/// to fours].
+int64_t AttentionRowValues(const AttentionShape& shape);
+
+/// Floats of scratch that a pass needs, aligned to 16 bytes: for bf16 the factors of its products,
+/// rounded, and for the backward pass a value for each row.
+int64_t AttentionScratch(const AttentionShape& shape, bool is_backward);
+
+/// Writes the binary logarithm of each row's sum for the backward pass, AttentionRowValues() of
+/// them.
 cudaError_t AttentionForward(
-    cudaStream_t stream, const AttentionShape& shape, const float* x, float* log_sums, float* y);
+    cudaStream_t stream,
+    const AttentionShape& shape,
+    const float* x,
+    float* scratch,
+    float* log_sums,
+    float* y);
 
 struct AttentionGradient {
   const float* x = nullptr;
   const float* y = nullptr;
   const float* log_sums = nullptr;
   const float* dy = nullptr;
-  float* deltas = nullptr;  // scratch [n, heads, length]
+  float* scratch = nullptr;
   float* dx = nullptr;
 };
 

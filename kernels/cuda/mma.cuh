@@ -111,13 +111,4 @@ __device__ void LoadSquares(
       squares);
 }
 
-/// Loads from a tile that has the depth in pairs: 8 columns from `column` on, 8 pairs from `pair`
-/// on.
-template <int columns, int pitch>
-__device__ void LoadFragmentB(
-    const uint32_t (&tile)[columns][pitch], int column, int pair, uint32_t (&b)[2]) {
-  b[0] = tile[column + LaneGroup()][pair + LaneMember()];
-  b[1] = tile[column + LaneGroup()][pair + LaneMember() + 4];
-}
-
 }  // namespace ps::kernels

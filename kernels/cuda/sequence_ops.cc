@@ -115,14 +115,13 @@ class CudaAttention final : public Op {
   }
 
   Status Prepare(int64_t n, bool training) override {
-    const int64_t rows = n * options_.heads * options_.length;
-    PS_TRY(Grow(*stream_, rows, &log_sums_));
-    return training ? stream_->ReserveScratch(rows) : Status::Ok();
+    PS_TRY(Grow(*stream_, AttentionRowValues(Shape(n)), &log_sums_));
+    return stream_->ReserveScratch(AttentionScratch(Shape(n), training));
   }
 
   void Forward(const ForwardArgs& args) override {
-    stream_->Note(
-        AttentionForward(stream_->Enter(), Shape(args.n), args.x, log_sums_->floats(), args.y));
+    stream_->Note(AttentionForward(
+        stream_->Enter(), Shape(args.n), args.x, stream_->scratch(), log_sums_->floats(), args.y));
   }
 
   void Backward(const BackwardArgs& args) override {
@@ -135,7 +134,7 @@ class CudaAttention final : public Op {
          .y = args.y,
          .log_sums = log_sums_->floats(),
          .dy = args.dy,
-         .deltas = stream_->scratch(),
+         .scratch = stream_->scratch(),
          .dx = args.dx}));
   }
 

@@ -3,26 +3,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstdint>
 #include <string>
 #include <type_traits>
 #include <vector>
 
-#include "kernels/cuda/attention/attention_fma.cuh"
-#include "kernels/cuda/attention/attention_mma.cuh"
 #include "kernels/cuda/bf16.cuh"
 #include "kernels/cuda/dense_factors.cuh"
 #include "kernels/cuda/product.cuh"
 #include "ps/base/random.h"
 
-// Tensor cores: the fragments of one instruction, and what is made of it: tiles of products, and
-// attention.
+// Tensor cores: the fragments of the product's instruction, the one that loads them, and tiles of
+// products that are made of both.
 
 namespace ps::kernels {
 namespace {
 
 using cuda_emulation::RunGrid;
+using cuda_emulation::TakeBankConflicts;
 using cuda_emulation::ThreadOrder;
 using testing::HasSubstr;
 
@@ -143,6 +141,115 @@ TEST(MmaTest, ALaneThatIsMissingIsFound) {
   EXPECT_THAT(fault, HasSubstr("but thread 5 has ended"));
 }
 
+/// Four squares, whose values say where they are.
+struct Squares {
+  Squares() {
+    for (int i = 0; i < 256; ++i) {
+      values[i / 64][i / 8 % 8][i % 8] = static_cast<uint16_t>(i);
+    }
+  }
+
+  alignas(16) uint16_t values[4][8][8];
+};
+
+/// With the fragments as the manual of PTX has them.
+template <bool is_transposed>
+void ExpectSquares(ThreadOrder order) {
+  const Squares squares;
+  std::vector<std::vector<uint32_t>> found(32);
+  const std::string fault = RunGrid(1, 32, order, [&] {
+    uint32_t registers[4];
+    LoadMatrices<is_transposed>(squares.values[threadIdx.x / 8][threadIdx.x % 8], registers);
+    found[threadIdx.x].assign(registers, registers + 4);
+  });
+  EXPECT_EQ(fault, "");
+  for (uint32_t lane = 0; lane < 32; ++lane) {
+    for (uint32_t square = 0; square < 4; ++square) {
+      const uint32_t one = lane / 4;
+      const uint32_t two = lane % 4 * 2;
+      const uint32_t first = 64 * square + (is_transposed ? 8 * two + one : 8 * one + two);
+      const uint32_t second = first + (is_transposed ? 8 : 1);
+      EXPECT_EQ(found[lane][square], first | second << 16U) << lane << " " << square;
+    }
+  }
+}
+
+TEST(LoadMatricesTest, EachLaneGetsItsPartOfEachSquare) {
+  for (const ThreadOrder order : {ThreadOrder::kAscending, ThreadOrder::kDescending}) {
+    ExpectSquares<false>(order);
+    ExpectSquares<true>(order);
+  }
+}
+
+TEST(LoadMatricesTest, MisalignedRowsAndMissingLanesAreFound) {
+  const Squares squares;
+  uint32_t registers[4];
+  EXPECT_THAT(
+      RunGrid(
+          1,
+          32,
+          ThreadOrder::kAscending,
+          [&] { LoadMatrices<false>(&squares.values[0][0][threadIdx.x == 7 ? 4 : 0], registers); }),
+      HasSubstr("thread 7: ldmatrix"));
+  EXPECT_THAT(
+      RunGrid(
+          1,
+          32,
+          ThreadOrder::kAscending,
+          [&] {
+            if (threadIdx.x != 5) {
+              LoadMatrices<false>(squares.values[0], registers);
+            }
+          }),
+      HasSubstr("but thread 5 has ended"));
+}
+
+/// The sum of what all lanes load of rows that they write first.
+uint32_t SumOfOwnRows(ThreadOrder order, bool has_barrier) {
+  Squares squares;
+  uint32_t sum = 0;
+  const std::string fault = RunGrid(1, 32, order, [&] {
+    const unsigned other = 31 - threadIdx.x;
+    squares.values[other / 8][other % 8][0] = 1000;
+    if (has_barrier) {
+      __syncwarp();
+    }
+    uint32_t registers[4];
+    LoadMatrices<false>(squares.values[threadIdx.x / 8][threadIdx.x % 8], registers);
+    for (const uint32_t value : registers) {
+      sum += value & 0xffffU;
+    }
+  });
+  EXPECT_EQ(fault, "");
+  return sum;
+}
+
+TEST(LoadMatricesTest, AMissingBarrierIsSeen) {
+  for (const ThreadOrder order : {ThreadOrder::kAscending, ThreadOrder::kDescending}) {
+    EXPECT_NE(SumOfOwnRows(order, false), SumOfOwnRows(order, true));
+  }
+}
+
+/// Conflicts of one load of rows that are `units` apart, swizzled or not.
+template <int units>
+uint64_t Conflicts(bool is_swizzled) {
+  alignas(128) static uint4 memory[32 * units];
+  const SwizzledTile<uint4, units> tile{memory};
+  TakeBankConflicts();
+  const std::string fault = RunGrid(1, 32, ThreadOrder::kAscending, [&] {
+    uint32_t registers[4];
+    const auto row = static_cast<int>(threadIdx.x);
+    LoadMatrices<false>(is_swizzled ? tile.At(row, 1) : memory + row * units + 1, registers);
+  });
+  EXPECT_EQ(fault, "");
+  return TakeBankConflicts();
+}
+
+TEST(LoadMatricesTest, RowsOfASwizzledTileLieInDifferentBanks) {
+  EXPECT_EQ(Conflicts<4>(true) + Conflicts<8>(true) + Conflicts<16>(true), 0U);
+  EXPECT_EQ(Conflicts<8>(false), 4 * 7U) << "all eight of a square in the same";
+}
+
 /// A matrix whose rows are lines of a factor, and its transpose in memory.
 struct Lines {
   explicit Lines(const Matrix& m)
@@ -238,108 +345,6 @@ TEST(ProductTest, EveryTileMultipliesRoundedFactors) {
   ExpectProducts<Tile128x32>();
   ExpectProducts<Tile128x64>();
   ExpectProducts<Tile128x128>();
-}
-
-/// What one way to compute attention makes of a head.
-struct HeadResult {
-  std::vector<float> y;
-  std::vector<float> log_sums;
-  std::vector<float> dx;
-};
-
-/// The passes over one head of one sample. The y of the forward pass is not asked for by the
-/// others.
-template <int width>
-HeadResult RunHead(const AttentionShape& shape, bool is_tensor, ThreadOrder order) {
-  const int64_t length = shape.options.length;
-  const Matrix x = Matrix::Random(length, 3 * shape.head_width, 8);
-  const Matrix dy = Matrix::Random(length, shape.head_width, 9);
-  const std::vector<float> deltas = Matrix::Random(length, 1, 10).values;
-  HeadResult result;
-  result.y.resize(dy.values.size());
-  result.log_sums.resize(deltas.size());
-  result.dx.resize(x.values.size());
-  float* const log_sums = result.log_sums.data();
-  const int64_t tiles = DivideUp(length, kMmaTile);
-  const auto run = [&](const auto& pass) {
-    const std::string fault = RunGrid(static_cast<unsigned>(tiles), kAttentionThreads, order, [&] {
-      pass(Place(shape, tiles, kMmaTile));
-    });
-    EXPECT_EQ(fault, "");
-  };
-  const auto in_tiles = [](const Place& place, const auto& pass) {
-    ForFmaTiles<width, kMmaTile>(place, pass);
-  };
-  constexpr Precision kBf16 = Precision::kBf16;
-  run([&](const Place& place) {
-    if (is_tensor) {
-      MmaForward<width>(shape, place, x.values.data(), log_sums, result.y.data());
-    } else {
-      in_tiles(place, [&](int64_t first) {
-        FmaForward<width, kBf16>(shape, place, first, x.values.data(), log_sums, result.y.data());
-      });
-    }
-  });
-  run([&](const Place& place) {
-    const auto pass = [&](const auto& function, auto... first) {
-      function(
-          shape,
-          place,
-          first...,
-          x.values.data(),
-          log_sums,
-          deltas.data(),
-          dy.values.data(),
-          result.dx.data());
-    };
-    if (is_tensor) {
-      pass(MmaQueryGradient<width>);
-      pass(MmaKeyGradient<width>);
-    } else {
-      in_tiles(place, [&](int64_t first) { pass(FmaQueryGradient<width, kBf16>, first); });
-      in_tiles(place, [&](int64_t first) { pass(FmaKeyGradient<width, kBf16>, first); });
-    }
-  });
-  return result;
-}
-
-double ErrorOf(const std::vector<float>& actual, const std::vector<float>& expected) {
-  double error = 0;
-  double norm = 0;
-  for (size_t i = 0; i < actual.size(); ++i) {
-    error += std::pow(static_cast<double>(actual[i]) - expected[i], 2);
-    norm += std::pow(static_cast<double>(expected[i]), 2);
-  }
-  return error / norm;
-}
-
-template <int width>
-void ExpectBothWaysAgree(int64_t length, int64_t head_width, bool causal) {
-  const AttentionShape shape{
-      .n = 1,
-      .options = {.length = length, .width = head_width, .causal = causal},
-      .head_width = head_width,
-      // The values are some tens of times too large for a softmax that has more than one weight.
-      .scale = 0.01F / std::sqrt(static_cast<float>(head_width))};
-  const HeadResult expected = RunHead<width>(shape, false, ThreadOrder::kAscending);
-  for (const ThreadOrder order : {ThreadOrder::kAscending, ThreadOrder::kDescending}) {
-    const HeadResult found = RunHead<width>(shape, true, order);
-    SCOPED_TRACE(testing::Message() << width << " " << length << " " << causal);
-    EXPECT_LE(ErrorOf(found.log_sums, expected.log_sums), 1e-11);
-    // Weights are rounded in proportion to the largest so far.
-    EXPECT_LE(ErrorOf(found.y, expected.y), 1e-5);
-    EXPECT_LE(ErrorOf(found.dx, expected.dx), 1e-5);
-  }
-}
-
-/// By tensor cores, and by what devices without them take for the same rounded factors.
-TEST(AttentionWaysTest, BothMultiplyRoundedFactors) {
-  for (const bool causal : {false, true}) {
-    ExpectBothWaysAgree<32>(67, 32, causal);
-    ExpectBothWaysAgree<32>(1, 7, causal);
-    ExpectBothWaysAgree<64>(31, 63, causal);
-    ExpectBothWaysAgree<128>(35, 127, causal);
-  }
 }
 
 }  // namespace

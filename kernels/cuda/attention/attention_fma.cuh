@@ -3,171 +3,88 @@
 #include <cmath>
 
 #include "kernels/cuda/attention/attention.cuh"
-#include "kernels/cuda/bf16.cuh"
-#include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/attention/fma_parts.cuh"
 
 // Attention by multiply-adds: of f32, and of rounded factors where a device has no tensor cores for
-// them. A warp has kRows of a tile's rows: its lanes are the others' rows while scores are
-// computed, and columns of a head while they are used.
+// them. A lane has `each` rows of a tile, every fourth of a warp's, and the warp's lanes are eight
+// across: a lane has scores of its rows by every eighth row of the other side, then sums of the
+// same rows by fours of columns. Weights go from the one to the other through shared memory, within
+// the warp.
 
 namespace ps::kernels {
-
-constexpr int kFmaOthers = 32;  // rows of the other side at a time, one a lane
-
-/// Sizes for heads of up to `width` columns. Shared memory ends at 48 KiB.
-template <int width>
-struct FmaSizes {
-  static constexpr int kRows = width > 64 ? 2 : 8;       // of a warp
-  static constexpr int kTile = kAttentionWarps * kRows;  // at once
-  static constexpr int kColumns = width / 32;            // of a lane
-};
-
-/// Calls run(first) for the tiles of a block of `rows` rows.
-template <int width, int rows, typename Run>
-__device__ void ForFmaTiles(const Place& place, const Run& run) {
-  constexpr int kTile = FmaSizes<width>::kTile;
-  static_assert(rows % kTile == 0);
-  for (int64_t first = place.first; first < place.first + rows; first += kTile) {
-    if (first < place.length) {
-      __syncthreads();  // the tile before has been read
-      run(first);
-    }
-  }
-}
-
-/// Copies rows [first, first + rows) to shared memory, rounded, with zeros where there are none.
-template <Precision precision, int rows, int columns, int pitch>
-__device__ void Load(
-    const float* from, const HeadRows& at, int64_t first, float (&tile)[rows][pitch]) {
-  for (int i = static_cast<int>(threadIdx.x); i < rows * columns; i += kAttentionThreads) {
-    const int row = i / columns;
-    const int column = i % columns;
-    tile[row][column] = Rounded<precision>(at.Value(from, first + row, column));
-  }
-}
-
-/// out[i] = the product of row `first + i` of `rows` with row `lane` of `others`.
-template <int width, int count, int n, int m>
-__device__ void Products(
-    const float (&rows)[n][width],
-    const float (&others)[m][width + 1],
-    int first,
-    int lane,
-    float (&out)[count]) {
-  for (int i = 0; i < count; ++i) {
-    out[i] = 0;
-  }
-  for (int column = 0; column < width; ++column) {
-    const float other = others[lane][column];
-    for (int i = 0; i < count; ++i) {
-      out[i] += rows[first + i][column] * other;
-    }
-  }
-}
-
-/// sums[i][j] += sum over the lanes l of weights[i] of lane l, rounded, * others[l][lane + 32 j].
-template <Precision precision, int count, int columns, int m, int pitch>
-__device__ void Accumulate(
-    const float (&weights)[count],
-    const float (&others)[m][pitch],
-    int lane,
-    float (&sums)[count][columns]) {
-  for (int other = 0; other < kFmaOthers; ++other) {
-    float values[columns];
-    for (int j = 0; j < columns; ++j) {
-      values[j] = others[other][lane + 32 * j];
-    }
-    for (int i = 0; i < count; ++i) {
-      const float weight = Rounded<precision>(__shfl_sync(kAllLanes, weights[i], other));
-      for (int j = 0; j < columns; ++j) {
-        sums[i][j] += weight * values[j];
-      }
-    }
-  }
-}
-
-/// Writes a lane's columns of `count` rows, scaled.
-template <int count, int columns>
-__device__ void Store(
-    const float (&sums)[count][columns],
-    float scale,
-    const HeadRows& at,
-    int64_t first,
-    int lane,
-    float* to) {
-  for (int i = 0; i < count; ++i) {
-    for (int j = 0; j < columns; ++j) {
-      if (first + i < at.count && lane + 32 * j < at.width) {
-        to[at.begin + (first + i) * at.stride + lane + 32 * j] = scale * sums[i][j];
-      }
-    }
-  }
-}
-
-__device__ inline float WarpMax(float value) {
-  for (int distance = 16; distance > 0; distance /= 2) {
-    value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, distance));
-  }
-  return value;
-}
 
 /// The forward pass of a tile of queries from `first` on.
 template <int width, Precision precision>
 __device__ void FmaForward(
     const AttentionShape& shape,
     const Place& place,
-    int64_t first,
-    const float* x,
+    int first,
+    const AttentionFactor<precision>* x,
     float* log_sums,
     float* y) {
-  using S = FmaSizes<width>;
-  __shared__ float queries[S::kTile][width];
-  __shared__ float keys[kFmaOthers][width + 1];
-  __shared__ float values[kFmaOthers][width + 1];
-  const AttentionOptions& o = shape.options;
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  const int own = static_cast<int>(threadIdx.x) / 32 * S::kRows;  // the warp's first row
-  Load<precision, S::kTile, width>(x, place.InX(Part::kQueries), first, queries);
-  float sums[S::kRows][S::kColumns] = {};
-  float largest[S::kRows];
-  float total[S::kRows] = {};
+  using S = FmaForwardSizes<width, precision>;
+  FmaMemory memory;
+  const auto queries = memory.Take<width>(S::kTile);
+  const auto keys = memory.Take<width>(S::kOthers);
+  const auto values = memory.Take<width>(S::kOthers);
+  const auto weights = memory.Take<S::kOthers>(S::kTile);
+  const float binary_scale = BinaryScale(shape);
+  const FmaLane<S::kEach> lane;
+  LoadRows<S::kTile, width>(x, place.FactorsInX(Part::kQueries), first, queries);
+  float sums[S::kEach][S::kColumns] = {};
+  float largest[S::kEach];
+  float total[S::kEach] = {};  // of the lane's weights
   for (float& value : largest) {
     value = -INFINITY;
   }
-  const int64_t end = KeysEnd(o, first, S::kTile);
-  for (int64_t key0 = 0; key0 < end; key0 += kFmaOthers) {
+  const int end = place.KeysEnd(first, S::kTile);
+  for (int key0 = 0; key0 < end; key0 += S::kOthers) {
     __syncthreads();  // the tile before has been read
-    Load<precision, kFmaOthers, width>(x, place.InX(Part::kKeys), key0, keys);
-    Load<precision, kFmaOthers, width>(x, place.InX(Part::kValues), key0, values);
+    LoadRows<S::kOthers, width>(x, place.FactorsInX(Part::kKeys), key0, keys);
+    LoadRows<S::kOthers, width>(x, place.FactorsInX(Part::kValues), key0, values);
     __syncthreads();
-    float p[S::kRows];
-    Products(queries, keys, own, lane, p);
-    for (int i = 0; i < S::kRows; ++i) {
-      // Rows behind the last compute something too: their lanes are needed, their sums are not.
-      const int64_t query = first + own + i;
-      const bool is_visible = key0 + lane < o.length && (!o.causal || key0 + lane <= query);
-      const float score = is_visible ? shape.scale * p[i] : -INFINITY;
-      const float now = fmaxf(largest[i], WarpMax(score));
-      const float correction = expf(largest[i] - now);
-      p[i] = expf(score - now);
+    float p[S::kEach][S::kOthersEach];
+    Products(lane, queries, keys, p);
+    const bool are_visible = place.AreKeysVisible(first + lane.warp_row, key0, S::kOthers);
+    PS_UNROLL
+    for (int i = 0; i < S::kEach; ++i) {
+      float now = largest[i];
+      PS_UNROLL
+      for (int j = 0; j < S::kOthersEach; ++j) {
+        // Rows behind the last compute something too: their lanes are needed, their sums are not.
+        const int key = key0 + lane.Other(j);
+        const bool is_hidden =
+            !are_visible && (key >= place.length || (place.is_causal && key > first + lane.Row(i)));
+        p[i][j] = is_hidden ? -INFINITY : binary_scale * p[i][j];
+        now = fmaxf(now, p[i][j]);
+      }
+      now = MaxAcross(now);
+      const float correction = exp2f(largest[i] - now);
       largest[i] = now;
-      total[i] = total[i] * correction + WarpSum(p[i]);
+      total[i] *= correction;
+      PS_UNROLL
+      for (int j = 0; j < S::kOthersEach; ++j) {
+        p[i][j] = exp2f(p[i][j] - now);
+        total[i] += p[i][j];
+      }
       for (float& sum : sums[i]) {
         sum *= correction;
       }
     }
-    Accumulate<precision>(p, values, lane, sums);
+    PutWeights<precision>(lane, p, weights);
+    Accumulate(lane, weights, values, sums);
   }
-  for (int i = 0; i < S::kRows; ++i) {
-    const int64_t query = first + own + i;
-    for (float& sum : sums[i]) {
-      sum /= total[i];
-    }
-    if (lane == 0 && query < o.length) {
-      log_sums[place.OfRow(query)] = largest[i] + logf(total[i]);
+  float scales[S::kEach];
+  PS_UNROLL
+  for (int i = 0; i < S::kEach; ++i) {
+    const int query = first + lane.Row(i);
+    total[i] = SumAcross(total[i]);
+    scales[i] = 1 / total[i];
+    if (lane.across == 0 && query < place.length) {
+      log_sums[place.OfRow(query)] = largest[i] + log2f(total[i]);
     }
   }
-  Store(sums, 1, place.InY(), first + own, lane, y);
+  Store(lane, sums, scales, place.InY(), first, y);
 }
 
 /// Writes the gradients of a tile of queries.
@@ -175,43 +92,57 @@ template <int width, Precision precision>
 __device__ void FmaQueryGradient(
     const AttentionShape& shape,
     const Place& place,
-    int64_t first,
-    const float* x,
+    int first,
+    const AttentionFactor<precision>* x,
     const float* log_sums,
     const float* deltas,
-    const float* dy,
+    const AttentionFactor<precision>* dy,
     float* dx) {
-  using S = FmaSizes<width>;
-  __shared__ float queries[S::kTile][width];
-  __shared__ float gradients[S::kTile][width];
-  __shared__ float keys[kFmaOthers][width + 1];
-  __shared__ float values[kFmaOthers][width + 1];
-  const AttentionOptions& o = shape.options;
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  const int own = static_cast<int>(threadIdx.x) / 32 * S::kRows;
-  Load<precision, S::kTile, width>(x, place.InX(Part::kQueries), first, queries);
-  Load<precision, S::kTile, width>(dy, place.InY(), first, gradients);
-  float sums[S::kRows][S::kColumns] = {};
-  const int64_t end = KeysEnd(o, first, S::kTile);
-  for (int64_t key0 = 0; key0 < end; key0 += kFmaOthers) {
-    __syncthreads();
-    Load<precision, kFmaOthers, width>(x, place.InX(Part::kKeys), key0, keys);
-    Load<precision, kFmaOthers, width>(x, place.InX(Part::kValues), key0, values);
-    __syncthreads();
-    float p[S::kRows];
-    float dp[S::kRows];
-    Products(queries, keys, own, lane, p);
-    Products(gradients, values, own, lane, dp);
-    for (int i = 0; i < S::kRows; ++i) {
-      const int64_t query = first + own + i;
-      const int64_t at = place.OfRow(query);
-      p[i] = IsVisible(o, query, key0 + lane)
-                 ? expf(shape.scale * p[i] - log_sums[at]) * (dp[i] - deltas[at])
-                 : 0.0F;
-    }
-    Accumulate<precision>(p, keys, lane, sums);
+  using S = FmaBackwardSizes<width, precision>;
+  FmaMemory memory;
+  const auto queries = memory.Take<width>(S::kTile);
+  const auto gradients = memory.Take<width>(S::kTile);
+  const auto keys = memory.Take<width>(S::kOthers);
+  const auto values = memory.Take<width>(S::kOthers);
+  const auto weights = memory.Take<S::kOthers>(S::kTile);
+  const float binary_scale = BinaryScale(shape);
+  const FmaLane<S::kEach> lane;
+  LoadRows<S::kTile, width>(x, place.FactorsInX(Part::kQueries), first, queries);
+  LoadRows<S::kTile, width>(dy, place.FactorsInDy(), first, gradients);
+  float log_sum[S::kEach];
+  float delta[S::kEach];
+  PS_UNROLL
+  for (int i = 0; i < S::kEach; ++i) {
+    const int query = first + lane.Row(i);
+    log_sum[i] = query < place.length ? log_sums[place.OfRow(query)] : 0.0F;
+    delta[i] = query < place.length ? deltas[place.OfRow(query)] : 0.0F;
   }
-  Store(sums, shape.scale, place.InX(Part::kQueries), first + own, lane, dx);
+  float sums[S::kEach][S::kColumns] = {};
+  const int end = place.KeysEnd(first, S::kTile);
+  for (int key0 = 0; key0 < end; key0 += S::kOthers) {
+    __syncthreads();
+    LoadRows<S::kOthers, width>(x, place.FactorsInX(Part::kKeys), key0, keys);
+    LoadRows<S::kOthers, width>(x, place.FactorsInX(Part::kValues), key0, values);
+    __syncthreads();
+    float p[S::kEach][S::kOthersEach];
+    float dp[S::kEach][S::kOthersEach];
+    Products(lane, queries, keys, p);
+    Products(lane, gradients, values, dp);
+    const bool are_visible = place.AreKeysVisible(first + lane.warp_row, key0, S::kOthers);
+    PS_UNROLL
+    for (int i = 0; i < S::kEach * S::kOthersEach; ++i) {
+      const int row = i / S::kOthersEach;
+      const int j = i % S::kOthersEach;
+      const bool is_visible =
+          are_visible || place.IsVisible(first + lane.Row(row), key0 + lane.Other(j));
+      const float weight = exp2f(binary_scale * p[row][j] - log_sum[row]);
+      p[row][j] = is_visible ? weight * (dp[row][j] - delta[row]) : 0.0F;
+    }
+    PutWeights<precision>(lane, p, weights);
+    Accumulate(lane, weights, keys, sums);
+  }
+  const SameScales<S::kEach> scales(shape.scale);
+  Store(lane, sums, scales.values, place.InDx(Part::kQueries), first, dx);
 }
 
 /// Writes the gradients of a tile of keys and of their values.
@@ -219,49 +150,58 @@ template <int width, Precision precision>
 __device__ void FmaKeyGradient(
     const AttentionShape& shape,
     const Place& place,
-    int64_t first,
-    const float* x,
+    int first,
+    const AttentionFactor<precision>* x,
     const float* log_sums,
     const float* deltas,
-    const float* dy,
+    const AttentionFactor<precision>* dy,
     float* dx) {
-  using S = FmaSizes<width>;
-  __shared__ float keys[S::kTile][width];
-  __shared__ float values[S::kTile][width];
-  __shared__ float queries[kFmaOthers][width + 1];
-  __shared__ float gradients[kFmaOthers][width + 1];
-  const AttentionOptions& o = shape.options;
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  const int own = static_cast<int>(threadIdx.x) / 32 * S::kRows;
-  Load<precision, S::kTile, width>(x, place.InX(Part::kKeys), first, keys);
-  Load<precision, S::kTile, width>(x, place.InX(Part::kValues), first, values);
-  float key_sums[S::kRows][S::kColumns] = {};
-  float value_sums[S::kRows][S::kColumns] = {};
-  const int64_t begin = o.causal ? first / kFmaOthers * kFmaOthers : 0;
-  for (int64_t query0 = begin; query0 < o.length; query0 += kFmaOthers) {
+  using S = FmaBackwardSizes<width, precision>;
+  FmaMemory memory;
+  const auto keys = memory.Take<width>(S::kTile);
+  const auto values = memory.Take<width>(S::kTile);
+  const auto queries = memory.Take<width>(S::kOthers);
+  const auto gradients = memory.Take<width>(S::kOthers);
+  const auto weights = memory.Take<S::kOthers>(S::kTile);
+  const float binary_scale = BinaryScale(shape);
+  const FmaLane<S::kEach> lane;
+  LoadRows<S::kTile, width>(x, place.FactorsInX(Part::kKeys), first, keys);
+  LoadRows<S::kTile, width>(x, place.FactorsInX(Part::kValues), first, values);
+  float key_sums[S::kEach][S::kColumns] = {};
+  float value_sums[S::kEach][S::kColumns] = {};
+  const int begin = place.is_causal ? first / S::kOthers * S::kOthers : 0;
+  for (int query0 = begin; query0 < place.length; query0 += S::kOthers) {
     __syncthreads();
-    Load<precision, kFmaOthers, width>(x, place.InX(Part::kQueries), query0, queries);
-    Load<precision, kFmaOthers, width>(dy, place.InY(), query0, gradients);
+    LoadRows<S::kOthers, width>(x, place.FactorsInX(Part::kQueries), query0, queries);
+    LoadRows<S::kOthers, width>(dy, place.FactorsInDy(), query0, gradients);
     __syncthreads();
-    const int64_t query = query0 + lane;
-    const int64_t at = place.OfRow(query);
-    const float log_sum = query < o.length ? log_sums[at] : 0.0F;
-    const float delta = query < o.length ? deltas[at] : 0.0F;
-    float p[S::kRows];
-    float dp[S::kRows];
-    Products(keys, queries, own, lane, p);
-    Products(values, gradients, own, lane, dp);
-    for (int i = 0; i < S::kRows; ++i) {
-      const bool is_visible = IsVisible(o, query, first + own + i);
-      p[i] = is_visible ? expf(shape.scale * p[i] - log_sum) : 0.0F;
-      dp[i] = is_visible ? p[i] * (dp[i] - delta) : 0.0F;
+    float p[S::kEach][S::kOthersEach];
+    float dp[S::kEach][S::kOthersEach];
+    Products(lane, keys, queries, p);
+    Products(lane, values, gradients, dp);
+    const int own = first + lane.warp_row;
+    const bool are_visible = place.AreQueriesVisible(query0, S::kOthers, own, S::kWarpRows);
+    PS_UNROLL
+    for (int j = 0; j < S::kOthersEach; ++j) {
+      const int query = query0 + lane.Other(j);
+      const float log_sum = query < place.length ? log_sums[place.OfRow(query)] : 0.0F;
+      const float delta = query < place.length ? deltas[place.OfRow(query)] : 0.0F;
+      PS_UNROLL
+      for (int i = 0; i < S::kEach; ++i) {
+        const bool is_visible = are_visible || place.IsVisible(query, first + lane.Row(i));
+        p[i][j] = is_visible ? exp2f(binary_scale * p[i][j] - log_sum) : 0.0F;
+        dp[i][j] = is_visible ? p[i][j] * (dp[i][j] - delta) : 0.0F;
+      }
     }
-    Accumulate<precision>(p, gradients, lane, value_sums);
-    Accumulate<precision>(dp, queries, lane, key_sums);
+    PutWeights<precision>(lane, p, weights);
+    Accumulate(lane, weights, gradients, value_sums);
+    PutWeights<precision>(lane, dp, weights);
+    Accumulate(lane, weights, queries, key_sums);
   }
-  const int64_t own_first = first + own;
-  Store(key_sums, shape.scale, place.InX(Part::kKeys), own_first, lane, dx);
-  Store(value_sums, 1, place.InX(Part::kValues), own_first, lane, dx);
+  const SameScales<S::kEach> key_scales(shape.scale);
+  const SameScales<S::kEach> value_scales(1);
+  Store(lane, key_sums, key_scales.values, place.InDx(Part::kKeys), first, dx);
+  Store(lane, value_sums, value_scales.values, place.InDx(Part::kValues), first, dx);
 }
 
 }  // namespace ps::kernels
