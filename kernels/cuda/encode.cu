@@ -221,7 +221,7 @@ __device__ inline int SumForAll(int value) {
   return sum;
 }
 
-/// Of values of a block.
+/// How many values of a block there are.
 struct Counts {
   int larger;
   int equal;

@@ -115,7 +115,7 @@ struct Keep {
   Optimizer* to;
 };
 
-/// Of the updates those whose optimizers are of one type: a rule may have one for some steps and
+/// Does the updates whose optimizers are of one type: a rule may have one for some steps and
 /// another one for the others, which are left in `updates`.
 struct UpdateSome {
   template <typename Optimizer>

@@ -78,6 +78,7 @@ class CudaStream final : public Stream {
   void Record(Event* event) override;
   void WaitFor(const Event& event) override;
   Status Synchronize() override;
+
   Status Failure() const override { return failure_; }
 
   // For this folder's ops.

@@ -23,7 +23,7 @@ using cuda_emulation::Issue;
 using cuda_emulation::IssueKind;
 using testing::HasSubstr;
 
-proto::ModelConfig ModelOf(Layers layers) {
+proto::ModelConfig UploadedModel(Layers layers) {
   proto::ModelConfig config;
   config.layers = std::move(layers);
   return config;
@@ -104,7 +104,7 @@ class UploadsOnDeviceTest : public testing::Test {
     }
     return NetworkRig(
         on,
-        ModelOf({Conv2d(5, 3), BatchNorm(), Relu(), Flatten(), Linear(7), Linear(3)}),
+        UploadedModel({Conv2d(5, 3), BatchNorm(), Relu(), Flatten(), Linear(7), Linear(3)}),
         {1, 5, 5},
         4,
         3);

@@ -16,8 +16,8 @@
 
 #include "ps/base/check.h"
 #include "worker/model/batch_check.h"
+#include "worker/model/device/gradient_return.h"
 #include "worker/model/division.h"
-#include "worker/model/gradient_return.h"
 #include "worker/model/norm_batches.h"
 #include "worker/model/picture_format.h"
 #include "worker/model/replica.h"

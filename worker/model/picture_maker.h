@@ -7,7 +7,7 @@
 #include "kernels/backend.h"
 #include "ps/base/picture_move.h"
 #include "ps/base/status.h"
-#include "worker/model/device_copy.h"
+#include "worker/model/device/device_copy.h"
 #include "worker/model/picture_format.h"
 
 namespace ps::worker {

@@ -12,12 +12,12 @@
 #include "ps/base/status.h"
 #include "ps/proto/chunks.h"
 #include "worker/model/batch.h"
-#include "worker/model/device_copy.h"
-#include "worker/model/device_parameters.h"
+#include "worker/model/device/device_copy.h"
+#include "worker/model/device/device_parameters.h"
+#include "worker/model/device/tensor_memory.h"
 #include "worker/model/picture_maker.h"
 #include "worker/model/sequence.h"
 #include "worker/model/step_recorder.h"
-#include "worker/model/tensor_memory.h"
 
 namespace ps::worker {
 

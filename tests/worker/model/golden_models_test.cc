@@ -10,7 +10,7 @@
 #include "tests/worker/model/model_builder.h"
 #include "tests/worker/model/network_rig.h"
 #include "worker/data/npy/npy_file.h"
-#include "worker/model/device_copy.h"
+#include "worker/model/device/device_copy.h"
 #include "worker/model/model.h"
 #include "worker/model/sequence.h"
 

@@ -9,7 +9,7 @@
 #include "kernels/backend.h"
 #include "ps/base/status.h"
 #include "ps/base/tensor_spec.h"
-#include "worker/model/device_encoder.h"
+#include "worker/model/device/device_encoder.h"
 
 namespace ps::worker {
 

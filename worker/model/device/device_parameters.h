@@ -8,8 +8,8 @@
 #include "kernels/backend.h"
 #include "ps/base/status.h"
 #include "ps/proto/chunks.h"
+#include "worker/model/device/tensor_memory.h"
 #include "worker/model/model.h"
-#include "worker/model/tensor_memory.h"
 
 namespace ps::worker {
 

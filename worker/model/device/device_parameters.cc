@@ -1,4 +1,4 @@
-#include "worker/model/device_parameters.h"
+#include "worker/model/device/device_parameters.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "worker/model/gradient_return.h"
+#include "worker/model/device/gradient_return.h"
 
 #include "ps/base/check.h"
 

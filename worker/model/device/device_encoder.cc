@@ -1,4 +1,4 @@
-#include "worker/model/device_encoder.h"
+#include "worker/model/device/device_encoder.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 namespace ps::worker {
 namespace {
 
-/// Of bytes on the device: more than any encoding asks for.
+/// Where bytes on the device begin: more than any encoding asks for.
 constexpr size_t kAlignment = 16;
 /// Every kind has blocks of so many values, or of a part of that.
 constexpr size_t kBlock = 4096;

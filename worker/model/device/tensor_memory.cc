@@ -1,4 +1,4 @@
-#include "worker/model/tensor_memory.h"
+#include "worker/model/device/tensor_memory.h"
 
 namespace ps::worker {
 
