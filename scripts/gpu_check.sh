@@ -26,8 +26,10 @@ IMAGE_MODELS=(mlp cnn resnet20 resnet32 resnet56 resnet110 resnet50 vgg16 vgg19)
 LIMIT_S=480
 SANITIZER_LIMIT_S=120
 # Cases of every kernel that a sanitizer may have time for.
-SANITIZED='*OpParity*:StreamParity*:LossParity*:EncodeParity*:OptimizerTest.Many*'
-SANITIZED+=':PicturesTest*:Bf16Parity*'
+SANITIZED='*OpParity.Forward*:*OpParity.SameInput*:StreamParity*:LossParity*:WideLossTest*'
+SANITIZED+=':LayerNormTest*:AttentionParityTest.L*:EncodeParity*:OptimizerTest.Many*:PicturesTest*'
+# One test has the device refuse memory, which counts as an error of the API.
+SANITIZED+=':Bf16Parity*:-StreamParity.TooMuch*'
 KIT="$ROOT/build/gpu_kit"
 
 usage() {

@@ -320,6 +320,7 @@ void Trainer::PackGradients() {
 void Trainer::TakeDeviceBack() {
   if (std::exchange(is_device_local_, false)) {
     network_->UploadAll(parameters_);
+    SettleUploads();  // others may write to where they come from
   }
 }
 

@@ -23,8 +23,8 @@ class CrossLoop {
 
   /// Where the mailbox is full, `fn` comes with the next one. Thread: any.
   void Put(std::function<void()> fn);
-  /// What has not begun is dropped, and so is what is put later. Thread: the loop's, or any while
-  /// nobody runs it.
+  /// What has not begun is dropped, and so is what is put later. Thread: any; on another one than
+  /// the loop's, what has begun goes on.
   void Close();
 
  private:

@@ -21,10 +21,10 @@ LinkThread::LinkThread(
 }
 
 LinkThread::~LinkThread() {
+  to_home_.Close();
+  to_thread_.Close();  // a batch that it is at ends with the call in hand
   loop_.Stop();
   thread_.join();
-  to_home_.Close();
-  to_thread_.Close();
   endpoint_.reset();
 }
 

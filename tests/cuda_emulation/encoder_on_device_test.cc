@@ -342,6 +342,31 @@ TEST_F(EncoderOnDeviceTest, AStepThatNeedsTheMemoryGetsIt) {
   EXPECT_EQ(pushed, whole) << "it left as f32";
 }
 
+/// The same when something is kept: it goes along with that push, from the host.
+TEST_F(EncoderOnDeviceTest, WhatIsKeptIsNotLostWhenAStepNeedsTheMemory) {
+  config_.model.layers = {Flatten(), Linear(600), Relu(), Linear(3)};
+  std::vector<float> whole;
+  {
+    EncodedRig host(config_, EncodedBy::kHost, {EncodingKind::kInt4});
+    host.Begin(true);
+    host.Push(0, 4, false);
+    host.Push(1, 5, false);
+    whole = host.Push(0, 12, false, true);
+  }
+  EncodedRig device(config_, EncodedBy::kDevice, {EncodingKind::kInt4});
+  device.Begin(true);
+  device.Push(0, 4, false);
+  device.Push(1, 5, false);
+  const Model model = MakeModel(config_.model, {1, 8, 9}, 3).value();
+  const auto said =
+      static_cast<double>(MemoryOf(model, {.samples = 12, .has_own_memory = true}).total());
+  cuda_emulation::SetDeviceMemory(static_cast<size_t>(1.3 * said));
+  const std::vector<float> pushed = device.Push(0, 12, false);  // more samples than before
+  cuda_emulation::SetDeviceMemory(0);
+  EXPECT_TRUE(device.has_given_up());
+  ExpectNear(pushed, whole, 2e-6);
+}
+
 /// A batch norm learns nothing from a single sample: the push is zeros.
 TEST_F(EncoderOnDeviceTest, AStepThatIsPassedOverPushesNothing) {
   config_.model.layers = {Flatten(), Linear(4), BatchNorm(), Linear(3)};

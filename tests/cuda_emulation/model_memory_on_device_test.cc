@@ -13,7 +13,7 @@ namespace {
 /// What is no part of the figure: the parts that sums over many rows are made of, and the like.
 constexpr double kBesides = 0.12;
 
-/// cuBLASLt's, of each of a replica's two streams.
+/// cuBLASLt's, of a replica's stream of arithmetic; those of copies have none.
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;
 
 struct ModelOnDevice {
@@ -56,8 +56,8 @@ TEST(ModelMemoryOnDeviceTest, AStepFitsIntoWhatIsSaidAndNotIntoMuchLess) {
           .bf16_gradients = c.options.bf16_gradients,
           .bf16_products = is_bf16};
       const auto said = static_cast<double>(MemoryOf(rig.model, use).total());
-      const size_t workspaces = is_bf16 ? 2 * kWorkspaceBytes : 0;
-      cuda_emulation::SetDeviceMemory(static_cast<size_t>(factor * said) + workspaces);
+      const size_t workspace = is_bf16 ? kWorkspaceBytes : 0;
+      cuda_emulation::SetDeviceMemory(static_cast<size_t>(factor * said) + workspace);
       const bool is_done = rig.Step(c.options).ok();
       cuda_emulation::SetDeviceMemory(0);
       return is_done && rig.network->has_second_copy() == has_second_copy;

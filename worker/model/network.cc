@@ -218,7 +218,8 @@ Status Network::Return(Gradients gradients, const StepOptions& options) {
   const auto count = static_cast<uint32_t>(gradients.size());
   gradient_return_->Pack(0, count);
   gradient_return_->Send(0, count);
-  return gradient_return_->Finish();
+  PS_TRY(gradient_return_->Finish());
+  return Finish();  // also what goes from device to device
 }
 
 Result<BatchLoss> Network::Evaluate(Parameters parameters, const Batch& batch) {

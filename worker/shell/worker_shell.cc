@@ -156,6 +156,9 @@ void WorkerShell::GiveUpShards() {
 }
 
 void WorkerShell::ConnectShard(const proto::ShardAddress& address, Incarnation incarnation) {
+  // What is told of an earlier connection may come late: it is not to take the place of this one.
+  std::erase_if(
+      shards_, [&](const auto& entry) { return entry.second.first.shard == address.shard; });
   Connections::Attempt& connect = shard_connects_[address.shard];
   connections_->Cancel(connect);
   connect = connections_->ConnectShard(

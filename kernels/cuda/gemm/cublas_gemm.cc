@@ -14,6 +14,7 @@
 #include <bit>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -117,15 +118,15 @@ class CublasGemm final : public Gemm {
                  ? Status::Unsupported("factors that are bf16 in memory need tensor cores")
                  : Status::Ok();
     }
-    ++prepared_;
-    if (const auto it = plans_.find(shape); it != plans_.end()) {
-      it->second.prepared = prepared_;
-      return Status::Ok();
-    }
     const Copies copies(shape);
     if (copies.size_bytes > (copies_ == nullptr ? 0 : copies_->size())) {
       copies_.reset();
       PS_ASSIGN(copies_, AllocateCudaMemory(device_, MemoryKind::kDevice, copies.size_bytes));
+    }
+    ++prepared_;
+    if (const auto it = plans_.find(shape); it != plans_.end()) {
+      it->second.prepared = prepared_;
+      return Status::Ok();
     }
     // A job uses few batch sizes: the minibatch, the tail of a lease, the evaluation batch. Those
     // of the pass that is being prepared are the newest.
@@ -135,9 +136,13 @@ class CublasGemm final : public Gemm {
           plans_, {}, [](const auto& entry) { return entry.second.prepared; }));
     }
     PS_ASSIGN(CublasPlan plan, CublasPlan::Make(&library_, shape, copies.pitches));
-    Entry entry{std::move(plan), {}, {}, prepared_};
+    Entry entry{std::move(plan), {}, std::nullopt, Status::Ok(), prepared_};
     PS_ASSIGN(entry.aligned, Choose(stream, shape, entry.plan, true));
-    PS_ASSIGN(entry.any, Choose(stream, shape, entry.plan, false));
+    if (Result<GemmAlgorithm> any = Choose(stream, shape, entry.plan, false); any.ok()) {
+      entry.any = *any;
+    } else {
+      entry.why_not_any = any.status();
+    }
     plans_.emplace(shape, std::move(entry));
     return Status::Ok();
   }
@@ -161,8 +166,11 @@ class CublasGemm final : public Gemm {
     const Entry& entry = it->second;
     const bool is_aligned = IsAligned(operands.a) && IsAligned(operands.b) &&
                             IsAligned(operands.bias) && IsAligned(operands.c);
+    if (!is_aligned && !entry.any) {
+      return entry.why_not_any;
+    }
     const cublasStatus_t status = entry.plan.Multiply(
-        handle_, stream, is_aligned ? entry.aligned : entry.any, operands, Workspace());
+        handle_, stream, is_aligned ? entry.aligned : *entry.any, operands, Workspace());
     return status == CUBLAS_STATUS_SUCCESS ? Status::Ok() : CublasFailed(NameOf(shape), status);
   }
 
@@ -170,8 +178,9 @@ class CublasGemm final : public Gemm {
   /// How one shape is multiplied.
   struct Entry {
     CublasPlan plan;
-    GemmAlgorithm aligned;  // for operands that all are
-    GemmAlgorithm any;
+    GemmAlgorithm aligned;             // for operands that all are
+    std::optional<GemmAlgorithm> any;  // for others, of which a network has none
+    Status why_not_any;
     uint64_t prepared = 0;  // grows with each Prepare of a product
   };
 
@@ -241,9 +250,15 @@ class CublasGemm final : public Gemm {
       return *taken;
     }
     const bool has_bf16 = shape.bf16_a || shape.bf16_b || shape.bf16_c;
-    const size_t alignment = has_bf16 ? sizeof(uint16_t) : sizeof(float);
-    Result<std::vector<GemmAlgorithm>> proposals =
-        plan.Propose(handle_, is_aligned ? kAlignment : alignment, workspace_->size());
+    const size_t least = is_aligned ? kAlignment : has_bf16 ? sizeof(uint16_t) : sizeof(float);
+    const Copies copies(shape);
+    Result<std::vector<GemmAlgorithm>> proposals = plan.Propose(
+        handle_,
+        {.a = copies.of_a ? kAlignment : least,
+         .b = copies.of_b ? kAlignment : least,
+         .bias = copies.of_bias ? kAlignment : least,
+         .c = least},
+        workspace_->size());
     if (!proposals.ok()) {
       return std::move(proposals).status().Annotate(NameOf(shape));
     }

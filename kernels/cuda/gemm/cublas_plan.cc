@@ -45,6 +45,7 @@ Result<CublasPlan> CublasPlan::Make(
 
 CublasPlan::CublasPlan(CublasPlan&& other) noexcept
     : library_(other.library_),
+      has_bias_(other.has_bias_),
       product_(std::exchange(other.product_, nullptr)),
       first_(std::exchange(other.first_, nullptr)),
       second_(std::exchange(other.second_, nullptr)),
@@ -74,6 +75,7 @@ Status CublasPlan::Build(const GemmShape& shape, const Pitches& pitches) {
   PS_TRY(set(CUBLASLT_MATMUL_DESC_TRANSA, shape.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N));
   PS_TRY(set(CUBLASLT_MATMUL_DESC_TRANSB, shape.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N));
   PS_TRY(set(CUBLASLT_MATMUL_DESC_EPILOGUE, EpilogueOf(shape)));
+  has_bias_ = shape.bias;
   // Rows and columns as cuBLASLt sees them: its columns are our rows.
   const auto layout = [&](cublasLtMatrixLayout_t* out,
                           cudaDataType_t type,
@@ -92,7 +94,7 @@ Status CublasPlan::Build(const GemmShape& shape, const Pitches& pitches) {
 }
 
 Result<std::vector<GemmAlgorithm>> CublasPlan::Propose(
-    cublasLtHandle_t handle, size_t alignment_bytes, size_t workspace_bytes) const {
+    cublasLtHandle_t handle, const Alignments& alignments, size_t workspace_bytes) const {
   cublasLtMatmulPreference_t preference = nullptr;
   cublasStatus_t status = library_->make_preference(&preference);
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
@@ -102,12 +104,17 @@ Result<std::vector<GemmAlgorithm>> CublasPlan::Propose(
   };
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{workspace_bytes});
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
-  for (const auto attribute :
-       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
-    set(attribute, static_cast<uint32_t>(alignment_bytes));
+  // Its first operand is our b.
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<uint32_t>(alignments.b));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<uint32_t>(alignments.a));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<uint32_t>(alignments.c));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<uint32_t>(alignments.c));
+  if (has_bias_ && status == CUBLAS_STATUS_SUCCESS) {
+    // What is proposed follows the alignment of this address, which is not read.
+    constexpr uintptr_t kPage = 4096;
+    const auto* const told = reinterpret_cast<const void*>(kPage + alignments.bias);
+    status =
+        library_->set_product(product_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &told, sizeof(told));
   }
   std::array<cublasLtMatmulHeuristicResult_t, kProposalsMax> proposals{};
   int found = 0;

@@ -36,6 +36,14 @@ class CublasPlan {
     int64_t b = 0;
   };
 
+  /// Bytes that operands are aligned to.
+  struct Alignments {
+    size_t a = 0;
+    size_t b = 0;
+    size_t bias = 0;
+    size_t c = 0;
+  };
+
   /// `library` outlives the plan. Errors: those of CublasFailed.
   static Result<CublasPlan> Make(
       const CublasLibrary* library, const GemmShape& shape, const Pitches& pitches);
@@ -44,12 +52,11 @@ class CublasPlan {
   CublasPlan& operator=(CublasPlan&&) = delete;
   ~CublasPlan();
 
-  /// What the library proposes for operands that are aligned to so many bytes, the best guess
-  /// first; none of those that it says are not usable, that want more workspace, or whose sums have
-  /// no fixed order in f32. Not empty. Errors: those of CublasFailed; kUnsupported when nothing is
-  /// left.
+  /// What the library proposes for operands that are aligned so, the best guess first; none of
+  /// those that it says are not usable, that want more workspace, or whose sums have no fixed order
+  /// in f32. Not empty. Errors: those of CublasFailed; kUnsupported when nothing is left.
   Result<std::vector<GemmAlgorithm>> Propose(
-      cublasLtHandle_t handle, size_t alignment_bytes, size_t workspace_bytes) const;
+      cublasLtHandle_t handle, const Alignments& alignments, size_t workspace_bytes) const;
 
   /// Puts the product into the stream. `workspace` is as large as the algorithm wants, and aligned
   /// to 256 bytes. Requires: operands are aligned as was said to Propose.
@@ -66,6 +73,7 @@ class CublasPlan {
   Status Build(const GemmShape& shape, const Pitches& pitches);
 
   const CublasLibrary* library_;
+  bool has_bias_ = false;
   cublasLtMatmulDesc_t product_ = nullptr;
   cublasLtMatrixLayout_t first_ = nullptr;   // our b
   cublasLtMatrixLayout_t second_ = nullptr;  // our a

@@ -21,6 +21,7 @@ size_t Aligned(size_t size_bytes) {
 
 Status DeviceEncoder::Reserve(std::unique_ptr<kernels::Memory>* memory, size_t size_bytes) const {
   if (*memory == nullptr || (*memory)->size() < size_bytes) {
+    memory->reset();
     PS_ASSIGN(std::unique_ptr<kernels::Memory> made, backend_.AllocateDevice(size_bytes));
     *memory = std::move(made);
   }
@@ -90,10 +91,21 @@ void DeviceEncoder::Stop() {
   }
 }
 
+Status DeviceEncoder::KeepOnHost() {
+  if (residual_ != nullptr) {
+    PS_ASSIGN(host_residual_, backend_.AllocatePinned(residual_->size()));
+    stream_.Download(residual_->data(), host_residual_->data(), residual_->size());
+    PS_TRY(stream_.Synchronize());
+    residual_.reset();
+  }
+  return Status::Ok();
+}
+
 bool DeviceEncoder::GiveUp() {
   const bool has_memory = !is_stopped_ && bytes_ != nullptr && bytes_->size() > 0;
   if (has_memory) {
     Stop();
+    KeepOnHost().Ignore("then it stays where it is; a device that is lost ends the step");
   }
   return has_memory;
 }
@@ -103,6 +115,7 @@ void DeviceEncoder::Forget() {
     place.is_kept = false;
     place.is_packed = false;
   }
+  host_residual_.reset();
   if (residual_ != nullptr) {
     const auto elements = static_cast<int64_t>(residual_->size() / sizeof(float));
     stream_.Fill(0, residual_->floats(), elements);
@@ -141,14 +154,19 @@ void DeviceEncoder::Send(kernels::Stream* copies, uint32_t tensor, std::byte* ho
 Status DeviceEncoder::TakeKept(
     kernels::Stream* copies, uint32_t tensor, bool is_encoded, std::span<float> gradient) {
   Place& place = places_[tensor];
-  if (host_kept_ == nullptr || host_kept_->size() < gradient.size_bytes()) {
-    PS_ASSIGN(host_kept_, backend_.AllocatePinned(gradient.size_bytes()));
+  const float* kept = nullptr;
+  if (host_residual_ != nullptr) {
+    kept = host_residual_->floats() + place.kept_at;
+  } else {
+    if (host_kept_ == nullptr || host_kept_->size() < gradient.size_bytes()) {
+      PS_ASSIGN(host_kept_, backend_.AllocatePinned(gradient.size_bytes()));
+    }
+    kept = host_kept_->floats();
+    float* const on_device = residual_->floats() + place.kept_at;
+    copies->Download(on_device, host_kept_->data(), gradient.size_bytes());
+    PS_TRY(copies->Synchronize());
+    stream_.Fill(0, on_device, static_cast<int64_t>(gradient.size()));  // before the next Pack
   }
-  float* const kept = residual_->floats() + place.kept_at;
-  const auto elements = static_cast<int64_t>(gradient.size());
-  copies->Download(kept, host_kept_->data(), gradient.size_bytes());
-  copies->Fill(0, kept, elements);
-  PS_TRY(copies->Synchronize());
   // From the last part on, whose bytes lie in front of its values.
   const std::span<std::byte> bytes = std::as_writable_bytes(gradient);
   for (size_t i = place.parts.size(); is_encoded && i-- > 0;) {
@@ -158,12 +176,13 @@ Status DeviceEncoder::TakeKept(
     PS_TRY(codec::Decode(part.encoding, copy, gradient.subspan(part.begin, part.count)));
   }
   for (size_t i = 0; i < gradient.size(); ++i) {
-    gradient[i] += host_kept_->floats()[i];
+    gradient[i] += kept[i];
   }
   place.is_kept = false;
   version_ += has_feedback_ ? 0 : 1;  // from now on it Encodes
   if (is_stopped_ && std::ranges::none_of(places_, &Place::is_kept)) {
     residual_.reset();
+    host_residual_.reset();
   }
   return Status::Ok();
 }

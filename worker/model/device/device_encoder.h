@@ -41,7 +41,8 @@ class DeviceEncoder {
   /// Gradients leave as f32 from now on, and take along what is kept (TakeKept). All memory is
   /// given back but what is kept.
   void Stop();
-  /// Stop, as others need the memory: in the step under way, too. False: there is none to be had.
+  /// Stop, as others need the memory: in the step under way, too. What is kept goes to the host.
+  /// False: there is none to be had.
   bool GiveUp();
 
   bool is_stopped() const { return is_stopped_; }
@@ -104,6 +105,7 @@ class DeviceEncoder {
 
   Status Reserve(std::unique_ptr<kernels::Memory>* memory, size_t size_bytes) const;
   Status ReserveAll(size_t size_bytes, bool has_feedback);
+  Status KeepOnHost();
 
   std::byte* BytesAt(size_t at) const { return bytes_->data() + at; }
 
@@ -116,8 +118,9 @@ class DeviceEncoder {
   bool has_feedback_ = false;
   bool is_stopped_ = false;
   uint64_t version_ = 1;
-  std::unique_ptr<kernels::Memory> bytes_;         // of a gradient, encoded
-  std::unique_ptr<kernels::Memory> residual_;      // what is kept; none without feedback
+  std::unique_ptr<kernels::Memory> bytes_;          // of a gradient, encoded
+  std::unique_ptr<kernels::Memory> residual_;       // what is kept; none without feedback
+  std::unique_ptr<kernels::Memory> host_residual_;  // or it is here
   std::unique_ptr<kernels::Memory> squares_;       // two a tensor: of its gradient, of what is kept
   std::unique_ptr<kernels::Memory> host_squares_;  // the same for the host
   std::unique_ptr<kernels::Memory> host_kept_;     // of a tensor, for TakeKept
