@@ -86,7 +86,7 @@ TEST_F(ModelCommandTest, EachKindOfWorkerIsToldOnce) {
   EXPECT_EQ(count("at 10 samples"), 1U) << out_;
   EXPECT_EQ(count("at 5 samples"), 2U) << "on the CPU, or on a device";
   EXPECT_THAT(out_, HasSubstr("cuda, if there is one"));
-  EXPECT_THAT(out_, Not(HasSubstr("rounded")));
+  EXPECT_THAT(out_, Not(HasSubstr("in fewer bits")));
 }
 
 /// With the settings of their servers too: a model may be too large for the queue of one.
