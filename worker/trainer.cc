@@ -118,6 +118,9 @@ Status Trainer::SetEncodings(
   }
   Status status = network_->encoder()->Change(std::move(all), has_feedback);
   device_encodes_ = status.ok();
+  if (status.code() == StatusCode::kInvalidArgument) {
+    network_->NoteEncodingOnHost(status);
+  }
   return status;
 }
 

@@ -103,6 +103,8 @@ class EncodedRig {
     return has_room;
   }
 
+  std::string TakeNote() { return trainer_->TakeNote(); }
+
   bool has_given_up() const { return trainer_->has_given_up_encoding(); }
 
   /// What the servers decode of a push of these samples, where the f32 values would lie.
@@ -313,6 +315,7 @@ TEST_F(EncoderOnDeviceTest, WithoutMemoryForAChangeTheHostGoesOnAndNothingIsLost
   }
   cuda_emulation::SetDeviceMemory(1);
   EXPECT_FALSE(device.TryChange({EncodingKind::kInt8}, true));  // which needs more bytes
+  EXPECT_NE(device.TakeNote().find("so the CPU makes them"), std::string::npos);
   cuda_emulation::SetDeviceMemory(0);
   host.Change({EncodingKind::kInt8}, true);
   for (uint64_t step = 0; step < 3; ++step) {
@@ -339,6 +342,7 @@ TEST_F(EncoderOnDeviceTest, AStepThatNeedsTheMemoryGetsIt) {
   const std::vector<float> pushed = device.Push(0, 8, false);
   cuda_emulation::SetDeviceMemory(0);
   EXPECT_TRUE(device.has_given_up());
+  EXPECT_NE(device.TakeNote().find("so the CPU makes them"), std::string::npos);
   EXPECT_EQ(pushed, whole) << "it left as f32";
 }
 

@@ -102,6 +102,9 @@ class Network {
   /// uploads have been taken. Errors: kUnavailable, the device is lost.
   Result<bool> GiveUpMemory(const Status& why);
 
+  /// TakeNote says that the host encodes gradients instead of the device.
+  void NoteEncodingOnHost(const Status& why);
+
   /// What people are to know, once; empty: nothing new.
   std::string TakeNote() { return std::exchange(note_, {}); }
 
@@ -177,6 +180,7 @@ class Network {
   /// Waits until all work but uploads is done.
   Status Finish();
   Status DropSecondCopy(const Status& why);
+  void AddNote(const std::string& note);
   Status OfAll(const std::function<Status(Replica&)>& work) const;
   /// Checks the arguments and makes room.
   Status Prepare(

@@ -16,10 +16,10 @@ Status Network::ReserveSecondCopy() {
 }
 
 Status Network::DropSecondCopy(const Status& why) {
-  note_ = fmt::format(
+  AddNote(fmt::format(
       "there is no memory for a second copy of the parameters, so they go to the device between "
       "steps instead of during them, which takes longer: {}",
-      why.message());
+      why.message()));
   return OfAll([](Replica& replica) { return replica.DropSecondCopy(); });
 }
 
@@ -44,7 +44,22 @@ Result<bool> Network::GiveUpMemory(const Status& why) {
     PS_TRY(DropSecondCopy(why));
     return true;
   }
-  return encoder_ && encoder_->GiveUp();
+  const bool gives_up = encoder_ && encoder_->GiveUp();
+  if (gives_up) {
+    NoteEncodingOnHost(why);
+  }
+  return gives_up;
+}
+
+void Network::NoteEncodingOnHost(const Status& why) {
+  AddNote(fmt::format(
+      "there is no memory for gradients in fewer bits on the device, so the CPU makes them, which "
+      "takes longer: {}",
+      why.message()));
+}
+
+void Network::AddNote(const std::string& note) {
+  note_ += (note_.empty() ? "" : "; ") + note;
 }
 
 Status Network::ReserveAll(const Division& division, bool training, size_t* device) {
