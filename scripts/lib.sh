@@ -43,7 +43,7 @@ configure() {
 # templates. Nothing for a build that is there: after an edit, a source alone is compiled faster.
 joined_if_fresh() {
   if [[ ! -e "$ROOT/build/$1/CMakeCache.txt" ]]; then
-    printf '%s\n' -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=24 -DPS_JOINED_TESTS_MAX=12
+    printf '%s\n' -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=24 -DPS_JOINED_TESTS_MAX=30
   fi
 }
 

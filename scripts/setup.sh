@@ -32,6 +32,7 @@ TEST_NEEDS=(
   "libgmock-dev"
   "zlib1g-dev"
   "clang-format-14"
+  "lld"
   "iproute2"
   "python3-pip"
   "python3-venv"

@@ -55,6 +55,11 @@ function(ps_test name)
   add_executable(${name} ${arg_SOURCES})
   ps_join_tests(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ps_options ${arg_LINK} GTest::gmock GTest::gtest_main)
+  # A quarter of compiling a test; what it calls is checked for undefined behaviour, and it itself
+  # for addresses.
+  if("undefined" IN_LIST PS_SANITIZE)
+    target_compile_options(${name} PRIVATE -fno-sanitize=undefined)
+  endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
   set(properties TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${PS_TEST_ENVIRONMENT}")
   if(arg_ALONE)

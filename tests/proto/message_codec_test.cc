@@ -22,7 +22,7 @@ using tests::ParseFrame;
 using tests::SameMessage;
 using tests::SampleMessage;
 
-constexpr size_t kMessageCount = std::variant_size_v<Message>;
+constexpr size_t kMessageCount = std::variant_size_v<MessageKinds>;
 
 PushRequest SmallPush() {
   PushRequest push;
@@ -135,7 +135,7 @@ TEST(MessageCodecTest, NamesAreTheTypesNames) {
     };
     (check(
          static_cast<uint16_t>(I + 1),
-         static_cast<const std::variant_alternative_t<I, Message>*>(nullptr)),
+         static_cast<const std::variant_alternative_t<I, MessageKinds>*>(nullptr)),
      ...);
   }
   (std::make_index_sequence<kMessageCount>());

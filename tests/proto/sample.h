@@ -115,11 +115,11 @@ bool Same(const T& a, const T& b) {
 /// Message number `index` of the protocol, every member filled.
 template <size_t index = 0>
 proto::Message SampleMessage(size_t wanted) {
-  if constexpr (index < std::variant_size_v<proto::Message>) {
+  if constexpr (index < std::variant_size_v<proto::MessageKinds>) {
     if (wanted != index) {
       return SampleMessage<index + 1>(wanted);
     }
-    std::variant_alternative_t<index, proto::Message> message;
+    std::variant_alternative_t<index, proto::MessageKinds> message;
     Filler().Fill(message);
     AttachPayload(message);
     return message;

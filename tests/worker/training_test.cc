@@ -103,12 +103,12 @@ class StripesTest : public testing::TestWithParam<StripesNet> {};
 
 TEST_P(StripesTest, ASmallNetworkLearnsThem) {
   // Class 0 has rows, class 1 columns, class 2 a checkerboard of light and dark, all in noise.
-  constexpr size_t kCount = 96;
+  constexpr size_t kPictures = 96;
   constexpr size_t kSide = 8;
   Random random(3);
   std::vector<float> images;
   std::vector<uint32_t> labels;
-  for (size_t i = 0; i < kCount; ++i) {
+  for (size_t i = 0; i < kPictures; ++i) {
     const auto label = static_cast<uint32_t>(random.Below(3));
     for (size_t y = 0; y < kSide; ++y) {
       for (size_t x = 0; x < kSide; ++x) {

@@ -141,7 +141,7 @@ Result<Message> DecodeAs(std::span<const std::byte> flatbuffer, Payload* payload
   if (root == nullptr) {
     return Status::InvalidArgument("malformed FlatBuffer");
   }
-  std::variant_alternative_t<i, Message> message;
+  std::variant_alternative_t<i, MessageKinds> message;
   Decoder decoder(flatbuffer.size());
   codec::Unpack(decoder, *root, message);
   PS_TRY(decoder.status());
