@@ -10,7 +10,9 @@
 
 #include "checkpoint/job_store.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/reader.h"
 #include "checkpoint/shard_store.h"
+#include "checkpoint/storage/failure.h"
 
 namespace ps::checkpoint {
 namespace {
@@ -91,6 +93,90 @@ class PartCopier {
   std::map<ChunkKey, Pair> copies_;
 };
 
+/// What is to be kept, and why not what is newer.
+Result<PruneReport> Judge(
+    Storage& storage, const std::string& path, size_t keep, CheckpointId spared) {
+  PS_ASSIGN(const std::unique_ptr<Reader> reader, Reader::Open(storage, path));
+  PruneReport report;
+  Status newest;
+  size_t whole = 0;
+  for (auto id = reader->ids().rbegin(); id != reader->ids().rend(); ++id) {
+    if (whole >= keep && *id != spared) {
+      report.removed.push_back(*id);
+      continue;
+    }
+    const Status read = reader->ReadWhole(*id);
+    if (read.ok()) {
+      report.kept.push_back(*id);
+      whole += *id == spared && whole >= keep ? 0 : 1;
+      continue;
+    }
+    const bool is_corrupt = IsProvedCorrupt(read);
+    if (is_corrupt) {
+      report.removed.push_back(*id);
+    }
+    (is_corrupt ? report.damaged : report.unread)
+        .push_back({*id, is_corrupt, std::string(read.message())});
+    if (newest.ok()) {
+      newest = Status(read).Annotate(fmt::format("checkpoint {}", *id));
+    }
+  }
+  if (report.kept.empty() && !newest.ok()) {
+    return std::move(newest).Annotate("none can be read, so none was removed; the newest");
+  }
+  std::ranges::sort(report.kept);
+  std::ranges::sort(report.removed);
+  return report;
+}
+
+/// The directories of the shards of all that stay.
+struct Needed {
+  std::set<std::string> directories;
+  bool are_all_known = true;  // no: a manifest can't be read now
+};
+
+Result<Needed> NeededBy(const PruneReport& report, JobStore& job) {
+  Needed needed;
+  const auto add = [&](CheckpointId id) -> Status {
+    PS_ASSIGN(const Manifest manifest, ReadManifest(job, id));
+    for (const ManifestPart& part : manifest.parts) {
+      needed.directories.insert(part.directory);
+    }
+    return Status::Ok();
+  };
+  for (const CheckpointId id : report.kept) {
+    PS_TRY(add(id));
+  }
+  for (const SetAside& unread : report.unread) {
+    needed.are_all_known = add(unread.id).ok() && needed.are_all_known;
+  }
+  return needed;
+}
+
+/// Frees what nobody has any more. A folder without a database may be the place of a disk that is
+/// not there now: opened for writing it would get an empty one.
+Result<PruneReport> Tidy(
+    Storage& storage, const std::string& path, const Needed& needed, PruneReport report) {
+  std::vector<CheckpointId> staying = report.kept;
+  for (const SetAside& unread : report.unread) {
+    staying.push_back(unread.id);
+  }
+  std::ranges::sort(staying);
+  PS_ASSIGN(const std::vector<std::string> directories, storage.List(path));
+  for (const std::string& directory : directories) {
+    if (needed.directories.contains(directory)) {
+      if (ShardStore::Open(storage, path, directory, OpenMode::kRead).ok()) {
+        PS_ASSIGN(const auto store, ShardStore::Open(storage, path, directory, OpenMode::kWrite));
+        PS_TRY(store->Retain(staying));
+      }
+    } else if (directory.starts_with("shard-") && needed.are_all_known && !report.kept.empty()) {
+      PS_TRY(storage.Remove(path + "/" + directory));
+      report.removed_directories.push_back(directory);
+    }
+  }
+  return report;
+}
+
 }  // namespace
 
 Result<PruneReport> Prune(
@@ -98,34 +184,12 @@ Result<PruneReport> Prune(
   // Opening for writing would create what is not there.
   PS_TRY(JobStore::Open(storage, path, OpenMode::kRead).status());
   PS_ASSIGN(const auto job, JobStore::Open(storage, path, OpenMode::kWrite));
-  PruneReport report;
-  PS_ASSIGN(const std::vector<CheckpointId> all, job->Manifests());
-  const size_t older = all.size() - std::min(keep, all.size());
-  for (size_t i = 0; i < all.size(); ++i) {
-    (i < older && all[i] != spared ? report.removed : report.kept).push_back(all[i]);
-  }
-
-  std::set<std::string> needed;
-  for (const CheckpointId id : report.kept) {
-    PS_ASSIGN(const Manifest manifest, ReadManifest(*job, id));
-    for (const ManifestPart& part : manifest.parts) {
-      needed.insert(part.directory);
-    }
-  }
+  PS_ASSIGN(const PruneReport report, Judge(storage, path, keep, spared));
+  PS_ASSIGN(const Needed needed, NeededBy(report, *job));
   for (const CheckpointId id : report.removed) {
     PS_TRY(job->DeleteManifest(id));
   }
-  PS_ASSIGN(const std::vector<std::string> directories, storage.List(path));
-  for (const std::string& directory : directories) {
-    if (needed.contains(directory)) {
-      PS_ASSIGN(const auto store, ShardStore::Open(storage, path, directory, OpenMode::kWrite));
-      PS_TRY(store->Retain(report.kept));
-    } else if (directory.starts_with("shard-") && !report.kept.empty()) {
-      PS_TRY(storage.Remove(path + "/" + directory));
-      report.removed_directories.push_back(directory);
-    }
-  }
-  return report;
+  return Tidy(storage, path, needed, report);
 }
 
 Result<CopyReport> Copy(Storage& storage, const std::string& source, const std::string& target) {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/job_store.h"
 #include "checkpoint/part.h"
 #include "checkpoint/storage/storage.h"
 #include "ps/base/status.h"
@@ -10,14 +11,17 @@
 namespace ps::checkpoint {
 
 struct PruneReport {
-  std::vector<CheckpointId> kept;
-  std::vector<CheckpointId> removed;
+  std::vector<CheckpointId> kept;     // each was read whole
+  std::vector<CheckpointId> removed;  // older ones, and those in `damaged`
+  std::vector<SetAside> damaged;      // for good, newer than the oldest that is kept
+  std::vector<SetAside> unread;       // likewise, not to be read now: they stay and do not count
   std::vector<std::string> removed_directories;  // of shards that no kept checkpoint has
 };
 
-/// Removes all checkpoints but the newest `keep` and `spared` (0: none), and what they alone had.
-/// Requires: keep >= 1. Errors: kUnavailable while a run has the path open; kNotFound; kCorruption
-/// when a kept one can't be read; kIo.
+/// Removes all checkpoints but the newest `keep` that can be read whole and `spared` (0: none), and
+/// what they alone had. Nothing is removed before all that are kept were read, nor where there is
+/// none. Requires: keep >= 1. Errors: kUnavailable while a run has the path open; kNotFound; that
+/// of the newest one where none can be read; kIo.
 Result<PruneReport> Prune(
     Storage& storage, const std::string& path, size_t keep, CheckpointId spared = 0);
 

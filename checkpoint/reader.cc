@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
+
+#include "checkpoint/storage/failure.h"
 
 namespace ps::checkpoint {
 namespace {
@@ -101,6 +104,16 @@ Result<ChunkData> Reader::ReadChunk(const Manifest& manifest, const PlacedChunk&
     return part->store->ReadChunk(ref->second);
   };
   return read().Annotate(ElementsName(manifest, chunk));
+}
+
+Status Reader::ReadWhole(CheckpointId id) {
+  std::vector<Damage> damages = Verify(id);
+  if (damages.empty()) {
+    return Status::Ok();
+  }
+  const auto proof = std::ranges::find_if(damages, IsProvedCorrupt, &Damage::status);
+  Damage& damage = proof == damages.end() ? damages.front() : *proof;
+  return std::move(damage.status).Annotate(damage.what);
 }
 
 std::vector<Damage> Reader::Verify(CheckpointId id) {

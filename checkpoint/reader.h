@@ -50,6 +50,9 @@ class Reader {
   /// Reads everything that a checkpoint has. Empty: it is whole.
   std::vector<Damage> Verify(CheckpointId id);
 
+  /// The same as one status: a proof of damage, where there is one, before what may pass.
+  Status ReadWhole(CheckpointId id);
+
   /// What is wrong with the index of checkpoints, P/job and its copy, where it concerns this one:
   /// no damage of the checkpoint, which can be used. Empty: both have it.
   std::vector<Damage> VerifyIndex(CheckpointId id) const;

@@ -2,13 +2,13 @@
 
 #include <fmt/core.h>
 
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "checkpoint/remote/place.h"
+#include "ps/base/file.h"
 #include "ps/base/text.h"
 #include "run/directory/borrowed_job.h"
 #include "run/directory/copies.h"
@@ -49,6 +49,12 @@ bool IsOfNoUse(const Status& why) {
          why.code() == StatusCode::kUnsupported;
 }
 
+/// Whether another attempt may come to something else.
+bool MayPass(const Status& why) {
+  return why.code() == StatusCode::kIo || why.code() == StatusCode::kUnavailable ||
+         why.code() == StatusCode::kDeadlineExceeded;
+}
+
 /// What a run left whose coordinator was killed.
 struct LeftByRun {
   std::optional<TrainStart> start;  // its servers wait for another coordinator
@@ -58,17 +64,29 @@ struct LeftByRun {
 };
 
 Result<LeftByRun> FromJournal(const RunPaths& run, bool has_overrides, const Console& console) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(run.journal(), error)) {
+  PS_ASSIGN(const bool has_journal, IsThere(run.journal()));
+  if (!has_journal) {
     return LeftByRun();
   }
   PS_ASSIGN(FileLock lock, FileLock::Take(run.lock(), ""));
   Result<TrainStart> start = TakeUp({run, std::move(lock)});
   if (!start.ok()) {
-    console.err(kOfNoUse + Printable(start.status().message()) + "\n");
     LeftByRun left;
-    if (IsOfNoUse(start.status())) {
-      left.processes = ReadLaunches(run);
+    left.processes = ReadLaunches(run);  // none: there are none, or it can't be read
+    if (MayPass(start.status()) && (left.processes.empty() || HasItsServers(left.processes))) {
+      return Status(
+          start.status().code(),
+          fmt::format(
+              "its journal can't be read now, and by it no step would be repeated: its servers, "
+              "where "
+              "they still run, wait for fleet.orphan_grace_s; try again, or go on from the newest "
+              "checkpoint with psctl resume {} ({})",
+              CheckpointPathOf(run),
+              start.status().message()));
+    }
+    console.err(kOfNoUse + Printable(start.status().message()) + "\n");
+    if (start.status().code() == StatusCode::kNotFound) {
+      left.processes.clear();  // it had not begun
     }
     return left;
   }
@@ -126,8 +144,8 @@ std::string Describe(
         Printable(skipped.why),
         skipped.is_corrupt ? "it is damaged for good, and goes when the next checkpoint is written"
                            : "it stays as it is: stop, put back what is missing and resume again "
-                             "to go on from it, "
-                             "or remove it with psctl checkpoint prune");
+                             "to go on from it; psctl checkpoint prune --keep N removes it once N "
+                             "newer ones are whole");
   }
   text += fmt::format(
       "going on from checkpoint {} in {}: {}, {}, {}, loss {}\n",
@@ -198,12 +216,6 @@ struct Attempt {
   bool is_misuse = false;  // what the command says does not fit
   ReadyRun ready;          // when OK
 };
-
-/// Whether another attempt may come to something else.
-bool MayPass(const Status& why) {
-  return why.code() == StatusCode::kIo || why.code() == StatusCode::kUnavailable ||
-         why.code() == StatusCode::kDeadlineExceeded;
-}
 
 Attempt Failed(Status why) {
   return {.status = std::move(why), .is_misuse = false, .ready = {}};

@@ -5,12 +5,12 @@
 #include <rocksdb/utilities/checkpoint.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <limits>
 #include <memory>
 #include <vector>
 
 #include "checkpoint/storage/rocksdb_options.h"
+#include "ps/base/file.h"
 
 namespace ps::checkpoint {
 namespace {
@@ -50,7 +50,8 @@ rocksdb::Status Link(const std::string& directory, const std::string& target) {
 }  // namespace
 
 Status LinkDatabase(const std::string& directory, const std::string& target) {
-  if (!std::filesystem::exists(directory + "/CURRENT")) {
+  PS_ASSIGN(const bool is_there, IsThere(directory + "/CURRENT"));
+  if (!is_there) {
     return Status::NotFound(fmt::format("no checkpoints in {}", directory));
   }
   // The writer may remove a file between its being listed and its being linked.

@@ -18,6 +18,7 @@
 #include "checkpoint/storage/rocksdb_failure.h"
 #include "checkpoint/storage/rocksdb_options.h"
 #include "ps/base/durable_file.h"
+#include "ps/base/file.h"
 #include "ps/base/unique_fd.h"
 
 namespace ps::checkpoint {
@@ -296,9 +297,10 @@ class RocksDbStorage final : public Storage {
       const std::string& directory,
       std::span<const std::string_view> columns,
       OpenMode mode) override {
+    PS_ASSIGN(const bool is_there, IsThere(directory + "/CURRENT"));
     if (mode == OpenMode::kWrite) {
       PS_TRY(CreateDirectories(directory));
-    } else if (!std::filesystem::exists(directory + "/CURRENT")) {
+    } else if (!is_there) {
       return Status::NotFound(fmt::format("no checkpoints in {}", directory));
     }
     auto database = std::make_unique<RocksDatabase>(directory, columns, mode, env_);

@@ -58,6 +58,18 @@ Result<std::string> ReadFile(const std::string& path, size_t bytes_max) {
   return text;
 }
 
+Result<bool> IsThere(const std::string& path) {
+  struct stat found {};
+
+  if (::stat(path.c_str(), &found) == 0) {
+    return true;
+  }
+  if (errno == ENOENT || errno == ENOTDIR) {
+    return false;
+  }
+  return IoError("cannot look for", path);
+}
+
 Status WriteFileAtomically(const std::string& path, std::string_view text, unsigned mode) {
   const std::string draft = path + ".draft";
   constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW;

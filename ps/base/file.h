@@ -24,6 +24,10 @@ Status WriteFileAtomically(const std::string& path, std::string_view text, unsig
 /// Writes all of `text` to an open file. Errors: kIo with `path`.
 Status WriteAll(int fd, std::string_view text, const std::string& path);
 
+/// Whether there is something at the path. Errors: kIo with the path where the system can't say,
+/// as below a mount that is dead.
+Result<bool> IsThere(const std::string& path);
+
 /// kIo with what errno says: "cannot read PATH: Permission denied".
 Status IoError(const std::string& what, const std::string& path);
 

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -144,8 +143,9 @@ Result<std::optional<ConfusionMatrix>> ConfusionOf(
 
 /// What training did not learn from, and what lies among its samples all the same; empty: nothing.
 std::string HeldBackNote(const worker::ModelCard& card, const std::string& path) {
-  const bool has_tests = card.data.format == proto::DatasetFormat::kPictures &&
-                         !std::filesystem::exists(std::filesystem::path(path) / "test");
+  const Result<bool> has_folder = IsThere(path + "/test");
+  const bool has_tests =
+      card.data.format == proto::DatasetFormat::kPictures && !(has_folder.ok() && *has_folder);
   const std::string_view held_back = has_tests && card.data.validation_share > 0
                                          ? "data.test_share and data.validation_share"
                                      : has_tests                      ? "data.test_share"

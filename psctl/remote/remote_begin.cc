@@ -203,14 +203,10 @@ Status RemoteRun::Start() {
   PS_TRY(run::WriteHeadFile(paths_, head_));
   // The shell stays while the run does and for as long as somebody may come for what it left: the
   // machine looks for its first words, and stops when there is none (MachineScript).
+  PS_ASSIGN(const bool has_plan, IsThere(paths_.root + "/plan.json"));
   const std::string keeper = fmt::format(
       ": spotps process; {{ {}; }} > train.log 2>&1; echo $? > ended; sleep {}; :",
-      BeginWords(
-          config_,
-          head,
-          head_,
-          ProgramsThere(),
-          std::filesystem::exists(paths_.root + "/plan.json")),
+      BeginWords(config_, head, head_, ProgramsThere(), has_plan),
       uint64_t{rent.head.keep_h} * 3600);
   PS_TRY(shell
              .Run(

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <span>
 #include <utility>
 
@@ -85,7 +84,9 @@ Status RemoteRun::SendPrograms(const HeadShell& shell) {
 Status RemoteRun::SendJob(const HeadShell& shell, const HeadFacts& head) {
   const HeadJob job = HeadJobOf(config_, head);
   std::vector<std::pair<std::string, std::string>> files = job.files;
-  if (const std::string plan = paths_.root + "/plan.json"; std::filesystem::exists(plan)) {
+  const std::string plan = paths_.root + "/plan.json";
+  PS_ASSIGN(const bool has_plan, IsThere(plan));
+  if (has_plan) {
     files.emplace_back(plan, "plan.json");
   }
   const std::string folder = run::FolderOnHead(paths_);

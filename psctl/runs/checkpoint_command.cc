@@ -116,10 +116,13 @@ checkpoint::CheckpointId BestIn(
   if (!reader.ok() || (*reader)->ids().empty()) {
     return 0;  // which pruning tells
   }
-  const auto newest = (*reader)->ReadManifest((*reader)->ids().back());
-  const std::optional<BestCheckpoint> best =
-      newest.ok() ? BestSaidBy(*newest) : std::optional<BestCheckpoint>();
-  return best ? best->id : 0;
+  for (auto id = (*reader)->ids().rbegin(); id != (*reader)->ids().rend(); ++id) {
+    if (const auto manifest = (*reader)->ReadManifest(*id); manifest.ok()) {
+      const std::optional<BestCheckpoint> best = BestSaidBy(*manifest);
+      return best ? best->id : 0;
+    }
+  }
+  return 0;
 }
 
 int Prune(
@@ -142,6 +145,18 @@ int Prune(
   }
   console.out(fmt::format(
       "removed: {}\nkept: {}\n", NumbersText(report->removed), NumbersText(report->kept)));
+  for (const checkpoint::SetAside& damaged : report->damaged) {
+    console.err(fmt::format(
+        "checkpoint {} was damaged for good and is gone: {}\n",
+        damaged.id,
+        Printable(damaged.why)));
+  }
+  for (const checkpoint::SetAside& unread : report->unread) {
+    console.err(fmt::format(
+        "checkpoint {} can't be read now, so it stays and does not count: {}\n",
+        unread.id,
+        Printable(unread.why)));
+  }
   return run::kExitOk;
 }
 

@@ -61,7 +61,8 @@ std::optional<int> AskItsHead(
 }
 
 Result<run::RunPaths> ChooseRun(const std::string& job, const run::RunRegistry& registry) {
-  if (job.ends_with(".json") && std::filesystem::is_regular_file(job)) {
+  std::error_code error;
+  if (job.ends_with(".json") && std::filesystem::is_regular_file(job, error)) {
     PS_ASSIGN(
         const proto::JobConfig config, proto::LoadJobConfig(job, {}, proto::DataPlace::kElsewhere));
     return OrElsewhere(registry.Resolve(config.name), config.name, registry);

@@ -114,14 +114,7 @@ Status ReadWhole(
     const std::string& path,
     checkpoint::Reader* reader,
     FoundCheckpoint* found) {
-  // One failure may have a passing reason and another be a proof, which counts more.
-  std::vector<checkpoint::Damage> damages = reader->Verify(id);
-  if (!damages.empty()) {
-    const auto proof =
-        std::ranges::find_if(damages, checkpoint::IsProvedCorrupt, &checkpoint::Damage::status);
-    checkpoint::Damage& damage = proof == damages.end() ? damages.front() : *proof;
-    return std::move(damage.status).Annotate(damage.what);
-  }
+  PS_TRY(reader->ReadWhole(id));
   PS_ASSIGN(found->manifest, reader->ReadManifest(id));
   PS_ASSIGN(found->state, proto::DecodeJobState(found->manifest.job_state));
   PS_ASSIGN(
@@ -214,11 +207,13 @@ Result<FoundCheckpoint> FindNewestCheckpoint(
   for (const checkpoint::SetAside& skipped : found.skipped) {
     all += fmt::format("\n  checkpoint {}: {}", skipped.id, skipped.why);
   }
-  return Status::NotFound(fmt::format(
+  const std::string text = fmt::format(
       "no checkpoint in {} can be read now, and none was deleted; put back what is missing and "
       "resume again:{}",
       path,
-      all));
+      all);
+  const bool may_pass = !std::ranges::all_of(found.skipped, &checkpoint::SetAside::is_corrupt);
+  return may_pass ? Status::Unavailable(text) : Status::NotFound(text);
 }
 
 Status NoteSkipped(const FoundCheckpoint& found) {

@@ -42,8 +42,9 @@ struct FoundCheckpoint {
 };
 
 /// The newest checkpoint of a path that can be read and is whole; newer ones are skipped. Changes
-/// nothing: a checkpoint that can't be read now may be readable tomorrow. Errors: kNotFound (none
-/// can be read, with the reason for each), and those of OpenNewCheckpoints.
+/// nothing: a checkpoint that can't be read now may be readable tomorrow. Errors: kUnavailable
+/// and kNotFound (none can be read, with the reason for each: now, or all are damaged for good),
+/// and those of OpenNewCheckpoints.
 Result<FoundCheckpoint> FindNewestCheckpoint(const std::string& path);
 /// The same on another storage engine, for tests that make it fail.
 Result<FoundCheckpoint> FindNewestCheckpoint(

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/storage/rocksdb_files.h"
 #include "checkpoint/storage/rocksdb_storage.h"
 #include "ps/base/crc32c.h"
 #include "tests/checkpoint/faulty_files.h"
@@ -158,6 +159,19 @@ TEST_F(FailureTest, ADiskThatGivesNoAnswerIsNoDamage) {
     ExpectPassing(status);
     EXPECT_THAT(std::string(status.message()), HasSubstr("Input/output error"));
   }
+}
+
+// Before, the process ended: std::filesystem::exists throws where the system can't say.
+TEST_F(FailureTest, AFolderThatCannotBeLookedAtIsNoDamage) {
+  std::filesystem::remove(directory_ + "/CURRENT");
+  std::filesystem::create_symlink("CURRENT", directory_ + "/CURRENT");
+  for (const OpenMode mode : {OpenMode::kWrite, OpenMode::kRead}) {
+    const Status status = Use(mode);
+    ExpectPassing(status);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("Too many levels of symbolic links"));
+  }
+  const Status linked = LinkDatabase(directory_, directory_ + ".link");
+  EXPECT_EQ(linked.code(), StatusCode::kIo) << linked;
 }
 
 /// Wherever the process runs out of them.

@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/job_store.h"
 #include "checkpoint/keys.h"
 #include "checkpoint/maintenance.h"
+#include "checkpoint/manifest.h"
 #include "checkpoint/reader.h"
 #include "tests/checkpoint/memory_storage.h"
 #include "tests/checkpoint/workload.h"
@@ -131,6 +133,51 @@ TEST_F(ToolsTest, PruneRemovesShardsThatNoKeptCheckpointHas) {
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_THAT(report->removed_directories, ElementsAre("shard-5"));
   EXPECT_THAT(*storage_.List("p"), ElementsAre("job", "job.copy", "shard-0"));
+}
+
+// Before, the newest by number stayed, whatever was left of it, and the good one went.
+TEST_F(ToolsTest, PruneCountsNoCheckpointThatIsDamaged) {
+  storage_.ValueOf("p/shard-0", 0, MakeRecordKey(MakeChunkKey(0, 0), 3))->back() ^= std::byte{1};
+  const auto report = Prune(storage_, "p", 1);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->kept, ElementsAre(2));
+  EXPECT_THAT(report->removed, ElementsAre(3));
+  ASSERT_EQ(report->damaged.size(), 1U);
+  EXPECT_EQ(report->damaged[0].id, 3U);
+  EXPECT_THAT(report->damaged[0].why, HasSubstr("tensor0"));
+  EXPECT_THAT(report->unread, IsEmpty());
+  EXPECT_THAT(Open()->Verify(2), IsEmpty());
+}
+
+TEST_F(ToolsTest, PruneRemovesNothingWhereNoCheckpointIsWhole) {
+  storage_.ValueOf("p/shard-0", 1, MakeIdKey(2))->back() ^= std::byte{1};
+  storage_.ValueOf("p/shard-0", 1, MakeIdKey(3))->back() ^= std::byte{1};
+  const auto report = Prune(storage_, "p", 1);
+  EXPECT_EQ(report.status().code(), StatusCode::kCorruption);
+  EXPECT_THAT(std::string(report.status().message()), HasSubstr("none was removed"));
+  EXPECT_THAT(Open()->ids(), ElementsAre(2, 3));
+}
+
+TEST_F(ToolsTest, PruneLeavesACheckpointWhoseFolderIsNotThere) {
+  Status end;
+  RunWorkload(storage_, "q", 3, &end);
+  ASSERT_TRUE(end.ok()) << end;
+  {
+    const auto job = JobStore::Open(storage_, "q", OpenMode::kWrite);
+    ASSERT_TRUE(job.ok()) << job.status();
+    Manifest elsewhere = DecodeManifest(3, *(*job)->ReadManifest(3)).value();
+    elsewhere.parts[0].directory = "shard-7";
+    elsewhere.id = 4;
+    ASSERT_TRUE((*job)->PutManifest(4, EncodeManifest(elsewhere)).ok());
+  }
+  const auto report = Prune(storage_, "q", 1);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->kept, ElementsAre(3));
+  EXPECT_THAT(report->removed, ElementsAre(2));
+  ASSERT_EQ(report->unread.size(), 1U);
+  EXPECT_EQ(report->unread[0].id, 4U);
+  EXPECT_THAT(Open("q")->ids(), ElementsAre(3, 4));
+  EXPECT_THAT(*storage_.List("q"), ElementsAre("job", "job.copy", "shard-0")) << "no shard-7";
 }
 
 TEST_F(ToolsTest, PruneOfARunningPathAndOfNothingIsRefused) {

@@ -240,6 +240,14 @@ TEST_F(CoordinatorTest, ARunWithoutCoordinatorAndSupervisorIsTakenUpWhileItsServ
   run.KillCoordinator();
   EXPECT_EQ(run.WaitForEnd(), (ProcessEnd{0, SIGKILL}));
   EXPECT_EQ(run.Children().size(), 5U);
+  // A disk that gives no answer for a moment costs no step: before, this went on from a checkpoint.
+  const std::filesystem::path current = root + "/journal/CURRENT";
+  std::filesystem::rename(current, root + "/CURRENT");
+  std::filesystem::create_symlink("CURRENT", current);
+  const Output refused = RunToEnd(Psctl("resume", {"resume", root}));
+  EXPECT_EQ(refused.end, (ProcessEnd{1, 0}));
+  EXPECT_THAT(refused.err, HasSubstr("its journal can't be read now"));
+  std::filesystem::rename(root + "/CURRENT", current);
   Process resumed(Psctl("resume", {"resume", root}));
   EXPECT_TRUE(WaitUntil(
       [&] {

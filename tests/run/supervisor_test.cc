@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -169,10 +171,13 @@ TEST_F(SupervisorTest, ARunThatHadNotBegunIsOver) {
 TEST_F(SupervisorTest, ItGivesUpOnCoordinatorsThatDieAsSoonAsTheyStart) {
   const int code = Run(
       {.begin = [&](const Console&, SupervisorLink* link) { return BeginAndDie(link); },
-       .go_on = [](SupervisedRun,
-                   const Console&,
-                   SupervisorLink*) { return ::kill(::getpid(), SIGKILL); }});
+       .go_on =
+           [&](SupervisedRun, const Console&, SupervisorLink*) {
+             std::ofstream(folder_ / "again", std::ios::app) << 'x';
+             return ::kill(::getpid(), SIGKILL);
+           }});
   EXPECT_EQ(code, kExitFailed);
+  EXPECT_EQ(std::filesystem::file_size(folder_ / "again"), 5U) << "six that died, with the first";
   EXPECT_THAT(said_, HasSubstr("giving up"));
   EXPECT_THAT(said_, HasSubstr("psctl resume " + folder_.path()));
 }

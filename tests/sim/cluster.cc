@@ -92,6 +92,7 @@ class Cluster final : public proto::FleetActions, public Network::Observer {
   bool IsOver(TimePoint begin) const;
   bool IsExcused() const;
   bool IsStopped() const;
+  bool IsTaken(WorkerId seat) const;
   void BeginProcess();
   void AfterCoordinatorEvent();
   void EndProcess();
@@ -185,7 +186,8 @@ Cluster::Cluster(const Scenario& scenario)
       fleet_(
           {&scenario_, &random_, &queue_, &network_, &oracle_, &sink_, &log_, node_},
           [this](const proto::ProcessEnd& end) { coordinator_.OnProcessEnd(end); },
-          [this] { return coordinator_.core().is_finished(); }),
+          [this] { return coordinator_.core().is_finished(); },
+          [this](WorkerId seat) { return IsTaken(seat); }),
       servers_(
           {&scenario_, &random_, &queue_, &network_, &sink_, &log_, &storage_, node_},
           {[this](const Servers::Process& p) {
@@ -279,6 +281,13 @@ coordinator::CoordinatorOptions Cluster::JobOptions() {
 }
 
 /// The coordinator's disk goes with its process.
+bool Cluster::IsTaken(WorkerId seat) const {
+  const proto::JobStatus status = coordinator_.core().StatusAt(coordinator_.Now());
+  return std::ranges::any_of(status.workers, [seat](const proto::WorkerRow& row) {
+    return row.worker == seat && !row.is_gone() && row.state != proto::WorkerRowState::kStarting;
+  });
+}
+
 void Cluster::BeginProcess() {
   if (!scenario_.has_checkpoints()) {
     return;

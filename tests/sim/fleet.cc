@@ -192,7 +192,9 @@ void Fleet::Replace(const Process& process) {
   const auto delay = std::chrono::milliseconds(world_.random->Below(kReplaceMsMax));
   world_.queue->After(delay, [this, seat = process.seat, run = process.run] {
     if (run == run_ && !is_over_()) {
-      Start(seat);
+      // Where nobody is lost, nobody takes the seat of another either.
+      const bool is_any = world_.scenario->is_gentle() && is_taken_(*seat);
+      Start(is_any ? std::nullopt : seat);
     }
   });
 }

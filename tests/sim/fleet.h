@@ -48,12 +48,16 @@ class Fleet {
   };
 
   /// `on_end` hears what a launcher reports of a process that it started; nothing is started any
-  /// more once `is_over`.
+  /// more once `is_over`. Whoever starts a process by hand sees who `is_taken`.
   Fleet(
       const World& world,
       std::function<void(const proto::ProcessEnd&)> on_end,
-      std::function<bool()> is_over)
-      : world_(world), on_end_(std::move(on_end)), is_over_(std::move(is_over)) {}
+      std::function<bool()> is_over,
+      std::function<bool(WorkerId seat)> is_taken)
+      : world_(world),
+        on_end_(std::move(on_end)),
+        is_over_(std::move(is_over)),
+        is_taken_(std::move(is_taken)) {}
 
   /// Of one launch may come no process, or two. None: somebody starts it by hand.
   void Start(std::optional<WorkerId> seat, LaunchId launch = {}, const std::string& zone = "");
@@ -109,6 +113,7 @@ class Fleet {
   const World world_;
   const std::function<void(const proto::ProcessEnd&)> on_end_;
   const std::function<bool()> is_over_;
+  const std::function<bool(WorkerId seat)> is_taken_;
   std::vector<std::unique_ptr<Process>> processes_;  // ever started
   uint32_t run_ = 0;
   uint32_t starts_ = 0;  // that were asked for

@@ -283,6 +283,7 @@ TEST(BannedNameTest, BannedNamesAreFoundOnTheirLine) {
         "::rename(a, b);",
         "std::filesystem::create_directories(a);",
         "throw 1;",
+        "std::filesystem::exists(a);",
         "testing::TempDir();",
         "std::getenv(x);",
         "(void)Close();"}) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "ps/base/file.h"
 #include "worker/data/data_listing.h"
 #include "worker/data/npy/npy_file.h"
 #include "worker/use/input_kinds.h"
@@ -99,7 +100,8 @@ Result<std::vector<Part>> OpenParts(const InputsWanted& wanted) {
       const std::string labels =
           (file.parent_path() / name.replace(0, prefix.size(), wanted.PartName() + "-labels"))
               .string();
-      if (std::filesystem::exists(labels)) {
+      PS_ASSIGN(const bool has_labels, IsThere(labels));
+      if (has_labels) {
         PS_ASSIGN(part.labels, NpyFile::Open(labels, use));
       }
     }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <string>
 
 #include "tests/sim/cluster.h"
@@ -271,7 +272,10 @@ Scenario Still(uint64_t seed) {
 }
 
 /// Whether the oracle has something with `text` against one of some runs, or it ends so.
-bool Finds(Sabotage sabotage, const std::string& text, Scenario (*run)(uint64_t seed) = Rough) {
+bool Finds(
+    Sabotage sabotage,
+    const std::string& text,
+    const std::function<Scenario(uint64_t seed)>& run = Rough) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     Scenario scenario = run(seed);
     scenario.sabotage = sabotage;
@@ -359,7 +363,18 @@ TEST(SabotageTest, ALossThatIsNotReportedBesideAnotherIsFound) {
 }
 
 TEST(SabotageTest, OptimizerStateThatIsNotRestoredIsFound) {
-  EXPECT_TRUE(Finds(Sabotage::kForgottenSlots, "is not what the applied pushes make it", Stateful));
+  for (uint32_t optimizer = 1; optimizer <= 4; ++optimizer) {
+    for (const bool has_bf16_slots : {false, true}) {
+      const auto run = [=](uint64_t seed) {
+        Scenario scenario = Stateful(seed);
+        scenario.optimizer = optimizer;
+        scenario.has_bf16_slots = has_bf16_slots;
+        return scenario;
+      };
+      EXPECT_TRUE(Finds(Sabotage::kForgottenSlots, "is not what the applied pushes make it", run))
+          << optimizer << (has_bf16_slots ? ", slots as bf16" : "");
+    }
+  }
 }
 
 TEST(SabotageTest, AScheduleThatBeginsAnewWithALifeIsFound) {
