@@ -28,8 +28,7 @@ class Memory {
   Memory& operator=(const Memory&) = delete;
   virtual ~Memory() = default;
 
-  /// Where it is device memory, the host may read neither this nor what it points to unless they
-  /// are the same thing; it goes to ops and copies.
+  /// For ops and copies. The host may dereference it only if it is host memory.
   std::byte* data() const { return data_; }
 
   size_t size() const { return size_; }

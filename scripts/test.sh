@@ -93,6 +93,8 @@ report() {
 # Random scenarios of the simulation that no earlier commit has run.
 SPOTPS_FRESH_SEEDS="$(git -C "$ROOT" rev-parse HEAD 2> /dev/null || true)"
 export SPOTPS_FRESH_SEEDS
+# On a machine that never compiled this, ccache would run the preprocessor for nothing.
+export CCACHE_DEPEND=1
 
 "$ROOT/scripts/setup.sh" --tests
 all="$ROOT/build/all"
@@ -119,6 +121,13 @@ done
 # these busy. Those that measure run alone.
 parallel="$(($(nproc) + 1))"
 log="$all/Testing/Temporary/LastTest.log"
+# ctest begins with the longest tests, so that none is alone at the end: where it has not run them
+# yet, by what they took elsewhere.
+costs="$all/Testing/Temporary/CTestCostData.txt"
+if [[ ! -e "$costs" ]]; then
+  mkdir -p "${costs%/*}"
+  awk '{ print $1, 1, $2 } END { print "---" }' "$ROOT/tests/time_budget.tsv" > "$costs"
+fi
 afterwards=""
 if [[ ${#presets[@]} == 3 && $# == 0 ]]; then
   afterwards="'$ROOT/scripts/time_budget.sh' '$log'"

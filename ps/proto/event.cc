@@ -76,7 +76,7 @@ constexpr std::array kRows = {
         "chunks moved from shard {from} to shard {to}: {chunks}, placement {placement}"),
     Warning("chunks_wait", kScale, "chunks don't move yet: {why}"),
     Info("shards_changed", kScale, "{servers} servers with {shards} shards take part"),
-    Error("servers_not_scaled", kGiveUp, "there will be no {servers} servers: {why}"),
+    Error("servers_not_scaled", kGiveUp, "could not scale to {servers} servers: {why}"),
     Warning("no_seat_left", kGiveUp, "{missing} workers can't be started: no seat is left"),
     Warning(
         "worker_never_joined",

@@ -91,8 +91,8 @@ Status CheckParcaeFlags(const run::PlanCommand& command) {
   for (const auto& other : others) {
     if (other.is_given) {
       return Status::InvalidArgument(fmt::format(
-          "{} is nothing that the strategy parcae knows: it plans the next interval of a fleet of "
-          "spot machines, with no end in sight; leave it out, or take the strategy exact",
+          "--strategy parcae does not support {}: it plans one interval of a fleet of spot "
+          "machines; leave it out, or take the strategy exact",
           other.flag));
     }
   }

@@ -7,7 +7,7 @@ import torch
 from spotps._client import Error
 from spotps._model import ModelTensor
 
-# Of each tensor its gradient and the version of that.
+# For each tensor its gradient and the version of that.
 Noted = List[Tuple[Optional[torch.Tensor], int]]
 
 

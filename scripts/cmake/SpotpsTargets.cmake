@@ -60,8 +60,9 @@ function(ps_fuzzed name)
   endif()
 endfunction()
 
-# Code in which no test spends long: no loops over values. Debug builds leave it unoptimised: with
-# sanitizers that halves its compile time.
+# Code that reads arguments, prints, or waits for others, in which no test spends long. Debug builds
+# leave it unoptimised: with sanitizers that halves its compile time. Not servers and coordinator:
+# their tests then take five times as long.
 function(ps_cold name)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Debug>:-O0>)
 endfunction()

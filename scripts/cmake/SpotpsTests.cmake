@@ -1,8 +1,8 @@
 # How a test is made. Labels: unit (no sockets, no real time), sim, tidy, gpu (skips without a
-# device), e2e (real processes), bench (tiny sizes), netns (hosts from network namespaces; skips
-# without root). A test has a second label when a second build is to run it: threads (production
-# code on several threads, for tsan), optimised (an optimised build may differ). A test with ALONE
-# runs alone, so that what it measures is not disturbed.
+# device), e2e (real processes), runs (likewise, without sanitizers), bench (tiny sizes), netns
+# (hosts from network namespaces; skips without root). A test has a second label when a second build
+# is to run it: threads (production code on several threads, for tsan), optimised (an optimised
+# build may differ). A test with ALONE runs alone, so that what it measures is not disturbed.
 
 # ps_wants_test(OUT LABEL...): whether this build has tests with one of these labels.
 function(ps_wants_test out)
@@ -40,9 +40,9 @@ function(ps_join_tests name)
 endfunction()
 
 # ps_test(NAME [ALONE] [TIMEOUT s] [TOGETHER FILTER] LABELS ... SOURCES ... LINK ...): one
-# GoogleTest binary, run in the source tree's root. A suite is a ctest test; with the label e2e, or
-# ALONE, every test is one, for these last seconds and wait for others. Tests that match FILTER,
-# which share something dear, are one ctest test. The default TIMEOUT is a suite's.
+# GoogleTest binary, run in the source tree's root. A suite is a ctest test; with the label e2e or
+# runs, or ALONE, every test is one, for these last seconds and wait for others. Tests that match
+# FILTER, which share something dear, are one ctest test. The default TIMEOUT is a suite's.
 function(ps_test name)
   cmake_parse_arguments(arg "ALONE" "TIMEOUT;TOGETHER" "LABELS;SOURCES;LINK" ${ARGN})
   if(NOT arg_TIMEOUT)
@@ -73,7 +73,7 @@ function(ps_test name)
     set_tests_properties("${PS_TEST_PREFIX}.${name}.together" PROPERTIES
       SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
   endif()
-  if(arg_ALONE OR "e2e" IN_LIST arg_LABELS)
+  if(arg_ALONE OR "e2e" IN_LIST arg_LABELS OR "runs" IN_LIST arg_LABELS)
     gtest_discover_tests(${name}
       DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
       TEST_PREFIX "${PS_TEST_PREFIX}."

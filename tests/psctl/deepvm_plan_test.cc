@@ -41,7 +41,7 @@ TEST_F(DeepVmPlanTest, WhatIsMissingIsSaid) {
   EXPECT_EQ(Plan({"--price-per-hour", "0.1"}), run::kExitFailed);
   EXPECT_THAT(err_, HasSubstr("the cheapest node is g4dn.xlarge at 0.1578"));
   EXPECT_EQ(Plan({"--price-per-hour", "3", "--loss", "0.5"}), run::kExitMisused);
-  EXPECT_THAT(err_, HasSubstr("--loss is nothing that the strategy deepvm knows"));
+  EXPECT_THAT(err_, HasSubstr("--strategy deepvm does not support --loss"));
   EXPECT_EQ(Plan({"--price-per-hour", "3", "--types", "p3.2xlarge"}), run::kExitMisused);
   EXPECT_THAT(err_, HasSubstr("the catalog has no type p3.2xlarge"));
   EXPECT_EQ(

@@ -139,7 +139,7 @@ TEST_F(ParcaePlanTest, NoMoreVcpusAreTakenThanTheFamilyHas) {
   wrong = twelve;
   wrong.insert(wrong.end(), {"--without", "p3.2xlarge"});
   EXPECT_EQ(Run(wrong), run::kExitMisused);
-  EXPECT_THAT(err_, HasSubstr("--without is nothing that the strategy parcae knows"));
+  EXPECT_THAT(err_, HasSubstr("--strategy parcae does not support --without"));
 }
 
 TEST_F(ParcaePlanTest, MachinesThatHaveToStartAreWorthLess) {
@@ -192,7 +192,7 @@ TEST_F(ParcaePlanTest, WhatIsMissingIsSaid) {
       {{"--history", "1,2", "--trace", "t.csv"}, "either --trace FILE"},
       {{"--history", "3,x"}, "--history wants counts of machines up to 14000"},
       {{"--history", "3,"}, "--history wants counts"},
-      {{"--history", "3", "--loss", "0.8"}, "--loss is nothing that the strategy parcae knows"},
+      {{"--history", "3", "--loss", "0.8"}, "--strategy parcae does not support --loss"},
       {{"--trace", "tests/data/parcae/p3.csv", "--at", "20h"}, "is after the end of"},
       {{"--trace", "nowhere.csv"}, "nowhere.csv"}};
   for (const auto& [arguments, expected] : wrong) {

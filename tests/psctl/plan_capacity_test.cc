@@ -478,7 +478,7 @@ TEST_F(PlanCapacityTest, WhatMakesNoSenseIsRefusedByName) {
              "g3.8xlarge=" + plenty}),
         2);
     EXPECT_THAT(
-        err_, HasSubstr("--capacity is nothing that the strategy " + std::string(strategy)));
+        err_, HasSubstr("--strategy " + std::string(strategy) + " does not support --capacity"));
   }
 }
 

@@ -430,7 +430,7 @@ TEST_F(PlanChoicesTest, WhoLooksAtNoRevocationsCannotIgnoreThem) {
   EXPECT_EQ(
       RunWith("plan", {"--strategy", "deepvm", "--price-per-hour", "3", "--ignore-revocations"}),
       run::kExitMisused);
-  EXPECT_THAT(err_, HasSubstr("--ignore-revocations is nothing that the strategy deepvm knows"));
+  EXPECT_THAT(err_, HasSubstr("--strategy deepvm does not support --ignore-revocations"));
 }
 
 TEST_F(PlanChoicesTest, EveryObjectiveCountsRevocations) {

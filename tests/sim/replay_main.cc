@@ -66,7 +66,7 @@ bool TakeNumber(const std::string& name, uint64_t value, Arguments* arguments) {
   return true;
 }
 
-/// Nothing when the arguments make no sense.
+/// Nothing when the arguments are wrong.
 std::optional<Arguments> Parse(int argc, char** argv) {
   Arguments arguments;
   for (int i = 1; i < argc; ++i) {

@@ -168,7 +168,7 @@ Status CheckSeats(const JobState& state, const CoordinatorOptions& options) {
                         (state.membership.members.empty() && !state.checkpoints.kept.empty()));
   is_sane = is_sane && state.usd >= 0 && state.usd < kUsdMax && state.traffic.usd >= 0 &&
             state.traffic.usd < kUsdMax && state.pause.checkpoint < state.checkpoints.next;
-  return is_sane ? Status::Ok() : Status::Corruption("the seats make no sense");
+  return is_sane ? Status::Ok() : Status::Corruption("saved state: invalid seats");
 }
 
 Status CheckBest(const JobState& state) {
@@ -181,7 +181,7 @@ Status CheckBest(const JobState& state) {
   return std::ranges::all_of(checkpoints.best, is_sane) &&
                  std::ranges::all_of(checkpoints.candidates, is_sane) && is_taken_late
              ? Status::Ok()
-             : Status::Corruption("the best epochs' checkpoints make no sense");
+             : Status::Corruption("saved state: invalid checkpoints of best epochs");
 }
 
 /// Null: there is none. Requires: CheckPlacement has found the chunks in the order of their keys.
@@ -212,7 +212,7 @@ Status CheckShards(const JobState& state, const CoordinatorOptions& options) {
   };
   if (!std::ranges::is_sorted(state.servers.pins, {}, &proto::PinnedChunk::key) ||
       !std::ranges::all_of(state.servers.pins, is_sane_pin)) {
-    return Status::Corruption("the chunks that are pinned make no sense");
+    return Status::Corruption("saved state: invalid pinned chunks");
   }
   if (const std::optional<proto::ChunkMove>& move = state.servers.chunks; move) {
     bool is_sane = move->version == state.placement.version + 1 && move->from != move->to &&
@@ -222,7 +222,7 @@ Status CheckShards(const JobState& state, const CoordinatorOptions& options) {
       is_sane = is_sane && chunk != nullptr && chunk->shard == move->from;
     }
     if (!is_sane) {
-      return Status::Corruption("the chunks that move make no sense");
+      return Status::Corruption("saved state: invalid chunks that move");
     }
   }
   return Status::Ok();
@@ -477,7 +477,7 @@ Status CheckParts(const JobState& state, const CoordinatorOptions& options) {
   }
   if (!are_finished || !IsSane(state.age) || !IsSane(state.checkpoints.newest_at) ||
       (state.trained && !IsSane(*state.trained))) {
-    return Status::Corruption("epochs or times make no sense");
+    return Status::Corruption("saved state: invalid epochs or times");
   }
   return Status::Ok();
 }

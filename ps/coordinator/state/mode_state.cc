@@ -20,7 +20,7 @@ Status CheckSitOuts(
            std::isfinite(record.slowdown) && !(record.is_out && record.is_trial);
   });
   return are_sorted && are_sane ? Status::Ok()
-                                : Status::Corruption("the workers that sit out make no sense");
+                                : Status::Corruption("saved state: invalid records of workers that sit out");
 }
 
 proto::ModeChoice FirstMode(const proto::JobConfig& config) {
@@ -46,7 +46,7 @@ Status CheckStepsState(const proto::StepsState& steps, const proto::JobConfig& c
   };
   return is_sane(steps.in_force) && is_sane(steps.wanted)
              ? Status::Ok()
-             : Status::Corruption("the settings of steps make no sense");
+             : Status::Corruption("saved state: invalid settings of steps");
 }
 
 Status CheckModesState(const proto::ModesState& modes, const proto::MembershipState& membership) {
@@ -62,7 +62,7 @@ Status CheckModesState(const proto::ModesState& modes, const proto::MembershipSt
   return is_sane(modes.in_force) && is_sane(modes.wanted) && are_switches_sane &&
                  modes.since <= membership.generation
              ? Status::Ok()
-             : Status::Corruption("the modes make no sense");
+             : Status::Corruption("saved state: invalid modes");
 }
 
 }  // namespace ps::coordinator

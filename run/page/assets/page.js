@@ -274,7 +274,7 @@ for (const chart of Object.values(charts)) byId('charts').append(chart.figure);
 
 // ---- Runs -----------------------------------------------------------------------------------
 
-// Of each: id, history, the newest state, and whether it is among those that are plotted.
+// For each run: id, history, the newest state, and whether it is among those that are plotted.
 const runs = [];
 let focus = null;
 
