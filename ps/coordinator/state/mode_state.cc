@@ -19,8 +19,9 @@ Status CheckSitOuts(
            record.usual_s >= 0 && std::isfinite(record.usual_s) && record.slowdown >= 0 &&
            std::isfinite(record.slowdown) && !(record.is_out && record.is_trial);
   });
-  return are_sorted && are_sane ? Status::Ok()
-                                : Status::Corruption("saved state: invalid records of workers that sit out");
+  return are_sorted && are_sane
+             ? Status::Ok()
+             : Status::Corruption("saved state: invalid records of workers that sit out");
 }
 
 proto::ModeChoice FirstMode(const proto::JobConfig& config) {
