@@ -292,7 +292,7 @@ TEST_F(PlanMemoryTest, TheJobSaysWhatItsModelTakes) {
   EXPECT_THAT(PlanOf({path, "--loss", "0.8"}).notes, Contains(HasSubstr("gpu80 (")));
   catalog_.types[0].device_memory_gib = 0.001;
   EXPECT_EQ(RunCommand("plan", {path, "--loss", "0.8"}), run::kExitFailed);
-  EXPECT_THAT(err_, HasSubstr("gpu16 (47.2 MiB of each device, where 943.7 KiB may be used)"));
+  EXPECT_THAT(err_, HasSubstr("gpu16 (46.9 MiB of each device, where 943.7 KiB may be used)"));
 }
 
 // The servers of local steps apply pushes by the outer rule, which keeps values of its own.
