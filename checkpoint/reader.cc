@@ -113,7 +113,8 @@ Status Reader::ReadWhole(CheckpointId id) {
   }
   const auto proof = std::ranges::find_if(damages, IsProvedCorrupt, &Damage::status);
   Damage& damage = proof == damages.end() ? damages.front() : *proof;
-  return std::move(damage.status).Annotate(damage.what);
+  const bool is_named = damage.status.message().starts_with(damage.what);
+  return is_named ? std::move(damage.status) : std::move(damage.status).Annotate(damage.what);
 }
 
 std::vector<Damage> Reader::Verify(CheckpointId id) {
