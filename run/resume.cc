@@ -77,9 +77,8 @@ Result<LeftByRun> FromJournal(const RunPaths& run, bool has_overrides, const Con
       return Status(
           start.status().code(),
           fmt::format(
-              "its journal can't be read now, and by it no step would be repeated: its servers, "
-              "where "
-              "they still run, wait for fleet.orphan_grace_s; try again, or go on from the newest "
+              "its journal can't be read now, by which no step would be repeated; try again while "
+              "its servers wait, for fleet.orphan_grace_s, or go on from the newest "
               "checkpoint with psctl resume {} ({})",
               CheckpointPathOf(run),
               start.status().message()));

@@ -6,9 +6,8 @@ namespace ps::proto {
 
 Message::Message() noexcept = default;
 
-template <typename Kind>
-requires kIsOneOf<Kind, MessageKinds> Message::Message(Kind kind)
-noexcept : MessageKinds(std::in_place_type<Kind>, std::move(kind)) {}
+template <MessageKind Kind>
+Message::Message(Kind kind) noexcept : MessageKinds(std::in_place_type<Kind>, std::move(kind)) {}
 
 Message::Message(const Message& other) = default;
 Message::Message(Message&& other) noexcept = default;

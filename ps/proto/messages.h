@@ -717,14 +717,16 @@ inline constexpr bool kIsOneOf = false;
 template <typename T, typename... Kinds>
 inline constexpr bool kIsOneOf<T, std::variant<Kinds...>> = (std::is_same_v<T, Kinds> || ...);
 
+template <typename T>
+concept MessageKind = kIsOneOf<T, MessageKinds>;
+
 /// What a connection carries. A class with members of its own, since those of a variant of 60 kinds
 /// are compiled, for seconds, in every file that makes, moves or drops one.
 class Message : public MessageKinds {
  public:
   Message() noexcept;
-  template <typename Kind>
-  requires kIsOneOf<Kind, MessageKinds> Message(Kind kind)
-  noexcept;  // NOLINT(google-explicit-constructor)
+  template <MessageKind Kind>
+  Message(Kind kind) noexcept;  // NOLINT(google-explicit-constructor)
   Message(const Message& other);
   Message(Message&& other) noexcept;
   Message& operator=(const Message& other);

@@ -66,9 +66,8 @@ Status CheckFlags(const run::PlanCommand& command) {
   for (const auto& other : others) {
     if (other.is_given) {
       return Status::InvalidArgument(fmt::format(
-          "--strategy deepvm does not support {}: it chooses by the price of an hour alone, "
-          "without "
-          "a model of the job; leave it out, or take the strategy exact",
+          "--strategy deepvm does not support {}: it chooses by the price of an hour alone; leave "
+          "it out, or take the strategy exact",
           other.flag));
     }
   }
